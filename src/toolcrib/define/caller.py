@@ -1,0 +1,36 @@
+"""Who is asking: the typed identity that every decision is made about."""
+
+from dataclasses import dataclass
+
+__all__ = ["Caller", "Sender"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """The person behind a message. Only `id` and `e164` are identity; the other two anyone can set."""
+
+    id: str | None = None
+    e164: str | None = None
+    username: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is asking, from where, through which model.
+
+    `owner` None means: decide from the configuration. `parents` is the recorded chain of who started this
+    caller, outermost first: agent ids or session keys.
+    """
+
+    session: str | None = None
+    agent: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    channel: str | None = None
+    account: str | None = None
+    group: str | None = None
+    sender: Sender | None = None
+    owner: bool | None = None
+    sandboxed: bool = False
+    parents: tuple[str, ...] = ()

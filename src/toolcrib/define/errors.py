@@ -1,0 +1,67 @@
+"""Every error toolcrib raises on purpose. Whatever else escapes is a bug.
+
+    CribError
+    ├── ToolError            a tool could not do what was asked; the model reads the sentence
+    │   └── ArgumentError    the arguments of a call do not fit the tool's parameters
+    ├── DeclarationError     a tool, an agent or a plugin was declared in a way that cannot work
+    ├── ConfigError          the configuration cannot be used; says where and what to do
+    └── PluginError          a plugin is missing, broken, or raised while it was loaded
+
+The message is one sentence that a person (or a model) can act on.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["ArgumentError", "ConfigError", "CribError", "DeclarationError", "Place", "PluginError", "ToolError"]
+
+
+class CribError(Exception):
+    """The root: catch it to catch everything toolcrib raises on purpose."""
+
+
+class ToolError(CribError):
+    """A tool could not do what was asked.
+
+    `code` is for programs (`not_found`, `denied`, `timeout` ...), the message is for the model.
+    """
+
+    def __init__(self, message: str, *, code: str = "failed") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ArgumentError(ToolError):
+    """The arguments of a call do not fit the tool's parameters."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="bad_arguments")
+
+
+class DeclarationError(CribError):
+    """A tool, an agent or a plugin was declared in a way that cannot work."""
+
+
+class PluginError(CribError):
+    """A plugin is missing, broken, or raised while it was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the configuration something stands: `path` is the key path, `line` counts from 1."""
+
+    file: str = ""
+    line: int | None = None
+    path: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        return ": ".join(part for part in (where, self.path) if part)
+
+
+class ConfigError(CribError):
+    """The configuration cannot be used: `file:line: key.path: what is wrong; what to do`."""
+
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        self.place = place or Place()
+        self.message = message
+        super().__init__(": ".join(part for part in (str(self.place), message) if part))

@@ -1,0 +1,166 @@
+"""Fields: what a function, a dataclass, a TypedDict or a pydantic model takes, read from its annotations."""
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin
+
+from pydantic_core import PydanticUndefined
+from typing_extensions import is_typeddict
+
+from .errors import DeclarationError
+
+__all__ = ["LISTS", "SUBSET", "Field", "fields_of_function", "is_field_info", "members_of", "without_notes"]
+
+SUBSET = "use str, int, float, bool, Literal, Enum, list[...], dict[str, scalar], a dataclass, TypedDict or model"
+LISTS = (list, tuple, set, frozenset, Sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One parameter: its annotation with `| None` and `Annotated` still on it, and what stands behind the `=`.
+
+    `null` says that it is optional by `| None` alone: when it is absent, None has to be passed for it.
+    """
+
+    name: str
+    annotation: Any
+    required: bool
+    default: Any = None
+    description: str = ""
+    null: bool = False
+
+
+def fields_of_function(function: Callable[..., Any], where: str, *, skip: str | None = None) -> tuple[Field, ...]:
+    """Return the parameters of `function` but the one called `skip`; refuse what cannot be passed by name."""
+    fields = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == skip:
+            continue
+        spot = f"{where}: parameter {parameter.name!r}"
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise DeclarationError(f"{spot} cannot be passed by name; write it as an ordinary parameter")
+        if parameter.annotation is parameter.empty:
+            raise DeclarationError(f"{spot} has no annotation; {SUBSET}")
+        annotation = _resolved(parameter.annotation, function, spot)
+        _refuse_misplaced_field(annotation, parameter.default, spot)
+        bare = parameter.default is parameter.empty
+        fields.append(_field(parameter.name, annotation, bare=bare, default=None if bare else parameter.default))
+    return tuple(fields)
+
+
+def members_of(shape: Any, where: str) -> tuple[Field, ...] | None:
+    """Return the fields of an object type, or None when `shape` is no such type."""
+    read = getattr(shape, "__pydantic_fields__", None) if isinstance(shape, type) else None
+    if read is not None:
+        return tuple(_model_field(name, info) for name, info in read.items())
+    if dataclasses.is_dataclass(shape) and isinstance(shape, type):
+        hints = _hints(shape, where)
+        listed = [field for field in dataclasses.fields(shape) if field.init]
+        for field in listed:
+            _refuse_misplaced_field(None, field.default, f"{where}: field {field.name!r}")
+        return tuple(_dataclass_field(field, hints[field.name]) for field in listed)
+    if is_typeddict(shape):
+        if sys.version_info < (3, 12) and type(shape).__module__ == "typing":
+            raise DeclarationError(
+                f"{where} is a typing.TypedDict, whose fields Python 3.11 cannot tell apart; "
+                "import TypedDict from typing_extensions"
+            )
+        hints, needed = _hints(shape, where), shape.__required_keys__
+        return tuple(_field(name, _bare(hint), bare=name in needed) for name, hint in hints.items())
+    return None
+
+
+def is_field_info(note: Any) -> bool:
+    """Tell whether `note` is pydantic's `Field(...)`.
+
+    While nobody has imported pydantic.fields there can be none, and importing it just to ask costs a tenth of a start.
+    """
+    module = sys.modules.get("pydantic.fields")
+    return module is not None and isinstance(note, module.FieldInfo)
+
+
+def without_notes(annotation: Any) -> Any:
+    """Return the type that the annotation is about, without `Annotated` and `| None` around it."""
+    if get_origin(annotation) is Annotated:
+        return without_notes(get_args(annotation)[0])
+    if _is_union(annotation):
+        return without_notes(next(arg for arg in get_args(annotation) if arg is not type(None)))
+    return annotation
+
+
+def _field(name: str, annotation: Any, *, bare: bool, default: Any = None) -> Field:
+    optional = _admits_none(annotation)
+    return Field(name, annotation, bare and not optional, default, null=bare and optional)
+
+
+def _model_field(name: str, info: Any) -> Field:
+    annotation = Annotated[info.annotation, info] if info.metadata else info.annotation
+    default = None if info.default is PydanticUndefined else info.default
+    known_as = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or name
+    made = _field(known_as, annotation, bare=info.is_required(), default=default)
+    return dataclasses.replace(made, description=info.description or "")
+
+
+def _dataclass_field(field: dataclasses.Field[Any], annotation: Any) -> Field:
+    bare = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    default = None if field.default is dataclasses.MISSING else field.default
+    return _field(field.name, annotation, bare=bare, default=default)
+
+
+def _refuse_misplaced_field(annotation: Any, default: Any, where: str) -> None:
+    """Refuse pydantic's `Field` where Python would take it for a value, or where it says what only Python can say."""
+    if is_field_info(default):
+        raise DeclarationError(f"{where} has a Field for a default; write Annotated[..., Field(...)] = value")
+    for note in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+        if is_field_info(note) and not (note.is_required() and note.validation_alias is None):
+            raise DeclarationError(f"{where} has a default or an alias in its Field; write `= value` and its own name")
+
+
+def _hints(shape: type, where: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(shape, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise DeclarationError(f"{where}: {shape.__name__} has an annotation that cannot be read ({error})") from error
+
+
+def _resolved(annotation: Any, function: Callable[..., Any], where: str) -> Any:
+    """Return the annotation itself where `from __future__ import annotations` left its text."""
+    if not isinstance(annotation, str):
+        return annotation
+    plain = inspect.unwrap(function)
+    try:
+        return eval(annotation, getattr(plain, "__globals__", {}), _names_around(plain))  # noqa: S307  the author's own source text
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise DeclarationError(f"{where}: annotation {annotation!r} cannot be read ({error})") from error
+
+
+def _names_around(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the names that a function declared inside another one sees there; the outer one is still running."""
+    names = dict(inspect.getclosurevars(function).nonlocals) if getattr(function, "__closure__", None) else {}
+    outer, inside, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
+    frame = inspect.currentframe() if inside else None
+    while frame is not None:
+        if frame.f_code.co_qualname == outer and frame.f_globals is getattr(function, "__globals__", None):
+            return {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names
+
+
+def _bare(hint: Any) -> Any:
+    """Return the hint of a TypedDict's member without `Required` or `NotRequired`."""
+    return _bare(get_args(hint)[0]) if get_origin(hint) in (Required, NotRequired) else hint
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, types.UnionType)
+
+
+def _admits_none(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return _is_union(annotation) and type(None) in get_args(annotation)

@@ -1,0 +1,100 @@
+"""Raw JSON Schema within the portable subset: what an author may write by hand."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .errors import DeclarationError
+from .schema import Schema
+
+__all__ = ["check_portable_schema"]
+
+_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_KEYWORDS = frozenset(
+    [
+        "type",
+        "description",
+        "title",
+        "default",
+        "examples",
+        "enum",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "format",
+        "pattern",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minProperties",
+        "maxProperties",
+    ]
+)
+_INSTEAD = {
+    "anyOf": "only `X | None` is portable: leave the parameter out of `required`",
+    "oneOf": "only one kind of value is portable",
+    "allOf": "write the merged schema",
+    "$ref": "write the schema where it is used",
+    "$defs": "write the schemas where they are used",
+    "const": "write an enum with one value",
+}
+
+
+def check_portable_schema(schema: Any, where: str) -> None:
+    """Raise DeclarationError, naming the parameter, unless the root is an object within the portable subset."""
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise DeclarationError(f"{where}: the schema's root must be {{'type': 'object', 'properties': ...}}")
+    for complaint in _complaints(schema, where):
+        raise DeclarationError(complaint)
+
+
+def _complaints(schema: Any, where: str) -> Iterator[str]:
+    if not isinstance(schema, Mapping):
+        yield f"{where} must be a JSON Schema object, not {schema!r}"
+        return
+    for keyword in schema:
+        if keyword not in _KEYWORDS:
+            yield f"{where} uses {keyword!r}, which not every model takes; {_INSTEAD.get(keyword, 'leave it out')}"
+    kind = schema.get("type")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        yield f"{where} has type {kind!r}; use one of {', '.join(sorted(_TYPES))}"
+    yield from _enum_complaints(schema, where)
+    if kind == "array":
+        yield from _complaints(schema.get("items"), f"{where}[]")
+    if kind == "object":
+        yield from _object_complaints(schema, where)
+
+
+def _enum_complaints(schema: Schema, where: str) -> Iterator[str]:
+    values = schema.get("enum")
+    if values is None:
+        return
+    kinds = {type(value) for value in values} if isinstance(values, (list, tuple)) else set()
+    if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
+        yield f"{where} needs a flat enum: a list of values of one kind"
+
+
+def _object_complaints(schema: Schema, where: str) -> Iterator[str]:
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping):
+        yield f"{where}: `properties` must be an object"
+        return
+    required = schema.get("required", ())
+    if not isinstance(required, (list, tuple)):
+        yield f"{where}: `required` must be a list of names"
+        return
+    for name in required:
+        if name not in properties:
+            yield f"{where}: `required` names {name!r}, which is not in `properties`"
+    for name, inner in properties.items():
+        yield from _complaints(inner, f"{where}: parameter {name!r}")
+    values = schema.get("additionalProperties", False)
+    if not isinstance(values, bool):
+        yield from _complaints(values, f"{where}: values of the map")

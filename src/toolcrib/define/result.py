@@ -1,0 +1,130 @@
+"""What a tool gives back: `content` for the model, `details` for everyone else."""
+
+import base64
+import json as jsonlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from .errors import ToolError
+
+__all__ = ["Content", "Image", "Result", "Status", "Text"]
+
+Status = Literal["ok", "error", "pending"]
+
+# The first bytes of the image formats that every model with eyes accepts.
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words for the model. `source` says where they came from when they came from outside (`web:https://...`)."""
+
+    text: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the model."""
+
+    data: bytes
+    mime: str
+
+
+Content = Text | Image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The outcome of one call. Make it with `Result.text`, `json`, `image`, `image_from_file`, `error` or `pending`."""
+
+    content: tuple[Content, ...] = ()
+    details: Any = None
+    status: Status = "ok"
+
+    @classmethod
+    def text(cls, text: str, *, source: str | None = None, details: Any = None) -> Self:
+        """Words; name the `source` when they come from outside the crib."""
+        return cls(content=(Text(text, source),), details=details)
+
+    @classmethod
+    def json(cls, value: Any, *, source: str | None = None) -> Self:
+        """A JSON value: indented by two for the model, as it is in `details`."""
+        text = jsonlib.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        return cls(content=(Text(text, source),), details=value)
+
+    @classmethod
+    def image(cls, data: bytes, *, mime: str | None = None, label: str = "", details: Any = None) -> Self:
+        """A picture, with a label in words for models that cannot see. The kind is read from its first bytes."""
+        picture = Image(data, mime or _mime_of(data, label or "the data"))
+        words = (Text(label),) if label else ()
+        return cls(content=(*words, picture), details=details)
+
+    @classmethod
+    def image_from_file(cls, path: Path, *, label: str = "", details: Any = None) -> Self:
+        """A picture read from `path`; the path is also kept in `details`."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ToolError(f"cannot read the image {str(path)!r}: {error.strerror}", code="not_found") from error
+        kept = {"path": str(path), **(details or {})}
+        return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label or path.name, details=kept)
+
+    @classmethod
+    def error(cls, message: str, *, code: str = "failed", details: Mapping[str, Any] | None = None) -> Self:
+        """A failure the model should read and adapt to."""
+        kept = {"status": "error", "error": message, "code": code, **(details or {})}
+        return cls(content=(Text(message),), details=kept, status="error")
+
+    @classmethod
+    def pending(cls, message: str, *, details: Mapping[str, Any] | None = None) -> Self:
+        """Not done yet: somebody else will answer later."""
+        return cls(content=(Text(message),), details={"status": "pending", **(details or {})}, status="pending")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form, with `type` and `mimeType` as the documents spell them."""
+        return {"content": [_block(part) for part in self.content], "details": self.details, "status": self.status}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read back what `to_json` wrote; raise ToolError when it is something else."""
+        blocks = value.get("content")
+        status = value.get("status", "ok")
+        if not isinstance(blocks, list) or status not in ("ok", "error", "pending"):
+            raise ToolError("a result needs a list `content` and a status of ok, error or pending")
+        return cls(content=tuple(_content(block) for block in blocks), details=value.get("details"), status=status)
+
+
+def _block(part: Content) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
+    block = {"type": "text", "text": part.text}
+    return block if part.source is None else {**block, "source": part.source}
+
+
+def _content(block: Any) -> Content:
+    match block:
+        case {"type": "text", "text": str(text)} if isinstance(block.get("source"), str | None):
+            return Text(text, block.get("source"))
+        case {"type": "image", "data": str(data), "mimeType": str(mime)}:
+            try:
+                return Image(base64.b64decode(data, validate=True), mime)
+            except ValueError as error:
+                raise ToolError("an image block holds data that is not base64") from error
+    raise ToolError("a content block is neither {type: text, text} nor {type: image, data, mimeType}")
+
+
+def _mime_of(data: bytes, what: str) -> str:
+    for signature, mime in _SIGNATURES:
+        if data.startswith(signature):
+            return mime
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    raise ToolError(f"{what} is no PNG, JPEG, GIF or WebP image", code="not_an_image")

@@ -1,0 +1,274 @@
+"""Tool and @tool: one object for every tool, however it was declared.
+
+Three ways give the same `Tool`:
+
+    @tool(effects={"network"})                    # a typed function; its docstring is what the model reads
+    async def web_fetch(ctx: Ctx, url: str) -> Result: ...
+
+    @tool(parameters=Forecast)                    # a pydantic model
+    async def forecast(ctx: Ctx, args: Forecast) -> Result: ...
+
+    @tool(parameters={"type": "object", ...})     # raw JSON Schema, read through `Args`
+    async def lookup(ctx: Ctx, args: Args) -> Result: ...
+"""
+
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypedDict, Unpack, get_args, overload
+
+from pydantic import BaseModel
+
+from .caller import Caller
+from .check import check_of_fields, check_of_model, check_of_schema, model_from
+from .context import Ctx
+from .errors import ArgumentError, DeclarationError, ToolError
+from .fields import fields_of_function
+from .names import canonical, is_name
+from .portable import check_portable_schema
+from .reader import Args
+from .result import Result
+from .schema import Schema, check_portable, fields_of, object_schema
+from .shape import Shape
+
+__all__ = ["EFFECTS", "Effect", "Narrow", "Options", "Run", "Tool", "not_carried", "result_from", "tool", "tool_named"]
+
+Effect = Literal["read", "write", "execute", "network", "send"]
+EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
+
+Run = Callable[[Ctx, Mapping[str, Any]], Awaitable[Result]]
+Narrow = Callable[[Schema, Caller, Sequence[str]], Schema]
+
+
+_ANYTHING: Schema = {"type": "object", "properties": {}, "additionalProperties": True}
+
+
+async def not_carried(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+    """Stand in for the body of a tool that is declared here but not installed."""
+    raise ToolError(f"{ctx.call.name} is declared, but this installation does not carry it yet", code="unavailable")
+
+
+class Options(TypedDict, total=False):
+    """What an author may say about a tool besides its name, description, parameters and body."""
+
+    label: str
+    effects: frozenset[Effect] | set[Effect] | None
+    group: str | None
+    owner_only: bool
+    optional: bool
+    exclusive: bool
+    timeout: float | None
+    requires: tuple[str, ...]
+    aliases: Mapping[str, str]
+    narrow: Narrow | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool:
+    """A tool: what the model is told, what policy judges, and the body that only `invoke` runs.
+
+    `effects` None means undeclared, which counts as having all. `source` is core, plugin:x, channel:x, client:x,
+    mcp:x or agent. `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`).
+    """
+
+    name: str
+    description: str
+    shape: Shape = field(repr=False)
+    run: Run = field(default=not_carried, repr=False)
+    label: str = ""
+    effects: frozenset[Effect] = EFFECTS
+    group: str | None = None
+    source: str = "core"
+    owner_only: bool = False
+    optional: bool = False
+    exclusive: bool = False
+    timeout: float | None = None
+    requires: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
+    narrow: Narrow | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if canonical(self.name) != self.name:
+            meant = canonical(self.name)
+            hint = f"; the canonical spelling is {meant!r}" if meant else ""
+            raise DeclarationError(f"tool {self.name!r}: a name is 1 to 64 of a-z, 0-9, _ and -{hint}")
+        if self.group is not None and not is_name(self.group):
+            raise DeclarationError(f"tool {self.name}: group {self.group!r} is not made of a-z, 0-9, _ and -")
+        unknown = self.effects - EFFECTS
+        if unknown:
+            raise DeclarationError(
+                f"tool {self.name}: no effect {min(unknown)!r}; there are {', '.join(sorted(EFFECTS))}"
+            )
+        if self.timeout is not None and not (0 < self.timeout < math.inf):
+            raise DeclarationError(
+                f"tool {self.name}: timeout must be a positive number of seconds, not {self.timeout!r}"
+            )
+
+    @classmethod
+    def declared(cls, name: str, description: str, /, **options: Unpack[Options]) -> "Tool":
+        """Return a tool without a body: enough for policy to judge, explain and lint it."""
+        return tool_named(name, description, Shape(lambda: _ANYTHING, check_of_schema), **options)
+
+    @property
+    def parameters(self) -> Schema:
+        """The JSON Schema of the arguments."""
+        return self.shape.schema
+
+    @property
+    def has_body(self) -> bool:
+        """False for a tool that is only declared: policy can judge it, nothing can run it."""
+        return self.run is not not_carried
+
+    @property
+    def kind(self) -> str:
+        """The documents' word for the strongest effect: execute, write, read, or think when there is none."""
+        for kind, effects in (("execute", {"execute"}), ("write", {"write", "send"}), ("read", {"read", "network"})):
+            if self.effects & effects:
+                return kind
+        return "think"
+
+    def check(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments under their own names, coerced; raise ArgumentError with every complaint at once."""
+        try:
+            return self.shape.check(self._renamed(args) if self.aliases else args)
+        except ArgumentError as error:
+            raise ArgumentError(f"{self.name}: {error}") from None
+
+    def _renamed(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with other spellings of a parameter (`file_path`) under its own name (`path`)."""
+        renamed: dict[str, Any] = {}
+        for name, value in args.items():
+            own = self.aliases.get(name, name)
+            if own in renamed:
+                raise ArgumentError(f"{own} is given under two names; give it once")
+            renamed[own] = value
+        return renamed
+
+    def narrowed(self, caller: Caller, channels: Sequence[str]) -> "Tool":
+        """Return the tool as this caller sees it: narrowed to the current channel or, with none, to all `channels`."""
+        if self.narrow is None:
+            return self
+        narrow, whole = self.narrow, self.shape
+        current = (caller.channel,) if caller.channel else tuple(channels)
+
+        def check(schema: Schema) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+            within = check_of_schema(schema)
+
+            def both(args: Mapping[str, Any]) -> Mapping[str, Any]:
+                within(args)
+                return whole.check(args)
+
+            return both
+
+        return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, current), check), narrow=None)
+
+
+Body = Callable[..., Any]
+
+
+@overload
+def tool(function: Body, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: type[BaseModel] | Schema | None = None,
+    **options: Unpack[Options],
+) -> Callable[[Body], Tool]: ...
+def tool(
+    function: Body | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: type[BaseModel] | Schema | None = None,
+    **options: Unpack[Options],
+) -> Tool | Callable[[Body], Tool]:
+    """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter."""
+
+    def declare(body: Body) -> Tool:
+        title = name or str(getattr(body, "__name__", ""))
+        text = description if description is not None else inspect.getdoc(body) or ""
+        where = f"tool {title} ({_where(body)})"
+        if not text.strip():
+            raise DeclarationError(f"{where}: needs a docstring or a description; a model chooses tools by it")
+        shape, run = _shape_and_run(body, parameters, where)
+        return tool_named(title, text, shape, run, **options)
+
+    return declare if function is None else declare(function)
+
+
+def tool_named(name: str, description: str, shape: Shape, run: Run = not_carried, **options: Unpack[Options]) -> Tool:
+    """Return a Tool from its parts; every way of declaring one ends here."""
+    effects = options.get("effects")
+    options["effects"] = EFFECTS if effects is None else frozenset(effects)
+    return Tool(name=name, description=description, shape=shape, run=run, **options)  # type: ignore[arg-type]  # a frozenset by now
+
+
+def result_from(value: Any) -> Result:
+    """Return what a body gave back as a Result: words as text, anything else as JSON."""
+    if isinstance(value, Result):
+        return value
+    if isinstance(value, str):
+        return Result.text(value)
+    if isinstance(value, BaseModel):
+        return Result.json(value.model_dump(mode="json"))
+    return Result.json(value)
+
+
+def _shape_and_run(body: Body, parameters: type[BaseModel] | Schema | None, where: str) -> tuple[Shape, Run]:
+    takes_ctx = _takes_ctx(body, where)
+    if parameters is None:
+        fields = fields_of_function(body, where, skip=takes_ctx)
+        check_portable(fields, where)
+        shape = Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema))
+        return shape, _runner(body, takes_ctx is not None, lambda args: ((), args))
+    if isinstance(parameters, Mapping):
+        check_portable_schema(parameters, where)
+        schema = {"properties": {}, "additionalProperties": False, **parameters}
+        shape = Shape(lambda: schema, check_of_schema)
+        return shape, _runner(body, takes_ctx is not None, lambda args: ((Args(args),), {}))
+    model = parameters
+    shape = Shape(lambda: object_schema(fields_of(model, where)), lambda schema: check_of_model(model, schema))
+    fields_of(model, where)
+    return shape, _runner(body, takes_ctx is not None, lambda args: ((model_from(model, args),), {}))
+
+
+def _runner(
+    body: Body, takes_ctx: bool, bind: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], Mapping[str, Any]]]
+) -> Run:
+    """Return the body as `run(ctx, args)`. A plain function runs in a thread, so that it cannot hold up the others."""
+    is_async = inspect.iscoroutinefunction(body)
+
+    async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        positional, named = bind(args)
+        if takes_ctx:
+            positional = (ctx, *positional)
+        if is_async:
+            return result_from(await body(*positional, **named))
+        value = await asyncio.to_thread(body, *positional, **named)
+        # a decorated or callable object may hide that it is async
+        return result_from(await value if inspect.isawaitable(value) else value)
+
+    return run
+
+
+def _takes_ctx(body: Body, where: str) -> str | None:
+    """Return the name of the first parameter when it is the context."""
+    contexts = [
+        (at, parameter.name)
+        for at, parameter in enumerate(inspect.signature(body).parameters.values())
+        if parameter.name == "ctx" or parameter.annotation in (Ctx, "Ctx")
+    ]
+    for at, name in contexts:
+        if at:
+            raise DeclarationError(f"{where}: parameter {name!r} is the context; write it first, and once")
+    return contexts[0][1] if contexts else None
+
+
+def _where(body: Body) -> str:
+    code = getattr(inspect.unwrap(body), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(body)

@@ -1,0 +1,112 @@
+"""What policy says: rules, the layers they stand in, the verdict on each tool, and the belt that is left."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .tool import Tool
+
+__all__ = ["Belt", "Decision", "Layer", "LayerName", "Rule", "Step", "Verdict", "Verdicts"]
+
+Decision = Literal["allow", "ask", "deny"]
+
+# In the order they are judged; `source` speaks only about tools that their own plugin or server narrows.
+LayerName = Literal[
+    "source",
+    "owner",
+    "requires",
+    "profile",
+    "provider-profile",
+    "global",
+    "global-provider",
+    "agent",
+    "agent-provider",
+    "group",
+    "sandbox",
+    "subagent",
+    "ask",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One scope's lists. `allow` None does not limit, `()` permits nothing; `also` adds to `allow` and never limits."""
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A rule and where it came from.
+
+    `origin` is a path in the configuration (`agents.dev.tools`) or starts with `built-in`; `note` says in words
+    what the path does not show; `source` restricts the layer to tools that come from there.
+    """
+
+    name: LayerName
+    origin: str
+    rule: Rule
+    note: str = ""
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one layer said about one tool; `rule` is the entry that decided, as it is written."""
+
+    layer: LayerName
+    origin: str | None
+    decision: Decision
+    rule: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on one tool: which layer made it, by which entry, found where, and what would change it."""
+
+    tool: str
+    decision: Decision
+    layer: LayerName | None
+    rule: str | None
+    origin: str | None
+    reason: str
+    remedy: str | None
+
+
+class Verdicts(Mapping[str, Verdict]):
+    """A verdict for every tool that exists, each made when it is first asked for."""
+
+    __slots__ = ("_judge", "_made", "_names")
+
+    def __init__(self, names: Mapping[str, Any], judge: Callable[[str], Verdict]) -> None:
+        self._names, self._judge = names, judge
+        self._made: dict[str, Verdict] = {}
+
+    def __getitem__(self, name: str) -> Verdict:
+        made = self._made.get(name)
+        if made is None:
+            if name not in self._names:
+                raise KeyError(name)
+            made = self._made[name] = self._judge(name)
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belt:
+    """The tools a caller has (allowed or to be asked about), and the verdict on every tool that exists."""
+
+    tools: Mapping[str, Tool]
+    verdicts: Mapping[str, Verdict]
+    steps: Callable[[str], tuple[Step, ...]] = field(repr=False)

@@ -1,0 +1,316 @@
+"""Arguments against a shape: coerced where the spelling is clear, every complaint in one sentence."""
+
+import datetime as dt
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Base64Str, BaseModel, Field, field_validator, model_validator
+from tests.define.declaring import raw_tool, tool_taking
+from typing_extensions import TypedDict
+
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.tool import Tool, tool
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: int | None
+    unit: str = "px"
+
+
+class Person(BaseModel):
+    name: str
+    age: int | None
+    mail: str = Field(default="", alias="e-mail")
+
+
+class Options(TypedDict):
+    deep: bool
+    seed: int | None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "coerced"),
+    [
+        (int, "5", 5),
+        (int, " 5 ", 5),
+        (int, 5.0, 5),
+        (float, "1.5", 1.5),
+        (float, 2, 2.0),
+        (str, 5, "5"),
+        (str, 1.5, "1.5"),
+        (bool, "true", True),
+        (bool, "false", False),
+        (list[int], ["1", 2], [1, 2]),
+        (tuple[int, ...], ["1", 2], (1, 2)),
+        (set[str], ["a", 1], {"a", "1"}),
+        (dict[str, int], {"a": "1"}, {"a": 1}),
+        (Literal["a", "b"], "a", "a"),
+        (Literal[1, 2], "2", 2),
+        (Colour, "red", Colour.RED),
+        (Level, "2", Level.HIGH),
+        (dt.date, "2026-02-01", dt.date(2026, 2, 1)),
+        (dt.datetime, "2026-02-01T10:00:00Z", dt.datetime(2026, 2, 1, 10, tzinfo=dt.UTC)),
+        (Point, {"x": "1"}, Point(1, None)),
+        (Point, {"x": 1, "y": None, "unit": None}, Point(1, None)),
+        (list[Point], [{"x": 1, "y": "2"}], [Point(1, 2)]),
+        (list[list[Point]] | None, [[{"x": 1}]], [[Point(1, None)]]),
+        (Person, {"name": 7, "e-mail": "a@b"}, Person(name="7", age=None, **{"e-mail": "a@b"})),
+        (Options, {"deep": "true"}, {"deep": True, "seed": None}),
+    ],
+)
+def test_a_clear_spelling_is_coerced_to_the_declared_type(annotation: Any, given: Any, coerced: Any) -> None:
+    checked = tool_taking(annotation).check({"x": given})
+    assert checked == {"x": coerced}
+    assert type(checked["x"]) is type(coerced)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "complaint"),
+    [
+        (int, "five", "x should be a valid integer, unable to parse string as an integer, not 'five'"),
+        (int, 1.5, "x should be a valid integer, got a number with a fractional part, not 1.5"),
+        (int, None, "x should be a valid integer, not None"),
+        (float, "nan", "x should be a finite number, not 'nan'"),
+        (float, "1e999", "x should be a finite number, not '1e999'"),
+        (str, True, "x should be a valid string, not True"),
+        (str, ["a"], "x should be a valid string, not ['a']"),
+        (bool, "perhaps", "x should be a valid boolean, unable to interpret input, not 'perhaps'"),
+        (list[int], "1,2", "x should be a valid list, not '1,2'"),
+        (list[int], [1, "b"], "x[1] should be a valid integer, unable to parse string as an integer, not 'b'"),
+        (dict[str, int], {"a": "b"}, "x.a should be a valid integer, unable to parse string as an integer, not 'b'"),
+        (dict[str, int], {"a\nb": "c"},
+         "x['a\\nb'] should be a valid integer, unable to parse string as an integer, not 'c'"),
+        (Literal["a", "b"], "c", "x should be 'a' or 'b', not 'c'"),
+        (Colour, "green", "x should be 'red' or 'blue', not 'green'"),
+        (dt.date, "soon", "x should be a valid date or datetime, input is too short, not 'soon'"),
+        (Annotated[int, Field(ge=1)], 0, "x should be greater than or equal to 1, not 0"),
+        (Annotated[str, Field(max_length=2)], "abc", "x string should have at most 2 characters, not 'abc'"),
+        (Annotated[str, Field(pattern="^a")], "b", "x string should match pattern '^a', not 'b'"),
+        (Annotated[dt.date, Field(ge=dt.date(2020, 1, 1))], "2019-12-31",
+         "x should be greater than or equal to 2020-01-01, not '2019-12-31'"),
+        (Point, {"y": 1}, "x.x is required"),
+        (Point, {"x": 1, "unt": "em"}, "there is no parameter 'unt' in x (did you mean 'unit'?)"),
+        (list[Point], [{"x": 1}, {"z": 1}],
+         "there is no parameter 'z' in x[1] (it takes x, y, unit); x[1].x is required"),
+        (Person, {"name": "a", "mail": "a@b"}, "there is no parameter 'mail' in x (did you mean 'e-mail'?)"),
+        (Options, {"deep": True, "5": 1}, "there is no parameter '5' in x (it takes deep, seed)"),
+        (list[Point], {"x": 1}, "x should be a valid list, not {'x': 1}"),
+        (str, {"long": "a" * 99}, "x should be a valid string, not {'long': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaa…"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_with_its_place_and_the_value(annotation: Any, given: Any, complaint: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        tool_taking(annotation).check({"x": given})
+    assert str(raised.value) == f"probe: {complaint}"
+    assert raised.value.code == "bad_arguments"
+
+
+class Search(BaseModel):
+    """The same parameters as `by_function` and BY_SCHEMA."""
+
+    query: str
+    count: int = Field(default=5, ge=1, le=10)
+    sites: list[str] | None = None
+
+
+@tool(name="search")
+def by_function(
+    query: str,
+    count: Annotated[int, Field(ge=1, le=10)] = 5,
+    sites: list[str] | None = None,
+) -> str:
+    """Search."""
+    return f"{query} {count} {sites}"
+
+
+@tool(name="search", description="Search.", parameters=Search)
+def by_model(args: Search) -> str:
+    return f"{args.query} {args.count} {args.sites}"
+
+
+@tool(
+    name="search",
+    description="Search.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string"},
+            "count": {"type": "integer", "default": 5, "minimum": 1, "maximum": 10},
+            "sites": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["query"],
+    },
+)
+def by_schema(args: Mapping[str, Any]) -> str:
+    return f"{args['query']} {args.get('count', 5)} {args.get('sites')}"
+
+
+WAYS = pytest.mark.parametrize("search", [by_function, by_model, by_schema], ids=["function", "model", "schema"])
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("args", "checked"),
+    [
+        ({"query": "a"}, {"query": "a"}),
+        ({"query": 5, "count": "3"}, {"query": "5", "count": 3}),
+        ({"query": "a", "count": None, "sites": None}, {"query": "a"}),
+        ({"query": "a", "sites": ["b", 1]}, {"query": "a", "sites": ["b", "1"]}),
+    ],
+)
+def test_the_three_ways_take_the_same_arguments(search: Tool, args: dict[str, Any], checked: dict[str, Any]) -> None:
+    assert search.check(args) == checked
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("args", "complaints"),
+    [
+        ({}, ["query is required"]),
+        ({"query": None}, ["query"]),
+        ({"qery": "a"}, ["there is no parameter 'qery' (did you mean 'query'?)", "query is required"]),
+        ({"query": "a", "zzz": 1}, ["there is no parameter 'zzz' (it takes query, count, sites)"]),
+        ({"query": "a", "count": 11}, ["count", "11", "10"]),
+        (
+            {"query": [], "count": "x", "sites": [[]], "it's": 1},
+            ["query", "count", "sites[0]", 'there is no parameter "it\'s"'],
+        ),
+    ],
+)
+def test_the_three_ways_complain_about_everything_at_once(
+    search: Tool, args: dict[str, Any], complaints: Sequence[str]
+) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        search.check(args)
+    sentence = str(raised.value)
+    assert sentence.startswith("search: ")
+    assert "\n" not in sentence
+    for complaint in complaints:
+        assert complaint in sentence
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "coerced"),
+    [
+        ({"type": "integer"}, "12", 12),
+        ({"type": "integer"}, "-3", -3),
+        ({"type": "integer"}, "3.0", 3),
+        ({"type": "integer"}, 3.0, 3),
+        ({"type": "integer"}, "9" * 30, int("9" * 30)),
+        ({"type": "number"}, "1.5", 1.5),
+        ({"type": "number"}, "2", 2),
+        ({"type": "string"}, 5, "5"),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "array", "items": {"type": "integer"}}, ["1"], [1]),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, {"a": "1"}, {"a": 1}),
+        ({"type": "object", "properties": {"b": {"type": "integer"}}}, {"b": "1", "c": "1"}, {"b": 1, "c": "1"}),
+    ],
+)
+def test_scalars_of_a_raw_schema_are_coerced_where_it_is_clear(schema: Any, given: Any, coerced: Any) -> None:
+    checked = raw_tool({"x": schema}).check({"x": given})
+    assert checked == {"x": coerced}
+    assert type(checked["x"]) is type(coerced)
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "complaint"),
+    [
+        ({"type": "integer"}, "1.5", 'x: "1.5" is not of type "integer"'),
+        ({"type": "integer"}, True, 'x: true is not of type "integer"'),
+        ({"type": "integer"}, "", 'x: "" is not of type "integer"'),
+        ({"type": "number"}, "nan", 'x: "nan" is not of type "number"'),
+        ({"type": "number"}, "inf", 'x: "inf" is not of type "number"'),
+        ({"type": "boolean"}, "yes", 'x: "yes" is not of type "boolean"'),
+        ({"type": "string", "minLength": 2}, "a", 'x: "a" is shorter than 2 characters'),
+        ({"type": "string", "pattern": "^a"}, "b", 'x: "b" does not match "^a"'),
+        ({"type": "string", "format": "date"}, "soon", 'x: "soon" is not a "date"'),
+        ({"type": "string", "enum": ["a", "b"]}, "c", 'x: "c" is not one of "a" or "b"'),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 1}, [1, 2], 'x: ["1","2"] has more than 1 item'),
+        ({"type": "object", "properties": {"y": {"type": "string"}}, "required": ["y"]}, {}, "x.y is required"),
+        ({"type": "object", "additionalProperties": False}, {"z": 1}, "x takes no members; leave it empty"),
+    ],
+)  # fmt: skip
+def test_every_keyword_of_a_raw_schema_is_checked(schema: Any, given: Any, complaint: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        raw_tool({"x": schema}).check({"x": given})
+    assert str(raised.value) == f"probe: {complaint}"
+
+
+def test_a_raw_schema_takes_other_names_only_when_it_says_so() -> None:
+    assert raw_tool({}, additionalProperties=True).check({"any": "thing"}) == {"any": "thing"}
+    with pytest.raises(ArgumentError, match=r"^probe: there is no parameter 'any' \(leave it out\)$"):
+        raw_tool({}).check({"any": "thing"})
+
+
+def test_at_most_ten_complaints_are_listed() -> None:
+    with pytest.raises(ArgumentError) as raised:
+        tool_taking(int).check({"x": 1, **{f"p{n:02}": n for n in range(12)}})
+    assert str(raised.value).count("there is no parameter") == 10
+    assert str(raised.value).endswith("; and 2 more")
+
+
+def test_a_models_own_validators_run_once_and_speak_for_themselves() -> None:
+    class Span(BaseModel):
+        start: int
+        end: int
+        note: Base64Str = ""
+
+        @field_validator("start")
+        @classmethod
+        def _even(cls, value: int) -> int:
+            if value % 2:
+                raise ValueError("must be even")
+            return value + 2
+
+        @model_validator(mode="after")
+        def _in_order(self) -> "Span":
+            if self.end < self.start:
+                raise ValueError("the end comes before the start")
+            return self
+
+    span = tool(name="span", description="Span.", parameters=Span)(lambda args: "")
+    assert span.check({"start": "2", "end": 9, "note": "aGk="}) == {"start": 4, "end": 9, "note": "hi"}
+    for args, complaint in (
+        ({"start": 1, "end": 2}, "start must be even, not 1"),
+        ({"start": 4, "end": 2}, "the end comes before the start"),
+    ):
+        with pytest.raises(ArgumentError) as raised:
+            span.check(args)
+        assert str(raised.value) == f"span: {complaint}"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["query", "count", "sites", "else"]), JSON))
+def test_whatever_a_model_sends_is_taken_or_refused_in_one_line(args: dict[str, Any]) -> None:
+    for search in (by_function, by_model, by_schema):
+        assert len(outcome(search, args).splitlines()) == 1
+
+
+def outcome(search: Tool, args: dict[str, Any]) -> str:
+    try:
+        return ", ".join(["taken", *search.check(args)])
+    except ArgumentError as error:
+        return str(error)

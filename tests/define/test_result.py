@@ -1,0 +1,164 @@
+"""What a tool gives back: every way to make it, its JSON form, and reading that back."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.result import Image, Result, Status, Text
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
+PICTURES = {
+    "image/png": PNG,
+    "image/jpeg": b"\xff\xd8\xff\xe0 and so on",
+    "image/gif": b"GIF89a and so on",
+    "image/webp": b"RIFF\x00\x00\x00\x00WEBP and so on",
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "whole"),
+    [
+        (Result.text("hello"), Result(content=(Text("hello"),))),
+        (
+            Result.text("a page", source="web:https://a.test", details={"status": 200}),
+            Result(content=(Text("a page", "web:https://a.test"),), details={"status": 200}),
+        ),
+        (
+            Result.json({"naïve": [1, None]}),
+            Result(
+                content=(Text('{\n  "naïve": [\n    1,\n    null\n  ]\n}'),),
+                details={"naïve": [1, None]},
+            ),
+        ),
+        (Result.json([], source="mcp:x"), Result(content=(Text("[]", "mcp:x"),), details=[])),
+        (Result.image(PNG), Result(content=(Image(PNG, "image/png"),))),
+        (
+            Result.image(PNG, label="a cat", details={"id": 7}),
+            Result(content=(Text("a cat"), Image(PNG, "image/png")), details={"id": 7}),
+        ),
+        (Result.image(b"<svg/>", mime="image/svg+xml"), Result(content=(Image(b"<svg/>", "image/svg+xml"),))),
+        (
+            Result.error("no job 'x'"),
+            Result(
+                content=(Text("no job 'x'"),),
+                details={"status": "error", "error": "no job 'x'", "code": "failed"},
+                status="error",
+            ),
+        ),
+        (
+            Result.error("too slow", code="timeout", details={"tool": "exec"}),
+            Result(
+                content=(Text("too slow"),),
+                details={"status": "error", "error": "too slow", "code": "timeout", "tool": "exec"},
+                status="error",
+            ),
+        ),
+        (
+            Result.pending("the phone will answer", details={"id": "q1"}),
+            Result(
+                content=(Text("the phone will answer"),), details={"status": "pending", "id": "q1"}, status="pending"
+            ),
+        ),
+    ],
+)
+def test_every_constructor_makes_a_whole_result(made: Result, whole: Result) -> None:
+    assert made == whole
+
+
+@pytest.mark.parametrize(("mime", "data"), PICTURES.items())
+def test_the_kind_of_a_picture_is_read_from_its_first_bytes(mime: str, data: bytes) -> None:
+    assert Result.image(data).content == (Image(data, mime),)
+
+
+def test_what_is_no_picture_is_refused_by_its_label() -> None:
+    with pytest.raises(ToolError, match=r"^the scan is no PNG, JPEG, GIF or WebP image$") as raised:
+        Result.image(b"%PDF-1.7", label="the scan")
+    assert raised.value.code == "not_an_image"
+
+
+def test_an_image_from_a_file_keeps_its_path_in_details(tmp_path: Path) -> None:
+    path = tmp_path / "cat.png"
+    path.write_bytes(PNG)
+    assert Result.image_from_file(path, details={"by": "me"}) == Result(
+        content=(Text("cat.png"), Image(PNG, "image/png")), details={"path": str(path), "by": "me"}
+    )
+
+
+def test_a_label_stands_for_the_name_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "cat.png"
+    path.write_bytes(PNG)
+    assert Result.image_from_file(path, label="our cat").content[0] == Text("our cat")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "sentence"),
+    [
+        ("gone.png", "not_found", "cannot read the image {path!r}: No such file or directory"),
+        ("fake.png", "not_an_image", "{path!r} is no PNG, JPEG, GIF or WebP image"),
+    ],
+)
+def test_a_file_that_is_no_image_is_named(tmp_path: Path, name: str, code: str, sentence: str) -> None:
+    (tmp_path / "fake.png").write_bytes(b"PNG? no")
+    with pytest.raises(ToolError) as raised:
+        Result.image_from_file(tmp_path / name)
+    assert str(raised.value) == sentence.format(path=str(tmp_path / name))
+    assert raised.value.code == code
+
+
+def test_the_json_form_spells_type_and_mime_type_as_the_documents_do() -> None:
+    result = Result(content=(Text("a", "web:b"), Text("c"), Image(PNG, "image/png")), details={"n": 1})
+    assert result.to_json() == {
+        "content": [
+            {"type": "text", "text": "a", "source": "web:b"},
+            {"type": "text", "text": "c"},
+            {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"},
+        ],
+        "details": {"n": 1},
+        "status": "ok",
+    }
+
+
+CONTENT = st.builds(Text, st.text(), st.none() | st.text()) | st.builds(Image, st.binary(), st.text())
+STATUS: st.SearchStrategy[Status] = st.sampled_from(("ok", "error", "pending"))
+
+
+@given(st.lists(CONTENT, max_size=3), st.none() | st.dictionaries(st.text(), st.integers()), STATUS)
+def test_reading_the_json_form_back_gives_the_same_result(content: list[Any], details: Any, status: Status) -> None:
+    result = Result(content=tuple(content), details=details, status=status)
+    assert Result.from_json(result.to_json()) == result
+
+
+def test_status_and_details_may_be_absent() -> None:
+    assert Result.from_json({"content": []}) == Result()
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({}, "a result needs a list `content`"),
+        ({"content": "text"}, "a result needs a list `content`"),
+        ({"content": [], "status": "fine"}, "a status of ok, error or pending"),
+        ({"content": ["text"]}, "a content block is neither"),
+        ({"content": [{"type": "text"}]}, "a content block is neither"),
+        ({"content": [{"type": "text", "text": 5}]}, "a content block is neither"),
+        ({"content": [{"type": "text", "text": "x", "source": 5}]}, "a content block is neither"),
+        ({"content": [{"type": "audio", "data": "", "mimeType": "audio/wav"}]}, "a content block is neither"),
+        ({"content": [{"type": "image", "data": "", "mime": "image/png"}]}, "a content block is neither"),
+        ({"content": [{"type": "image", "data": "a", "mimeType": "image/png"}]}, "data that is not base64"),
+        ({"content": [{"type": "image", "data": "a b=", "mimeType": "image/png"}]}, "data that is not base64"),
+        ({"content": [{"type": "image", "data": "é", "mimeType": "image/png"}]}, "data that is not base64"),
+    ],
+)
+def test_anything_else_is_refused_in_one_sentence(value: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence):
+        Result.from_json(value)
+
+
+def test_what_json_cannot_hold_is_the_authors_mistake() -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        Result.json({"n": float("nan")})

@@ -1,0 +1,420 @@
+"""Tool: one object however it was declared, built at first use, narrowed to a channel, run in its own way."""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
+from toolcrib.define.reader import Args
+from toolcrib.define.result import Result, Text
+from toolcrib.define.schema import Schema
+from toolcrib.define.shape import Shape
+from toolcrib.define.tool import EFFECTS, Tool, tool
+from toolcrib.testing import fake_ctx
+
+pytestmark = pytest.mark.anyio
+
+
+class Forecast(BaseModel):
+    city: str = Field(description="where")
+    days: int = Field(default=3, description="how many", ge=1, le=7)
+
+
+@tool(name="forecast", group="web", effects={"network"})
+async def by_function(
+    ctx: Ctx,
+    city: Annotated[str, "where"],
+    days: Annotated[int, "how many", Field(ge=1, le=7)] = 3,
+) -> Result:
+    """Tell the weather."""
+    return Result.text(f"{ctx.call.name}: {city} {days}")
+
+
+@tool(name="forecast", group="web", effects={"network"}, parameters=Forecast)
+async def by_model(ctx: Ctx, args: Forecast) -> Result:
+    """Tell the weather."""
+    return Result.text(f"{ctx.call.name}: {args.city} {args.days}")
+
+
+@tool(
+    name="forecast",
+    group="web",
+    effects={"network"},
+    parameters={
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "where"},
+            "days": {"type": "integer", "description": "how many", "default": 3, "minimum": 1, "maximum": 7},
+        },
+        "required": ["city"],
+    },
+)
+async def by_schema(ctx: Ctx, args: Args) -> Result:
+    """Tell the weather."""
+    return Result.text(f"{ctx.call.name}: {args.string('city', required=True)} {args.integer('days') or 3}")
+
+
+WAYS = pytest.mark.parametrize("forecast", [by_function, by_model, by_schema], ids=["function", "model", "schema"])
+
+
+def described(tool: Tool) -> dict[str, Any]:
+    """Return everything about a tool but what makes it run."""
+    plain = {field.name: getattr(tool, field.name) for field in fields(tool) if field.name not in ("shape", "run")}
+    return {**plain, "parameters": tool.parameters}
+
+
+@WAYS
+def test_the_three_ways_of_declaring_give_the_same_tool(forecast: Tool) -> None:
+    assert described(forecast) == described(by_function)
+    assert forecast.parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "where"},
+            "days": {"type": "integer", "description": "how many", "default": 3, "minimum": 1, "maximum": 7},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+
+
+@WAYS
+async def test_the_three_ways_of_declaring_run_the_same(forecast: Tool) -> None:
+    ctx = fake_ctx("forecast")
+    assert await forecast.run(ctx, forecast.check({"city": "Kyiv", "days": "2"})) == Result.text("forecast: Kyiv 2")
+    assert await forecast.run(ctx, forecast.check({"city": "Kyiv"})) == Result.text("forecast: Kyiv 3")
+
+
+async def test_a_model_tool_also_runs_with_arguments_that_nobody_checked() -> None:
+    assert await by_model.run(fake_ctx("forecast"), {"city": "Kyiv"}) == Result.text("forecast: Kyiv 3")
+
+
+async def test_a_models_validators_run_once_between_the_check_and_the_body() -> None:
+    runs: list[str] = []
+
+    class Counted(BaseModel):
+        word: str
+
+        def model_post_init(self, context: Any, /) -> None:
+            runs.append(self.word)
+
+    probe = tool(name="probe", description="Probe.", parameters=Counted)(lambda args: args.word)
+    assert await probe.run(fake_ctx(), probe.check({"word": "a"})) == Result.text("a")
+    assert runs == ["a"]
+
+
+def test_a_tool_has_the_defaults_of_the_design() -> None:
+    @tool
+    def probe() -> str:
+        """Probe.
+
+        Twice.
+        """
+        return ""
+
+    assert described(probe) == {
+        "name": "probe",
+        "description": "Probe.\n\nTwice.",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        "label": "",
+        "effects": EFFECTS,
+        "group": None,
+        "source": "core",
+        "owner_only": False,
+        "optional": False,
+        "exclusive": False,
+        "timeout": None,
+        "requires": (),
+        "aliases": {},
+        "narrow": None,
+    }
+
+
+def test_every_option_reaches_the_tool() -> None:
+    def narrow(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
+        return schema
+
+    made = tool(
+        name="probe",
+        description="Probe.",
+        label="The probe",
+        effects=frozenset(),
+        group="fs",
+        owner_only=True,
+        optional=True,
+        exclusive=True,
+        timeout=1.5,
+        requires=("browser",),
+        aliases={"b": "a"},
+        narrow=narrow,
+    )(lambda: "")
+    assert described(made) == {
+        "name": "probe",
+        "description": "Probe.",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        "label": "The probe",
+        "effects": frozenset(),
+        "group": "fs",
+        "source": "core",
+        "owner_only": True,
+        "optional": True,
+        "exclusive": True,
+        "timeout": 1.5,
+        "requires": ("browser",),
+        "aliases": {"b": "a"},
+        "narrow": narrow,
+    }
+
+
+@pytest.mark.parametrize(
+    ("effects", "kind"),
+    [
+        (None, "execute"),  # undeclared counts as all
+        ({"execute", "read"}, "execute"),
+        ({"write", "read"}, "write"),
+        ({"send"}, "write"),
+        ({"read"}, "read"),
+        ({"network"}, "read"),
+        (set(), "think"),
+    ],
+)
+def test_the_kind_is_the_strongest_effect(effects: Any, kind: str) -> None:
+    assert tool(name="probe", description="Probe.", effects=effects)(lambda: "").kind == kind
+
+
+def test_schemas_and_checks_are_built_at_first_use() -> None:
+    built: list[str] = []
+
+    def schema() -> Schema:
+        built.append("schema")
+        return {"type": "object"}
+
+    def check(schema: Schema) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+        built.append("check")
+        return lambda args: args
+
+    shape = Shape(schema, check)
+    assert built == []
+    assert (shape.schema, shape.schema) == ({"type": "object"}, {"type": "object"})
+    assert built == ["schema"]
+    assert (shape.check({}), shape.check({"a": 1})) == ({}, {"a": 1})
+    assert built == ["schema", "check"]
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: tool(name="probe", description="Probe.")(lambda: ""),
+        lambda: tool(name="probe", description="Probe.", parameters=Forecast)(lambda args: ""),
+        lambda: Tool.declared("probe", "Probe."),
+    ],
+)
+def test_declaring_builds_neither_schema_nor_check(declare: Callable[[], Tool]) -> None:
+    shape = declare().shape
+    assert (shape._schema, shape._check) == (None, None)
+
+
+def test_a_declared_tool_has_no_body_and_takes_anything_for_now() -> None:
+    read = Tool.declared("read", "Read a file.", group="fs", effects={"read"})
+    assert (read.has_body, by_function.has_body) == (False, True)
+    assert (read.group, read.effects, read.kind) == ("fs", frozenset({"read"}), "read")
+    assert read.check({"path": "a"}) == {"path": "a"}
+
+
+async def test_running_a_declared_tool_says_that_it_is_not_carried() -> None:
+    with pytest.raises(ToolError, match=r"^read is declared, but this installation does not carry it yet$") as raised:
+        await Tool.declared("read", "Read a file.").run(fake_ctx("read"), {})
+    assert raised.value.code == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ("words", Result.text("words")),
+        (Result.error("no"), Result.error("no")),
+        ({"a": [1]}, Result.json({"a": [1]})),
+        (None, Result.json(None)),
+        (7, Result.json(7)),
+        (Forecast(city="Kyiv"), Result.json({"city": "Kyiv", "days": 3})),
+    ],
+)
+async def test_what_a_body_returns_becomes_a_result(value: Any, result: Result) -> None:
+    assert await tool(name="probe", description="Probe.")(lambda: value).run(fake_ctx(), {}) == result
+
+
+async def test_a_plain_function_runs_in_a_thread_and_holds_nobody_up() -> None:
+    here, release = threading.get_ident(), threading.Event()
+
+    @tool
+    def slow() -> str:
+        """Wait until somebody else has had a turn."""
+        assert release.wait(5)
+        return "elsewhere" if threading.get_ident() != here else "here"
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(_run(slow))
+        await asyncio.sleep(0)  # the loop goes on while the body waits
+        release.set()
+    assert running.result() == Result.text("elsewhere")
+
+
+async def _run(probe: Tool, **args: Any) -> Result:
+    return await probe.run(fake_ctx(probe.name), args)
+
+
+async def test_an_async_body_runs_on_the_loop() -> None:
+    here = threading.get_ident()
+
+    @tool
+    async def probe() -> bool:
+        """Probe."""
+        return threading.get_ident() == here
+
+    assert await _run(probe) == Result.json(True)
+
+
+async def test_a_wrapper_may_hide_that_a_body_is_async() -> None:
+    async def body(word: str) -> str:
+        """Probe."""
+        return word
+
+    @functools.wraps(body)
+    def wrapper(word: str) -> Any:
+        return body(word)
+
+    assert await _run(tool(wrapper), word="a") == Result.text("a")
+
+
+async def test_a_body_may_do_without_the_context_or_call_it_otherwise() -> None:
+    @tool
+    async def without(word: str) -> str:
+        """Probe."""
+        return word
+
+    @tool
+    async def otherwise(c: Ctx, word: str) -> str:
+        """Probe."""
+        return f"{c.call.name} {word}"
+
+    assert list(otherwise.parameters["properties"]) == ["word"]
+    assert await _run(without, word="a") == Result.text("a")
+    assert await _run(otherwise, word="a") == Result.text("otherwise a")
+
+
+async def test_a_parameter_that_is_optional_by_none_gets_none() -> None:
+    @tool
+    async def probe(a: int, b: int | None, c: Annotated[list[str] | None, "names"]) -> str:
+        """Probe."""
+        return f"{a} {b} {c}"
+
+    assert await probe.run(fake_ctx(), probe.check({"a": 1})) == Result.text("1 None None")
+    assert await probe.run(fake_ctx(), probe.check({"a": 1, "b": "2", "c": None})) == Result.text("1 2 None")
+
+
+def test_another_spelling_of_a_parameter_is_renamed_before_the_check() -> None:
+    @tool(aliases={"file_path": "path", "filename": "path"})
+    def read(path: str, limit: int = 5) -> str:
+        """Read."""
+        return f"{path} {limit}"
+
+    assert read.check({"file_path": "a", "limit": "3"}) == {"path": "a", "limit": 3}
+    assert read.check({"path": "a"}) == {"path": "a"}
+    for args in ({"path": "a", "file_path": "b"}, {"filename": "a", "file_path": "b"}):
+        with pytest.raises(ArgumentError, match=r"^read: path is given under two names; give it once$"):
+            read.check(args)
+
+
+def buttons_only_where_they_exist(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
+    """Drop `buttons` unless one of the channels has them, and say which channels there are."""
+    kept = {name: inner for name, inner in schema["properties"].items() if name != "buttons" or "telegram" in channels}
+    return {**schema, "properties": kept, "description": " ".join(channels)}
+
+
+@tool(narrow=buttons_only_where_they_exist)
+def message(text: str, buttons: list[str] | None = None) -> str:
+    """Send a message."""
+    return f"{text} {buttons}"
+
+
+@pytest.mark.parametrize(
+    ("channel", "configured", "parameters", "told"),
+    [
+        ("telegram", ["irc"], ["text", "buttons"], "telegram"),
+        ("irc", ["telegram"], ["text"], "irc"),
+        (None, ["irc", "telegram"], ["text", "buttons"], "irc telegram"),
+        (None, ["irc"], ["text"], "irc"),
+        (None, [], ["text"], ""),
+    ],
+)
+def test_narrowing_sees_the_current_channel_or_all_configured_ones(
+    channel: str | None, configured: list[str], parameters: list[str], told: str
+) -> None:
+    narrowed = message.narrowed(Caller(channel=channel), configured)
+    assert list(narrowed.parameters["properties"]) == parameters
+    assert narrowed.parameters["description"] == told
+    assert list(message.parameters["properties"]) == ["text", "buttons"]
+
+
+def test_a_narrowed_tool_refuses_what_it_no_longer_shows() -> None:
+    narrowed = message.narrowed(Caller(channel="irc"), [])
+    assert narrowed.check({"text": 5}) == {"text": "5"}
+    with pytest.raises(ArgumentError, match=r"^message: there is no parameter 'buttons' \(it takes text\)$"):
+        narrowed.check({"text": "a", "buttons": ["b"]})
+
+
+def test_narrowing_never_widens_what_the_tool_takes() -> None:
+    @tool(narrow=lambda schema, caller, channels: {"type": "object", "additionalProperties": True})
+    def probe(text: str) -> str:
+        """Probe."""
+        return text
+
+    narrowed = probe.narrowed(Caller(), [])
+    with pytest.raises(ArgumentError, match=r"there is no parameter 'other'.*text is required"):
+        narrowed.check({"other": 1})
+
+
+def test_a_tool_that_does_not_narrow_is_itself_for_everybody() -> None:
+    assert by_function.narrowed(Caller(channel="irc"), []) is by_function
+
+
+def test_a_factory_of_tools_is_an_ordinary_function() -> None:
+    def dice(sides: int) -> Tool:
+        @tool(name=f"d{sides}", description=f"Roll a die with {sides} sides.")
+        def roll() -> int:
+            return sides
+
+        return roll
+
+    assert [dice(6).name, dice(20).name] == ["d6", "d20"]
+
+
+def test_two_tools_are_equal_only_when_they_are_the_same() -> None:
+    assert by_function == by_function
+    assert by_function != by_model
+    assert len({by_function, by_model, by_function}) == 2
+
+
+def test_an_object_without_a_name_needs_one() -> None:
+    nameless = functools.partial(lambda word: word, "a")
+    with pytest.raises(DeclarationError, match="tool ''"):
+        tool(description="Probe.")(nameless)
+    assert tool(name="probe", description="Probe.")(nameless).name == "probe"
+
+
+async def test_progress_reaches_whoever_watches() -> None:
+    @tool
+    async def probe(ctx: Ctx) -> str:
+        """Probe."""
+        ctx.progress(Result.text("half"))
+        return "whole"
+
+    ctx = fake_ctx()
+    assert await probe.run(ctx, {}) == Result(content=(Text("whole"),))
+    assert ctx.shown == [Result.text("half")]
