@@ -1,0 +1,32 @@
+"""Groups: `group:*` and plugin ids, derived from what the tools say about themselves."""
+
+from collections.abc import Iterable, Mapping
+
+from toolcrib.define.tool import Tool
+
+__all__ = ["groups_of"]
+
+# The platform tools: every core group but these two, and agents_list, which has no group of its own.
+_NOT_PLATFORM = frozenset({"fs", "runtime"})
+
+
+def groups_of(tools: Iterable[Tool]) -> Mapping[str, frozenset[str]]:
+    """Return group name to tool names: `group:fs` ..., `group:plugins`, `group:agents`, and each plugin's id."""
+    found: dict[str, list[str]] = {"group:plugins": []}
+    for tool in tools:
+        for group in _groups(tool):
+            found.setdefault(group, []).append(tool.name)
+    return {name: frozenset(members) for name, members in found.items()}
+
+
+def _groups(tool: Tool) -> Iterable[str]:
+    if tool.group is not None:
+        yield f"group:{tool.group}"
+    kind, _, owner = tool.source.partition(":")
+    if kind == "core" and tool.group not in _NOT_PLATFORM:
+        yield "group:openclaw"
+    elif kind == "plugin":
+        yield "group:plugins"
+        yield owner
+    elif kind == "agent":
+        yield "group:agents"

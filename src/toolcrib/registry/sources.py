@@ -1,0 +1,97 @@
+"""Six sources into one catalog: shelf, plugins, channels, connected clients, MCP servers, agents.
+
+Whoever comes first keeps a name. A later tool of the same name, a plugin called like a core tool or a group, and a
+factory that raises are left out and reported: nothing is taken in silently and nothing takes the others down.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolcrib.define.errors import DeclarationError
+from toolcrib.define.names import ALIASES, fold, is_name
+from toolcrib.define.plugin import Factory
+from toolcrib.define.tool import Tool
+
+from .catalog import Catalog, Problem
+
+__all__ = ["Offer", "catalog_from"]
+
+# In this order: a core tool can never be displaced by anything that is installed or connected.
+_KINDS = ("core", "plugin", "channel", "client", "mcp", "agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What one source brings: `source` is core, plugin:x, channel:x, client:x, mcp:x or agent."""
+
+    source: str
+    tools: tuple[Tool | Factory, ...]
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kind, colon, owner = self.source.partition(":")
+        if kind not in _KINDS or (kind in ("core", "agent")) == bool(colon and owner):
+            raise DeclarationError(f"no source is called {self.source!r}; write core, plugin:NAME, channel:NAME ...")
+
+
+def catalog_from(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -> Catalog:
+    """Return one catalog of everything offered; `problems` found earlier are kept with the new ones."""
+    ordered = sorted(offers, key=lambda offer: _KINDS.index(offer.source.partition(":")[0]))
+    tools: dict[str, Tool] = {}
+    told = list(problems)
+    for offer in ordered:
+        refusal = _refuse_owner(offer.source, tools)
+        if refusal:
+            told.append(Problem(offer.source, refusal))
+            continue
+        for tool in _made(offer, told):
+            first = tools.setdefault(tool.name, tool)
+            if first is not tool:
+                sentence = f"{offer.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
+                told.append(Problem(offer.source, sentence))
+    return Catalog(tools, told)
+
+
+def _refuse_owner(source: str, tools: Mapping[str, Tool]) -> str | None:
+    """Say why a whole source is refused: its id stands in rules beside tool names, so it must not mean one."""
+    kind, _, owner = source.partition(":")
+    if kind != "plugin":
+        return None
+    if not is_name(owner):
+        meant = fold(owner)
+        hint = f"; write {meant!r}" if is_name(meant) else ""
+        return f"plugin {owner!r}: an id is 1 to 64 of a-z, 0-9, _ and -{hint}; it was left out"
+    core = [tool for tool in tools.values() if tool.source == "core"]
+    if owner in ALIASES or any(tool.name == owner for tool in core):
+        return f"plugin {owner!r} is called like a core tool; it was left out"
+    if owner == "plugins" or any(tool.group == owner for tool in core):
+        return f"plugin {owner!r} is called like a group of core tools; it was left out"
+    return None
+
+
+def _made(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
+    """Yield the offer's tools, factories called, each marked with its source."""
+    for item in offer.tools:
+        for tool in _called(item, offer, told):
+            yield tool if tool.source == offer.source else replace(tool, source=offer.source)
+
+
+def _called(item: Tool | Factory, offer: Offer, told: list[Problem]) -> tuple[Tool, ...]:
+    if isinstance(item, Tool):
+        return (item,)
+    name = getattr(item, "__name__", "a factory")
+    try:
+        made: Any = item(offer.config)
+        tools = () if made is None else (made,) if isinstance(made, Tool) else tuple(made)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  somebody else's code: what it raises is told
+        line = next(iter(str(error).splitlines()), "")
+        sentence = f"{offer.source}: {name} raised {type(error).__name__}: {line}; it was left out"
+        told.append(Problem(offer.source, sentence))
+        return ()
+    strays = [made for made in tools if not isinstance(made, Tool)]
+    if strays:
+        sentence = f"{offer.source}: {name} made a {type(strays[0]).__name__}, which is no Tool; it was left out"
+        told.append(Problem(offer.source, sentence))
+        return ()
+    return tools

@@ -1,0 +1,65 @@
+"""The shelf: every built-in tool, in the order models see them.
+
+A tool without a body yet is declared here with its group and effects, so that policy can judge, explain and lint it;
+its row gives way to the tool itself when `tools/<group>/<name>.py` arrives. A tool that does not state its effects
+counts as having all of them: a shell can do anything.
+"""
+
+from toolcrib import Tool
+
+__all__ = ["CHANNEL_TOOLS", "SHELF"]
+
+SHELF: tuple[Tool, ...] = (
+    Tool.declared("read", "Read a text file or an image.", group="fs", effects={"read"}),
+    Tool.declared("write", "Create or overwrite a file.", group="fs", effects={"write"}),
+    Tool.declared("edit", "Replace one exact passage of a file.", group="fs", effects={"read", "write"}),
+    Tool.declared(
+        "apply_patch",
+        "Change several files at once.",
+        group="fs",
+        effects={"read", "write"},
+        requires=("model:openai",),
+    ),
+    Tool.declared("grep", "Search the contents of files.", group="fs", effects={"read"}),
+    Tool.declared("find", "Search the names of files.", group="fs", effects={"read"}),
+    Tool.declared("ls", "List a folder.", group="fs", effects={"read"}),
+    Tool.declared("exec", "Run a command.", group="runtime"),
+    Tool.declared("process", "Watch, feed and stop commands in the background.", group="runtime"),
+    Tool.declared(
+        "browser",
+        "Drive a web browser.",
+        group="ui",
+        effects={"read", "network", "send"},
+        requires=("setting:browser",),
+    ),
+    Tool.declared("canvas", "Show a page to the user.", group="ui", effects={"send"}),
+    Tool.declared("nodes", "Use paired devices.", group="nodes"),
+    Tool.declared(
+        "cron", "Schedule work for later.", group="automation", effects={"write"}, requires=("setting:cron",)
+    ),
+    Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
+    Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),
+    Tool.declared("gateway", "Look after the gateway itself.", group="automation", owner_only=True),
+    Tool.declared("agents_list", "List the agents that may be spawned.", effects={"read"}),
+    Tool.declared("sessions_list", "List sessions.", group="sessions", effects={"read"}),
+    Tool.declared("sessions_history", "Read the history of a session.", group="sessions", effects={"read"}),
+    Tool.declared("sessions_send", "Send a message to another session.", group="sessions", effects={"send"}),
+    Tool.declared("sessions_spawn", "Start a background subagent.", group="sessions", effects={"execute"}),
+    Tool.declared("session_status", "Show the state of a session.", group="sessions", effects={"read"}),
+    Tool.declared("subagents", "List, steer and stop running subagents.", group="sessions", effects={"execute"}),
+    Tool.declared("result_get", "Page through a result that was cut.", group="sessions", effects={"read"}),
+    Tool.declared("web_search", "Search the web.", group="web", effects={"network"}, requires=("setting:web.search",)),
+    Tool.declared("web_fetch", "Read a web page.", group="web", effects={"network"}, requires=("setting:web.fetch",)),
+    Tool.declared(
+        "memory_search", "Search what was remembered.", group="memory", effects={"read"}, requires=("setting:memory",)
+    ),
+    Tool.declared(
+        "memory_get", "Read a remembered passage.", group="memory", effects={"read"}, requires=("setting:memory",)
+    ),
+    Tool.declared("image", "Look at an image.", group="media", effects={"read", "network"}),
+)
+
+# Tools that come with a channel; they are declared here until the channel itself brings them.
+CHANNEL_TOOLS: dict[str, tuple[Tool, ...]] = {
+    "whatsapp": (Tool.declared("whatsapp_login", "Link a WhatsApp account.", owner_only=True, effects={"send"}),),
+}
