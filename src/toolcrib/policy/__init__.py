@@ -1,0 +1,32 @@
+"""Layer 3: who may use which tool, and why. Pure: settings and caller in, a Belt with a Verdict for every tool out.
+
+layers = layers_for(settings, caller)              # settings + caller -> the named layers
+belt = gate(tools, groups, layers, Facts())        # tools + layers -> Belt
+belt.verdicts["exec"].reason
+"""
+
+from .explain import explain_json, explain_rows, explain_sentence, verdict_json
+from .gate import Facts, gate
+from .layers import is_owner, is_sandboxed, layers_for
+from .lint import Expect, Finding, lint
+from .profiles import PROFILES, SUBAGENT_DENY
+from .settings import PolicySettings, ToolsSettings
+
+__all__ = [
+    "PROFILES",
+    "SUBAGENT_DENY",
+    "Expect",
+    "Facts",
+    "Finding",
+    "PolicySettings",
+    "ToolsSettings",
+    "explain_json",
+    "explain_rows",
+    "explain_sentence",
+    "gate",
+    "is_owner",
+    "is_sandboxed",
+    "layers_for",
+    "lint",
+    "verdict_json",
+]

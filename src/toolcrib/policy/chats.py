@@ -1,0 +1,94 @@
+"""The group layer: what the chat a caller speaks in says, by sender, for all, and through `*`."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from toolcrib.define import session
+from toolcrib.define.caller import Caller
+from toolcrib.define.names import fold
+from toolcrib.define.verdict import Layer, LayerName, Rule
+
+from .identity import find_sender
+from .settings import ChannelPolicy, GroupPolicy, PolicySettings
+
+__all__ = ["chat_layers"]
+
+# A forum's topic: Telegram's chat number with the topic's number behind it.
+_TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
+
+
+def chat_layers(settings: PolicySettings, caller: Caller) -> Iterator[Layer]:
+    """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
+    chats = [(caller.channel, caller.group, session.chat_from_key(caller.session or ""))]
+    chats += [(None, None, session.chat_from_key(parent)) for parent in caller.parents]
+    for channel, group, chat in dict.fromkeys(chats):
+        groups = _groups_of(settings, caller, channel or (chat.channel if chat else None), group, chat)
+        yield from _first_of(tuple(groups), caller, worn=True)
+
+
+def _first_of(groups: Sequence[GroupPolicy], caller: Caller, *, worn: bool) -> Iterator[Layer]:
+    """Yield what the first group that speaks about the sender says.
+
+    A rule found only by a name that anyone can take is joined by what applies without that name.
+    """
+    for group in groups:
+        match find_sender(group.by_sender, caller.sender, worn=worn):
+            case (key, lists, by_worn_name):
+                note = f"found by the name {key!r}, which anyone can take" if by_worn_name else ""
+                yield from _ruled("group", f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
+                if by_worn_name:
+                    yield from _first_of(groups, caller, worn=False)
+                return
+            case None if group.tools is not None:
+                yield from _ruled("group", f"{group.origin}.tools", group.tools.rule(), "")
+                return
+
+
+def _ruled(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Layer]:
+    yield Layer(name, origin, replace(rule, ask=()), note)
+    if rule.ask:
+        yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
+
+
+def _groups_of(
+    settings: PolicySettings, caller: Caller, name: str | None, own: str | None, chat: session.Chat | None
+) -> Iterator[GroupPolicy]:
+    """Yield the group entries that may speak about a chat, the most specific first.
+
+    A group is known by the caller's own word, else by a session key; either can only narrow.
+    """
+    group = own or (chat.id if chat else None)
+    channel = settings.channels.get(session.to_channel(name or "") or "")
+    if group is None or channel is None:
+        return
+    # an id is compared as it is but for case: folding it further would let one chat pass for another
+    by_id = {key.strip().lower(): entry for key, entry in _account_groups(channel, caller.account).items()}
+    room = chat.id.lower() if chat and "/" in group else None
+    for candidate in dict.fromkeys(_group_names(group.lower(), room, by_id)):
+        if candidate in by_id:
+            yield by_id[candidate]
+
+
+def _account_groups(channel: ChannelPolicy, account: str | None) -> Mapping[str, GroupPolicy]:
+    """Return the account's own groups where it has some: they replace the channel's."""
+    by_fold = {fold(key): groups for key, groups in channel.accounts.items()}
+    return by_fold.get(fold(account or ""), channel.groups)
+
+
+def _group_names(group: str, other: str | None, known: Mapping[str, object]) -> Iterator[str]:
+    """Yield the keys to try for a group id: its room and its space, itself, its chat without the topic, then `*`.
+
+    A group inside a space (a channel of a Discord server) is written `space/channel`; `space/*` is the space's own.
+    """
+    if "/" in group:
+        space, _, channel = group.partition("/")
+        if not any(key.startswith(f"{space}/") for key in known):
+            space = "*"
+        rooms = [room for room in (other, channel) if room]
+        yield from (f"{space}/{room}" for room in rooms)
+        yield f"{space}/*"
+    yield group
+    if _TOPIC.fullmatch(group):
+        yield group.partition(":")[0]
+    yield "*"

@@ -1,0 +1,220 @@
+"""The gate: tools and layers in, a Belt out, with a Verdict for every tool made when somebody asks for it.
+
+Judged in order: source, owner, requires, the nine layers, ask. Within a layer deny comes first, so an allow entry can
+never widen a denial; over the layers every one is an AND, so their order changes who is named, never what is left.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from toolcrib.define.names import fold
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Belt, Decision, Layer, LayerName, Rule, Step, Verdict, Verdicts
+
+from .match import Groups, Inventory, Matcher, matcher_for
+from .sentences import reason_for, remedy_for, stated_value
+
+__all__ = ["Facts", "gate"]
+
+# The layers whose plugin-only allow lists `additive` drops, as the documents do.
+_ADDITIVE: frozenset[LayerName] = frozenset(
+    {"profile", "provider-profile", "global", "global-provider", "agent", "agent-provider"}
+)
+_LAYERS: tuple[LayerName, ...] = get_args(LayerName)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is true about the caller and the host beyond the layers.
+
+    `host` holds every requirement that is met (`browser`, `model:openai`); `mentions` what the caller's own scopes
+    name outright, which brings out optional tools; `additive` is the documents' reading of plugin-only allow lists.
+    """
+
+    owner: bool = True
+    host: frozenset[str] = frozenset()
+    mentions: frozenset[str] = frozenset()
+    additive: bool = False
+
+
+def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts = Facts()) -> Belt:  # noqa: B008  frozen
+    """Return the belt of a caller about whom `layers` speak."""
+    judge = _Judge(tools, groups, layers, facts)
+    kept = judge.kept
+    return Belt(
+        tools={name: tool for name, tool in tools.items() if name in kept},
+        verdicts=Verdicts(tools, judge.verdict),
+        steps=judge.steps,
+    )
+
+
+class _Compiled:
+    """One layer, its lists ready to be asked."""
+
+    __slots__ = ("allow", "ask", "deny", "layer", "lends_exec", "stated")
+
+    def __init__(self, layer: Layer, inventory: Inventory, *, additive: bool) -> None:
+        rule = layer.rule
+        self.layer = layer
+        self.stated = stated_value(layer)
+        self.deny = matcher_for(rule.deny, inventory) if rule.deny else None
+        self.ask = matcher_for(rule.ask, inventory) if rule.ask else None
+        self.allow: Matcher | None = None
+        if rule.allow is not None and not (additive and layer.name in _ADDITIVE and is_plugin_only(rule, inventory)):
+            self.allow = matcher_for((*rule.allow, *rule.also), inventory, permits=True)
+        # where exec passes, apply_patch passes too, unless this very rule denies it
+        self.lends_exec = self.allow is not None and self.passes("exec")
+
+    def passes(self, name: str) -> bool:
+        if self.deny is not None and self.deny.entry_for(name) is not None:
+            return False
+        return self.allow is None or self.allow.entry_for(name) is not None
+
+    def select(self, names: frozenset[str]) -> frozenset[str]:
+        """Return those of `names` that pass this layer."""
+        if self.deny is not None:
+            denied = self.deny.select(names)
+            names = names - denied if denied else names
+        if self.allow is None:
+            return names
+        kept = self.allow.select(names)
+        return kept | {"apply_patch"} if self.lends_exec and "apply_patch" in names else kept
+
+    def judge(self, name: str) -> tuple[Decision, str | None]:
+        """Return the decision on one tool and the entry, as written, that made it."""
+        if self.deny is not None:
+            entry = self.deny.entry_for(name)
+            if entry is not None:
+                return "deny", self.stated or entry
+        if self.allow is not None:
+            entry = self.allow.entry_for(name)
+            if entry is None and self.lends_exec and name == "apply_patch":
+                entry = self.allow.entry_for("exec")
+            return ("deny", self.stated) if entry is None else ("allow", self.stated or entry)
+        if self.ask is not None:
+            entry = self.ask.entry_for(name)
+            if entry is not None:
+                return "ask", entry
+        return "allow", None
+
+
+class _Judge:
+    """All that is known about one caller. Which layer denies a tool is found for all at once, the words one by one."""
+
+    __slots__ = ("asked", "asks", "denied", "everywhere", "facts", "kept", "own", "sources", "tools")
+
+    def __init__(self, tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts) -> None:
+        inventory = Inventory(tools, groups)
+        self.tools, self.facts = tools, facts
+        self.sources: dict[str, list[_Compiled]] = {}
+        self.everywhere: list[_Compiled] = []
+        self.asks: list[_Compiled] = []
+        for layer in layers:
+            each = _Compiled(layer, inventory, additive=facts.additive)
+            if layer.source is not None:
+                self.sources.setdefault(layer.source, []).append(each)
+            else:
+                (self.asks if layer.name == "ask" else self.everywhere).append(each)
+        # name to what decided: the tool's own fields, the first layer that denies, the first that asks
+        self.own = dict(self._set_apart())
+        self.denied: dict[str, _Compiled] = {}
+        self.asked: dict[str, _Compiled] = {}
+        self.kept = self._keep()
+
+    def _keep(self) -> frozenset[str]:
+        """Return the names that no layer denies, and note for the others which one did."""
+        names = frozenset(self.tools)
+        if self.own:
+            names = names.difference(self.own)
+        for each in self.everywhere:
+            kept = each.select(names)
+            if len(kept) != len(names):
+                self.denied.update(dict.fromkeys(names - kept, each))
+                names = kept
+        for each in reversed(self.asks):
+            if each.ask is not None:
+                self.asked.update(dict.fromkeys(each.ask.select(names), each))
+        return names
+
+    def _set_apart(self) -> Iterator[tuple[str, tuple[Step, Layer | None]]]:
+        """Yield the tools that their own fields, and no layer of everybody's, keep from the caller."""
+        tools, sources = self.tools.values(), self.sources
+        special = [
+            tool for tool in tools if tool.requires or tool.owner_only or tool.optional or tool.source in sources
+        ]
+        for tool in special:
+            for step, layer in self._own_steps(tool):
+                if step.decision == "deny":
+                    yield tool.name, (step, layer)
+                    break
+
+    def _mentioned(self, tool: Tool) -> bool:
+        kind, _, owner = tool.source.partition(":")
+        named = {tool.name, owner} if owner else {tool.name}
+        return not self.facts.mentions.isdisjoint({*named, "group:plugins"} if kind == "plugin" else named)
+
+    def verdict(self, name: str) -> Verdict:
+        """Return the verdict on one tool, in words."""
+        tool = self.tools[name]
+        if name in self.own:
+            return _verdict(tool, *self.own[name])
+        each = self.denied.get(name) or self.asked.get(name)
+        if each is not None:
+            decision, entry = each.judge(name)
+            return _verdict(tool, Step(each.layer.name, each.layer.origin, decision, entry), each.layer)
+        lender = self._lender(name) if name == "apply_patch" else None
+        reason = f"passes all 9 layers, with 'exec' ({lender.origin})" if lender else "passes all 9 layers"
+        return Verdict(name, "allow", None, None, None, reason, None)
+
+    def _lender(self, name: str) -> Layer | None:
+        """Return the layer that lets apply_patch pass only because it lets exec pass."""
+        lenders = (each for each in self.everywhere if each.allow and each.allow.entry_for(name) is None)
+        return next((each.layer for each in lenders), None)
+
+    def steps(self, name: str) -> tuple[Step, ...]:
+        """Return what every layer says about one tool, in order; of several of one name, the one that decides."""
+        tool = self.tools[name]
+        said: dict[LayerName, Step] = {}
+        for step, _ in self._own_steps(tool):
+            _keep_strictest(said, step)
+        for each in (*self.everywhere, *self.asks):
+            decision, entry = each.judge(name)
+            _keep_strictest(said, Step(each.layer.name, each.layer.origin, decision, entry))
+        silent = (Step(layer, None, "allow", None) for layer in _LAYERS if layer not in said and layer != "source")
+        return tuple(sorted((*said.values(), *silent), key=lambda step: _LAYERS.index(step.layer)))
+
+    def _own_steps(self, tool: Tool) -> Iterator[tuple[Step, Layer | None]]:
+        """Yield what is judged by the tool's own fields: its source's lists, optional, owner, requirements."""
+        for each in self.sources.get(tool.source, ()):
+            decision, entry = each.judge(tool.name)
+            yield Step("source", each.layer.origin, decision, entry), each.layer
+        if tool.optional:
+            yield Step("source", None, "allow" if self._mentioned(tool) else "deny", "optional"), None
+        if tool.owner_only:
+            yield Step("owner", None, "allow" if self.facts.owner else "deny", None), None
+        lacking = [need for need in tool.requires if need not in self.facts.host]
+        if tool.requires:
+            yield Step("requires", None, "deny" if lacking else "allow", lacking[0] if lacking else None), None
+
+
+def is_plugin_only(rule: Rule, inventory: Inventory) -> bool:
+    """Tell whether every entry of the allow list names an installed plugin or one of its tools; a glob never does."""
+    return bool(rule.allow) and all(_names_plugin(fold(entry), inventory) for entry in rule.allow or ())
+
+
+def _names_plugin(entry: str, inventory: Inventory) -> bool:
+    members = inventory.groups.get(entry, ()) if entry == "group:plugins" or ":" not in entry else ()
+    tool = inventory.tools.get(entry)
+    return bool(members) or (tool is not None and tool.source.startswith("plugin:"))
+
+
+def _keep_strictest(said: dict[LayerName, Step], step: Step) -> None:
+    known = said.get(step.layer)
+    if known is None or (known.decision == "allow" and (step.decision != "allow" or known.rule is None)):
+        said[step.layer] = step
+
+
+def _verdict(tool: Tool, step: Step, layer: Layer | None) -> Verdict:
+    reason, remedy = reason_for(tool, step, layer), remedy_for(tool, step, layer)
+    return Verdict(tool.name, step.decision, step.layer, step.rule, step.origin, reason, remedy)

@@ -1,0 +1,251 @@
+"""Settings and a caller to the nine named layers, each with the path it came from. Pure.
+
+    profile → provider-profile → global → global-provider → agent → agent-provider → group → sandbox → subagent
+
+Every layer is an AND, so a name may occur more than once: a subagent under `ceiling` also carries its parents'
+layers, and a sender recognised only by a name also carries what would apply without it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from toolcrib.define import session
+from toolcrib.define.caller import Caller
+from toolcrib.define.names import fold
+from toolcrib.define.verdict import Layer, LayerName, Rule
+
+from .chats import chat_layers
+from .identity import is_listed
+from .profiles import PROFILES, SANDBOX_ALLOW, SANDBOX_DENY, SUBAGENT_DENY
+from .settings import (
+    AgentPolicy,
+    PolicySettings,
+    ScopeSettings,
+    SubagentSettings,
+    ToolsSettings,
+)
+
+__all__ = ["agent_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for", "model_family"]
+
+# Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
+_FAMILIES = {
+    "azure": "openai",
+    "codex": "openai",
+    "chatgpt": "openai",
+    "gemini": "google",
+    "vertex": "google",
+    "claude": "anthropic",
+}
+
+_WRITING = ("write", "edit", "apply_patch")
+
+
+def layers_for(settings: PolicySettings, caller: Caller) -> tuple[Layer, ...]:
+    """Return every layer that speaks about this caller, in the order they are judged."""
+    agent = _agent(settings, caller)
+    found = [
+        *_source_layers(settings),
+        *_scope_layers(settings, agent, caller),
+        *chat_layers(settings, caller),
+        *_sandbox_layers(settings, agent, caller),
+        *_subagent_layers(settings, agent, caller),
+    ]
+    return tuple(sorted(found, key=lambda layer: _ORDER.index(layer.name)))
+
+
+_ORDER: tuple[LayerName, ...] = (
+    "source", "profile", "provider-profile", "global", "global-provider", "agent", "agent-provider", "group", "sandbox",
+    "subagent", "ask",
+)  # fmt: skip
+
+
+def agent_of(caller: Caller) -> str:
+    """Return the id of the agent the caller belongs to: its own word, else the session key's, else main."""
+    if caller.agent:
+        return session.to_agent(caller.agent)
+    return session.agent_from_key(caller.session or "")
+
+
+def is_owner(settings: PolicySettings, caller: Caller) -> bool:
+    """Tell whether the caller is the owner: said so by its maker, alone at the terminal, or listed by id or E.164."""
+    if caller.owner is not None:
+        return caller.owner
+    if caller.channel is None and caller.sender is None and caller.group is None:
+        return all(_is_local(key) for key in (caller.session or "", *caller.parents))
+    channel = settings.channels.get(session.to_channel(caller.channel or "") or "")
+    listed = (*settings.owners, *(channel.owners if channel else ()))
+    return is_listed(caller.sender, listed)
+
+
+def _is_local(key: str) -> bool:
+    """Tell whether a session key (or an agent's id) says nothing of a channel, a hook or a device."""
+    words = key.lower().split(":")
+    return session.kind_from_key(key) not in ("group", "hook", "node") and "dm" not in words
+
+
+def is_sandboxed(settings: PolicySettings, caller: Caller) -> bool:
+    """Tell whether the caller's session counts as sandboxed."""
+    agent = _agent(settings, caller)
+    mode = agent.sandbox if agent and agent.sandbox else settings.sandbox
+    if caller.sandboxed or mode == "all":
+        return True
+    return mode == "non-main" and not _is_main(caller)
+
+
+def mentions_for(settings: PolicySettings, caller: Caller) -> frozenset[str]:
+    """Return what the allow and alsoAllow lists of the caller's own scopes name; `*` and globs name nothing.
+
+    Only the global and the agent's scope count: a chat, a parent or a sandbox can narrow but never bring a tool out.
+    """
+    scopes: list[ScopeSettings] = []
+    agent = _agent(settings, caller)
+    for tools in (settings.tools, *((agent.tools,) if agent else ())):
+        scopes += [tools, *(entry for _, entry in _provider_entry(tools, caller))]
+    return frozenset(fold(entry) for scope in scopes for entry in (*(scope.allow or ()), *scope.also_allow))
+
+
+def _is_main(caller: Caller) -> bool:
+    """Tell whether the caller speaks in its agent's main session; without a key, everybody but a group does."""
+    if caller.session and caller.session.strip():
+        return session.kind_from_key(caller.session) == "main"
+    return caller.group is None and not caller.parents
+
+
+def model_family(provider: str) -> str:
+    """Return the provider whose rules and dialect this one shares (`openai-codex` is `openai`)."""
+    first = fold(provider).partition("-")[0]
+    return _FAMILIES.get(first, first)
+
+
+def _agent(settings: PolicySettings, caller: Caller) -> AgentPolicy | None:
+    return settings.agents.get(agent_of(caller))
+
+
+def _source_layers(settings: PolicySettings) -> Iterator[Layer]:
+    for source, (origin, lists) in settings.sources.items():
+        yield Layer("source", origin, lists.rule(), source=source)
+
+
+def _scope_layers(
+    settings: PolicySettings, agent: AgentPolicy | None, caller: Caller, note: str = ""
+) -> Iterator[Layer]:
+    """Yield the six layers of the global and the agent's scope, and what they ask for."""
+    scopes: list[tuple[LayerName, str, ScopeSettings]] = [("global", "tools", settings.tools)]
+    if agent is not None:
+        scopes.append(("agent", f"{agent.origin}.tools", agent.tools))
+    wholes: list[tuple[LayerName, str, ToolsSettings]] = [("global-provider", "tools", settings.tools)]
+    if agent is not None:
+        wholes.append(("agent-provider", f"{agent.origin}.tools", agent.tools))
+    by_provider: list[tuple[LayerName, str, ScopeSettings]] = [
+        (name, f"{origin}.byProvider.{key}", entry)
+        for name, origin, scope in wholes
+        for key, entry in _provider_entry(scope, caller)
+    ]
+    yield from _profile_layer("profile", scopes, note)
+    yield from _profile_layer("provider-profile", by_provider, note)
+    for name, origin, scope in [*scopes, *by_provider]:
+        rule = scope.rule()
+        if rule.allow is not None or rule.deny or rule.also:
+            yield Layer(name, origin, replace(rule, ask=()), note)
+        if rule.ask:
+            yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
+
+
+def _profile_layer(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSettings]], note: str) -> Iterator[Layer]:
+    """Yield the profile in force: the innermost scope that names one, with the innermost alsoAllow."""
+    profile: str | None = None
+    origin, also = "", tuple[str, ...]()
+    for _, place, scope in scopes:
+        if scope.profile is not None:
+            profile, origin = scope.profile, f"{place}.profile"
+        if scope.also_allow:
+            also = scope.also_allow
+    if profile is not None:
+        words = f"{profile}, {note}" if note else profile
+        yield Layer(name, origin, Rule(allow=PROFILES[profile], also=also), words)
+
+
+def _provider_entry(scope: ToolsSettings, caller: Caller) -> Iterator[tuple[str, ScopeSettings]]:
+    """Yield the one entry about the caller's model: the exact model's, else the provider's, else its family's."""
+    if caller.provider is None and caller.model is None:
+        return
+    provider, model = fold(caller.provider or ""), fold(caller.model or "")
+    entries = {fold(key): key for key in scope.by_provider}
+    wanted = [model] if "/" in model else []
+    if model:
+        wanted.append(f"{provider}/{model}")
+    provider = provider or model.partition("/")[0]
+    family = model_family(provider) if provider else ""
+    for candidate in (*wanted, provider, f"{family}/{model}", family):
+        key = entries.get(candidate)
+        if key is not None:
+            yield key, scope.by_provider[key]
+            return
+
+
+def _sandbox_layers(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
+    if not is_sandboxed(settings, caller):
+        return
+    allow = ("built-in sandbox list", SANDBOX_ALLOW)
+    deny = ("built-in sandbox list", SANDBOX_DENY)
+    places = [("tools", settings.tools)] + ([(f"{agent.origin}.tools", agent.tools)] if agent else [])
+    for origin, scope in places:
+        lists = scope.sandbox.tools
+        if lists.allow is not None:
+            allow = (f"{origin}.sandbox.tools", lists.allow)
+        if "deny" in lists.model_fields_set:
+            deny = (f"{origin}.sandbox.tools", lists.deny)
+    yield Layer("sandbox", allow[0], Rule(allow=allow[1]))
+    yield Layer("sandbox", deny[0], Rule(deny=deny[1]))
+    if settings.workspace_access != "rw":
+        files = _WRITING if settings.workspace_access == "ro" else ("group:fs",)
+        yield Layer("sandbox", "sandbox.workspaceAccess", Rule(deny=files), settings.workspace_access)
+
+
+def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
+    places = [("tools.subagents", settings.tools.subagents)]
+    if agent is not None:
+        places.append((f"{agent.origin}.tools.subagents", agent.tools.subagents))
+    for origin, subagents in places:
+        if not subagents.enabled:
+            off = Rule(deny=("group:agents", "sessions_spawn", "subagents"))
+            yield Layer("subagent", f"{origin}.enabled", off, "false")
+    if not caller.parents and not session.is_subagent(caller.session or ""):
+        return
+    yield Layer("subagent", "built-in subagent list", Rule(deny=SUBAGENT_DENY))
+    for origin, subagents in places:
+        if subagents.tools.model_fields_set:
+            yield Layer("subagent", f"{origin}.tools", subagents.tools.rule())
+        if subagents.include is not None or subagents.exclude:
+            yield Layer("subagent", origin, Rule(allow=subagents.include, deny=subagents.exclude))
+    yield from _depth_layer(places, max(len(caller.parents), 1))
+    modes = [(origin, each) for origin, each in places if "mode" in each.model_fields_set]
+    origin, chosen = modes[-1] if modes else places[0]
+    if chosen.mode == "handover" and chosen.include is None:
+        yield Layer("subagent", f"{origin}.mode", Rule(allow=()), "handover")
+    if chosen.mode != "own":
+        yield from _ceiling(settings, agent, caller)
+
+
+def _depth_layer(places: Sequence[tuple[str, SubagentSettings]], depth: int) -> Iterator[Layer]:
+    """Yield the refusal to go deeper, as the innermost place that sets a depth says."""
+    said = [(f"{origin}.maxDepth", each) for origin, each in places if "max_depth" in each.model_fields_set]
+    origin, subagents = said[-1] if said else ("built-in subagent depth", places[0][1])
+    if depth >= subagents.max_depth:
+        note = f"{subagents.max_depth}, at depth {depth}"
+        yield Layer("subagent", origin, Rule(deny=("group:agents", "sessions_spawn")), note)
+
+
+def _ceiling(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
+    """Yield the layers of every parent's scope: a child never has what one of them lacks."""
+    seen = {id(agent)}
+    for depth, parent in enumerate(caller.parents):
+        key = session.parse(parent)
+        above = replace(
+            caller, agent=key.agent if key else parent, session=parent if key else None, parents=caller.parents[:depth]
+        )
+        policy = _agent(settings, above)
+        if id(policy) not in seen:
+            seen.add(id(policy))
+            yield from _scope_layers(settings, policy, above, f"of the parent {parent!r}")
+            yield from _sandbox_layers(settings, policy, above)

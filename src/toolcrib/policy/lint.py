@@ -1,0 +1,290 @@
+"""Lint: rules that do not do what their author thinks.
+
+unknown       names no tool, group or plugin that exists             dead         can never have an effect
+shadowed      an earlier entry says the same                         empty        `allow: []` permits nothing
+plugin-only   an allow list of plugins shuts out every core tool     widening     gives what another rule withholds
+dropped-deny  a rule that replaces another leaves out its deny       worn         gives rights by a name anyone can take
+expect        an `expect` entry does not hold
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.names import canonical, fold, nearest
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Belt, Rule
+
+from .gate import is_plugin_only
+from .identity import sender_key
+from .layers import model_family
+from .match import Groups, Inventory, is_glob, matcher_for
+from .profiles import PROFILES, SANDBOX_DENY
+from .scopes import Scope, scopes_of
+from .settings import GroupPolicy, PolicySettings, ScopeSettings, ToolsSettings
+
+__all__ = ["Expect", "Finding", "Kind", "Level", "lint"]
+
+Kind = Literal[
+    "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "worn", "expect",
+    "collision", "plugin", "ignored", "unused", "permissions", "loss",
+]  # fmt: skip
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to look at: where it stands, what it means, what to do. A note alone does not fail a lint."""
+
+    kind: Kind
+    level: Level
+    origin: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """What the operator expects of one caller's belt; `has` and `lacks` hold names, groups and globs."""
+
+    origin: str
+    caller: Caller
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
+def lint(
+    settings: PolicySettings,
+    tools: Mapping[str, Tool],
+    groups: Groups,
+    expects: Sequence[Expect] = (),
+    belt_for: Callable[[Caller], Belt] | None = None,
+) -> list[Finding]:
+    """Return every finding, in the order of the file's sections."""
+    inventory = Inventory(tools, groups)
+    found: list[Finding] = []
+    for scope in scopes_of(settings):
+        found += _entries(scope, inventory)
+        found += _lists(scope, settings, inventory)
+    found += _dead(settings, inventory)
+    found += _replaced(settings, inventory)
+    found += _worn(settings)
+    if belt_for is not None:
+        for expect in expects:
+            found += _expected(expect, belt_for(expect.caller), inventory)
+    return list(dict.fromkeys(found))
+
+
+def _matched(entries: Sequence[str], inventory: Inventory, *, permits: bool = False) -> set[str]:
+    return set(matcher_for(tuple(entries), inventory, permits=permits).select(frozenset(inventory.tools)))
+
+
+def _entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
+    """Unknown and shadowed entries of each list."""
+    for key, entries in scope.lists():
+        origin, covered = f"{scope.origin}.{key}", set[str]()
+        for at, entry in enumerate(entries):
+            if fold(entry) == "*":
+                covered = set(inventory.tools)
+                continue
+            meant = _matched([entry], inventory, permits=key in ("allow", "alsoAllow", "include"))
+            if not meant:
+                yield _unknown(entry, origin, inventory)
+            elif (meant and meant <= covered) or fold(entry) in map(fold, entries[:at]):
+                what = f"{entry!r} says nothing that an earlier entry does not say"
+                yield Finding("shadowed", "warning", origin, what, f"take {entry!r} out")
+            covered |= meant
+
+
+def _unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
+    names = [*inventory.tools, *inventory.groups]
+    close = nearest(entry, names)
+    if is_glob(entry):
+        return Finding("unknown", "warning", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
+    word = "group" if fold(entry).startswith("group:") else "tool, group or plugin"
+    remedy = f"did you mean {close[0]!r}?" if close else "correct it, install what brings it, or take it out"
+    return Finding("unknown", "warning", origin, f"{entry!r} names no {word} that exists here", remedy)
+
+
+def _lists(scope: Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+    """Allow lists that permit nothing or only plugins."""
+    allow = scope.rule.allow
+    if allow == () and not scope.rule.also:
+        what, remedy = "allow is empty and permits nothing", "write the names, or remove the key for no limit"
+        yield Finding("empty", "warning", f"{scope.origin}.allow", what, remedy)
+    elif allow and scope.about == "everything" and is_plugin_only(scope.rule, inventory):
+        if settings.tools.plugin_only_allow == "additive" and scope.additive:
+            what = "allow names only plugins and is read as an addition (tools.pluginOnlyAllow: additive)"
+        else:
+            what = "allow names only plugins and shuts out every core tool"
+        yield Finding(
+            "plugin-only", "warning", f"{scope.origin}.allow", what, f"write {scope.origin}.alsoAllow instead"
+        )
+
+
+def _dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+    """Allow entries that a deny beside or above them makes pointless."""
+    above = Rule(allow=settings.tools.allow, deny=settings.tools.deny, also=settings.tools.also_allow)
+    shut_above = _shut(above, inventory)
+    for scope in scopes_of(settings):
+        own = _matched(scope.rule.deny, inventory)
+        inner = scope.origin != "tools" and scope.about == "everything"
+        for key, entries in scope.lists():
+            if key not in ("allow", "alsoAllow"):
+                continue
+            for entry in entries:
+                meant = _matched([entry], inventory, permits=True)
+                if fold(entry) == "*" or not meant:
+                    continue
+                if meant <= own:
+                    what, remedy = f"{entry!r} is allowed and denied here; deny wins", "take it out of one of the two"
+                    yield Finding("dead", "warning", f"{scope.origin}.{key}", what, remedy)
+                elif inner and meant <= shut_above:
+                    what = f"{entry!r} never gets through: the global tools lists shut it out"
+                    yield Finding(
+                        "dead",
+                        "warning",
+                        f"{scope.origin}.{key}",
+                        what,
+                        "take it out, or open tools.allow / tools.deny",
+                    )
+
+
+def _shut(rule: Rule, inventory: Inventory) -> set[str]:
+    shut = _matched(rule.deny, inventory)
+    if rule.allow is not None:
+        shut |= set(inventory.tools) - _matched((*rule.allow, *rule.also), inventory, permits=True)
+    return shut
+
+
+def _replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+    """Rules that stand in for a broader one and let through what it withheld."""
+    scopes: list[tuple[str, ToolsSettings]] = [("tools", settings.tools)]
+    scopes += [(f"{agent.origin}.tools", agent.tools) for agent in settings.agents.values()]
+    for origin, scope in scopes:
+        yield from _replaced_providers(origin, scope, inventory)
+        if origin != "tools":
+            yield from _replaced_profile(origin, scope, settings.tools, inventory)
+            if "plugin_only_allow" in scope.model_fields_set:
+                what = "only tools.pluginOnlyAllow counts"
+                yield Finding("dead", "warning", f"{origin}.pluginOnlyAllow", what, "move it to tools.pluginOnlyAllow")
+            yield from _replaced_sandbox(origin, scope, settings.tools, inventory)
+    yield from _replaced_sandbox("tools", settings.tools, None, inventory)
+    for channel in settings.channels.values():
+        for groups in (channel.groups, *channel.accounts.values()):
+            for id, group in groups.items():
+                yield from _replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
+
+
+def _replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[Finding]:
+    by_fold = {fold(key): (key, entry) for key, entry in scope.by_provider.items()}
+    for written, (key, entry) in by_fold.items():
+        provider = written.partition("/")[0]
+        broad = next((name for name in (provider, model_family(provider)) if name in by_fold and name != written), None)
+        if broad is not None:
+            broader, wider = by_fold[broad]
+            place = f"{origin}.byProvider.{key}"
+            yield from _compare(place, entry.rule(), f"{origin}.byProvider.{broader}", wider.rule(), inventory)
+
+
+def _replaced_profile(origin: str, own: ScopeSettings, top: ScopeSettings, inventory: Inventory) -> Iterator[Finding]:
+    if own.profile is None or top.profile is None or own.profile == top.profile:
+        return
+    ours, theirs = PROFILES[own.profile], PROFILES[top.profile]
+    if theirs is None:
+        return
+    gained = (set(inventory.tools) if ours is None else _matched(ours, inventory)) - _matched(theirs, inventory)
+    if gained:
+        what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {_some(gained)}"
+        yield Finding(
+            "widening", "warning", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not"
+        )
+
+
+def _replaced_sandbox(
+    origin: str, own: ToolsSettings, top: ToolsSettings | None, inventory: Inventory
+) -> Iterator[Finding]:
+    lists = own.sandbox.tools
+    if "deny" not in lists.model_fields_set:
+        return
+    above, place = SANDBOX_DENY, "the built-in sandbox list"
+    if top is not None and "deny" in top.sandbox.tools.model_fields_set:
+        above, place = top.sandbox.tools.deny, "tools.sandbox.tools.deny"
+    dropped = _matched(above, inventory) - _matched(lists.deny, inventory)
+    if lists.allow is not None:
+        dropped &= _matched(lists.allow, inventory, permits=True)
+    elif own.sandbox.tools.allow is None:
+        return  # the built-in allow list still leaves them out
+    if dropped:
+        yield _dropped(f"{origin}.sandbox.tools.deny", place, dropped)
+
+
+def _replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[Finding]:
+    own = group.tools.rule() if group.tools is not None else None
+    star = next((lists for key, lists in group.by_sender.items() if key.strip() == "*"), None)
+    standard = star.rule() if star is not None else own
+    if star is not None and own is not None:
+        yield from _compare(f"{group.origin}.toolsBySender.*", star.rule(), f"{group.origin}.tools", own, inventory)
+    if every is not None and every.tools is not None and standard is not None:
+        place = f"{group.origin}.tools" if star is None else f"{group.origin}.toolsBySender.*"
+        yield from _compare(place, standard, f"{every.origin}.tools", every.tools.rule(), inventory)
+
+
+def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[Finding]:
+    """Yield what `rule`, which replaces `above`, lets through that `above` withheld."""
+    open_here = set(inventory.tools) - _shut(rule, inventory)
+    dropped = _matched(above.deny, inventory) & open_here
+    if dropped:
+        yield _dropped(origin, f"{broader}.deny", dropped)
+    gained = (_shut(above, inventory) & open_here) - dropped
+    if gained:
+        what = f"replaces {broader} and adds {_some(gained)}"
+        yield Finding("widening", "warning", origin, what, f"repeat the allow list of {broader} if it is not meant")
+
+
+def _dropped(origin: str, broader: str, dropped: set[str]) -> Finding:
+    what = f"replaces {broader} and drops its deny of {_some(dropped)}"
+    return Finding("dropped-deny", "warning", origin, what, "repeat the deny here if it is not meant")
+
+
+def _worn(settings: PolicySettings) -> Iterator[Finding]:
+    """Typed `username:` and `name:` keys: the operator's word, but anyone can take such a name."""
+    for channel in settings.channels.values():
+        for group in (g for groups in (channel.groups, *channel.accounts.values()) for g in groups.values()):
+            seen: dict[tuple[str | None, str], str] = {}
+            for key in group.by_sender:
+                kind, _ = typed = sender_key(key)
+                origin = f"{group.origin}.toolsBySender.{key}"
+                if kind in ("username", "name"):
+                    what = f"rights by {kind}: anyone can call themselves {key.partition(':')[2]!r}"
+                    yield Finding("worn", "warning", origin, what, "use id: or e164:")
+                first = seen.setdefault(typed, key)
+                if first != key:
+                    yield Finding(
+                        "shadowed", "warning", origin, f"{first!r} is the same sender and counts", "merge the two"
+                    )
+
+
+def _expected(expect: Expect, belt: Belt, inventory: Inventory) -> Iterator[Finding]:
+    for key, entries in (("has", expect.has), ("lacks", expect.lacks)):
+        for entry in entries:
+            name = canonical(entry) or ""
+            meant = {name} & set(inventory.tools) or _matched([entry], inventory)
+            if not meant:
+                yield Finding(
+                    "expect", "error", expect.origin, f"{key}: {entry!r} names no tool that exists here", "correct it"
+                )
+            for tool in sorted(meant):
+                verdict = belt.verdicts[tool]
+                if (verdict.decision == "deny") == (key == "has"):
+                    word = "have" if key == "has" else "lack"
+                    what = f"should {word} {tool}, but it is {verdict.decision}: {verdict.reason}"
+                    yield Finding(
+                        "expect", "error", expect.origin, what, verdict.remedy or "deny it in one of the layers"
+                    )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")

@@ -1,0 +1,154 @@
+"""Entries of a rule against tools: names, globs, groups, plugin ids and effects; deny is asked first by the gate.
+
+An entry is folded like a name. `*` in it stands for any run of characters, and nothing else is special. In an allow
+list an effect permits only tools all of whose effects are listed; in deny and ask lists any effect of the tool counts.
+"""
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+from functools import lru_cache
+
+from toolcrib.define.names import ALIASES, fold, nearest
+from toolcrib.define.tool import EFFECTS, Tool
+
+__all__ = ["Groups", "Inventory", "Matcher", "complaint_about", "is_glob", "matcher_for"]
+
+Groups = Mapping[str, frozenset[str]]
+
+LONGEST_ENTRY = 256
+
+_GLOB = re.compile(r"[a-z0-9_*-]+")
+_GROUP = re.compile(r"group:[a-z0-9_-]{1,64}")
+
+
+def complaint_about(entry: str) -> str | None:
+    """Say what is wrong with the spelling of an entry, or None when it can mean something."""
+    folded = fold(entry)
+    if not folded:
+        return "a blank entry means nothing; remove it"
+    if len(entry) > LONGEST_ENTRY:
+        return f"an entry of {len(entry)} characters; {LONGEST_ENTRY} is the most"
+    if folded.startswith("effect:"):
+        effect = folded.removeprefix("effect:")
+        if effect in EFFECTS:
+            return None
+        meant = nearest(effect, EFFECTS)
+        hint = f"did you mean 'effect:{meant[0]}'?" if meant else f"there are {', '.join(sorted(EFFECTS))}"
+        return f"no effect is called {effect!r}; {hint}"
+    if folded.startswith("group:"):
+        return None if _GROUP.fullmatch(folded) else f"{entry!r} names no group; a glob matches tool names only"
+    if _GLOB.fullmatch(folded):
+        return None
+    return f"{entry!r} can match no tool; names are made of a-z, 0-9, _ and -, and * is the only wildcard"
+
+
+def is_glob(entry: str) -> bool:
+    """Tell whether the entry matches by pattern rather than by name."""
+    return "*" in entry
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The tools as rules see them: every name, and the groups they are in."""
+
+    tools: Mapping[str, Tool]
+    groups: Groups
+
+    def with_effect(self, effect: str) -> frozenset[str]:
+        """Return the names of the tools that have this effect, apply_patch counted wherever exec is."""
+        found = frozenset(name for name, tool in self.tools.items() if effect in tool.effects)
+        return found | {"apply_patch"} if "exec" in found and "apply_patch" in self.tools else found
+
+    def within_effects(self, effects: frozenset[str]) -> frozenset[str]:
+        """Return the names of the tools that have no effect but these."""
+        return frozenset(name for name, tool in self.tools.items() if tool.effects <= effects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """One list as it is written, sorted by how its entries match: folded entry (or effect) to entry as written."""
+
+    plain: Mapping[str, str]
+    globs: Mapping[str, str]
+    effects: Mapping[str, str]
+    any_glob: Callable[[str], object] | None
+    everything: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One list, ready to be asked: plain names, whole groups, and globs; each knows its entry as written."""
+
+    parsed: _Parsed
+    groups: tuple[tuple[frozenset[str], str], ...] = ()
+
+    @property
+    def names(self) -> Set[str]:
+        """The names the list stands for outright or as members of a group; not those a glob matches."""
+        return self.parsed.plain.keys() | frozenset().union(*(members for members, _ in self.groups))
+
+    def entry_for(self, name: str) -> str | None:
+        """Return the entry, as written, that matches this canonical name."""
+        parsed = self.parsed
+        if parsed.everything is not None:
+            return parsed.everything
+        entry = parsed.plain.get(name)
+        if entry is not None:
+            return entry
+        for members, written in self.groups:
+            if name in members:
+                return written
+        if parsed.any_glob is not None and parsed.any_glob(name):
+            return next(written for glob, written in parsed.globs.items() if fnmatch.fnmatchcase(name, glob))
+        return None
+
+    def select(self, names: frozenset[str]) -> frozenset[str]:
+        """Return those of `names` that the list matches."""
+        parsed = self.parsed
+        if parsed.everything is not None:
+            return names
+        found = names.intersection(parsed.plain)
+        for members, _ in self.groups:
+            more = names & members
+            found = found | more if found else more
+        if parsed.any_glob is not None:
+            found = found.union(filter(parsed.any_glob, names - found if found else names))
+        return found
+
+
+def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool = False) -> Matcher:
+    """Return the matcher of one list; `permits` says it is an allow list, where an effect must cover the whole tool."""
+    parsed, known = _parsed(entries), inventory.groups
+    groups = [(known[entry], written) for entry, written in parsed.plain.items() if entry in known]
+    if parsed.effects:
+        groups += _by_effect(parsed.effects, inventory, permits=permits)
+    return Matcher(parsed, tuple(groups))
+
+
+# The lists of a configuration are met again with every caller, so they are read once.
+@lru_cache(maxsize=4096)
+def _parsed(entries: tuple[str, ...]) -> _Parsed:
+    plain: dict[str, str] = {}
+    globs: dict[str, str] = {}
+    effects: dict[str, str] = {}
+    everything: str | None = None
+    for written in entries:
+        entry = fold(written)
+        if entry == "*":
+            everything = written
+        elif entry.startswith("effect:"):
+            effects.setdefault(entry.removeprefix("effect:"), written)
+        elif not is_glob(entry):
+            plain.setdefault(ALIASES.get(entry, entry), written)
+        elif _GLOB.fullmatch(entry):  # any other can match no name
+            globs.setdefault(entry, written)
+    any_glob = re.compile("|".join(map(fnmatch.translate, globs))).match if globs else None
+    return _Parsed(plain, globs, effects, any_glob, everything)
+
+
+def _by_effect(effects: Mapping[str, str], inventory: Inventory, *, permits: bool) -> list[tuple[frozenset[str], str]]:
+    if permits:
+        return [(inventory.within_effects(frozenset(effects)), next(iter(effects.values())))]
+    return [(inventory.with_effect(effect), written) for effect, written in effects.items()]

@@ -1,0 +1,107 @@
+"""The words of a verdict: why a tool is denied or asked about, and what would change it."""
+
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Layer, Step
+
+__all__ = ["reason_for", "remedy_for", "stated_value"]
+
+# Settings that stand for lists which are not written in the file, and what they do to a tool.
+_STATED = {
+    "profile": "not in allow",
+    "enabled": "subagents are switched off",
+    "maxDepth": "subagents go no deeper",
+    "workspaceAccess": "its files are out of reach",
+    "mode": "nothing is handed over",
+}
+
+
+def stated_value(layer: Layer) -> str | None:
+    """Return the value that stands at the layer's origin where that is no list: the profile's name, the depth."""
+    return layer.note.partition(",")[0] if _leaf(layer) in _STATED else None
+
+
+def reason_for(tool: Tool, step: Step, layer: Layer | None) -> str:
+    """Return one clause that names the entry and the place it stands in."""
+    if layer is None:
+        return _own_reason(step)
+    if step.decision == "ask":
+        return f"a human is asked for {step.rule} ({layer.origin})"
+    value = stated_value(layer)
+    if value is not None:
+        note = layer.note.removeprefix(value)
+        return f"{_STATED[_leaf(layer)]} ({layer.origin}={value}{note})"
+    place = f"{layer.origin}, {layer.note}" if layer.note else layer.origin
+    if step.rule is not None:
+        return f"deny has {step.rule!r} ({place})"
+    if layer.rule.allow == ():
+        return f"allow is empty and permits nothing ({place})"
+    return f"not in allow ({place})"
+
+
+def remedy_for(tool: Tool, step: Step, layer: Layer | None) -> str:
+    """Return what a person would change to get the other answer."""
+    if layer is None:
+        return _own_remedy(tool, step)
+    if step.decision == "ask":
+        return f"answer the question, or take {step.rule!r} out of {layer.origin}"
+    if layer.origin.startswith("built-in"):
+        return _built_in_remedy(step, layer)
+    if _leaf(layer) == "profile":
+        scope = layer.origin.removesuffix(".profile")
+        return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"
+    if stated_value(layer) is not None:
+        return f"change {layer.origin}"
+    allow, deny = ("include", "exclude") if _leaf(layer) == "subagents" else ("allow", "deny")
+    if step.rule is not None:
+        return f"take {step.rule!r} out of {layer.origin}.{deny}"
+    return f"add {tool.name!r} to {layer.origin}.{allow}"
+
+
+def _leaf(layer: Layer) -> str:
+    return layer.origin.rpartition(".")[2]
+
+
+def _built_in_remedy(step: Step, layer: Layer) -> str:
+    if layer.name == "sandbox":
+        key = "deny" if step.rule is not None else "allow"
+        return f"write your own tools.sandbox.tools.{key}, or leave the sandbox"
+    if layer.origin == "built-in subagent depth":
+        return "set tools.subagents.maxDepth"
+    return "call it from the main agent; nothing else lifts it"
+
+
+def _own_reason(step: Step) -> str:
+    match step.layer:
+        case "owner":
+            return "only the owner sees this tool"
+        case "requires" if (step.rule or "").startswith("setting:"):
+            return f"{_setting(step.rule)} is false"
+        case "requires":
+            return f"this host lacks {_need(step.rule or '')}"
+    return "optional, and no allow list names it or its plugin"
+
+
+def _own_remedy(tool: Tool, step: Step) -> str:
+    match step.layer:
+        case "owner":
+            return "list the sender in owners by id or E.164, or ask the owner"
+        case "requires" if (step.rule or "").startswith("setting:"):
+            return f"set {_setting(step.rule)} to true"
+        case "requires":
+            return f"provide {_need(step.rule or '')}"
+    owner = tool.source.partition(":")[2]
+    return f"add {tool.name!r}" + (f" or {owner!r}" if owner else "") + " to an allow or alsoAllow list"
+
+
+def _setting(requirement: str | None) -> str:
+    return f"{(requirement or '').removeprefix('setting:')}.enabled"
+
+
+def _need(requirement: str) -> str:
+    kind, _, which = requirement.partition(":")
+    match kind:
+        case "model":
+            return f"a model of the {which} family"
+        case "secret":
+            return f"the secret {which}"
+    return requirement

@@ -1,0 +1,178 @@
+"""The policy section of the configuration: the lists people write, checked, and where each stands.
+
+Keys keep the documents' spelling (`alsoAllow`). The models are frozen; a rule's own place in the file travels with
+it as `origin`, so that a verdict can name it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from toolcrib.define.names import fold, nearest
+from toolcrib.define.verdict import Rule
+
+from .match import complaint_about
+from .profiles import PROFILES
+
+__all__ = [
+    "AgentPolicy",
+    "ChannelPolicy",
+    "GroupPolicy",
+    "ListSettings",
+    "PolicySettings",
+    "RuleSettings",
+    "SandboxMode",
+    "ScopeSettings",
+    "Section",
+    "SubagentSettings",
+    "ToolsSettings",
+]
+
+SandboxMode = Literal["off", "non-main", "all"]
+
+
+class Section(BaseModel):
+    """A mapping of the configuration: camelCase keys by alias, nothing unknown, nothing changed later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nulls(cls, value: Any) -> Any:
+        # `allow:` with nothing behind it must not silently mean "no limit"
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                if inner is None:
+                    raise ValueError(f"{key} is empty (null); write a value or remove the key")
+        return value
+
+
+def _spelled(entry: str) -> str:
+    complaint = complaint_about(entry)
+    if complaint:
+        raise ValueError(complaint)
+    return entry
+
+
+def _profile(name: str) -> str:
+    if name not in PROFILES:
+        meant = nearest(name, PROFILES)
+        hint = f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(PROFILES)}"
+        raise ValueError(f"no profile is called {name!r}; {hint}")
+    return name
+
+
+Entry = Annotated[StrictStr, AfterValidator(_spelled)]
+Entries = tuple[Entry, ...]
+ProfileName = Annotated[StrictStr, AfterValidator(_profile)]
+
+
+class ListSettings(Section):
+    """`allow` and `deny`, where nothing else makes sense."""
+
+    allow: Entries | None = None
+    deny: Entries = ()
+
+    def rule(self) -> Rule:
+        return Rule(allow=self.allow, deny=self.deny)
+
+
+class RuleSettings(ListSettings):
+    """One scope's lists. An absent `allow` does not limit; `[]` permits nothing."""
+
+    also_allow: Entries = Field(default=(), alias="alsoAllow")
+    ask: Entries = ()
+
+    @model_validator(mode="after")
+    def _one_way_to_allow(self) -> Self:
+        if self.allow and self.also_allow:
+            raise ValueError("allow and alsoAllow cannot stand side by side; put all names into allow")
+        return self
+
+    def rule(self) -> Rule:
+        return Rule(allow=self.allow, deny=self.deny, ask=self.ask, also=self.also_allow)
+
+
+class ScopeSettings(RuleSettings):
+    """A scope that may also choose a profile."""
+
+    profile: ProfileName | None = None
+
+
+class SandboxTools(Section):
+    tools: ListSettings = ListSettings()
+
+
+class SubagentSettings(Section):
+    """What subagents may have. `ceiling`: never more than the parent; `handover`: of that, only `include`."""
+
+    enabled: StrictBool = True
+    mode: Literal["ceiling", "own", "handover"] = "ceiling"
+    max_depth: Annotated[StrictInt, Field(ge=0, le=8)] = Field(default=1, alias="maxDepth")
+    max_concurrent: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=8, alias="maxConcurrent")
+    include: Entries | None = None
+    exclude: Entries = ()
+    tools: ListSettings = ListSettings()
+
+
+class ToolsSettings(ScopeSettings):
+    """`tools`, globally or of one agent."""
+
+    by_provider: Mapping[StrictStr, ScopeSettings] = Field(default_factory=dict, alias="byProvider")
+    plugin_only_allow: Literal["strict", "additive"] = Field(default="strict", alias="pluginOnlyAllow")
+    sandbox: SandboxTools = SandboxTools()
+    subagents: SubagentSettings = SubagentSettings()
+
+    @model_validator(mode="after")
+    def _one_entry_a_provider(self) -> Self:
+        seen: dict[str, str] = {}
+        for key in self.by_provider:
+            first = seen.setdefault(fold(key), key)
+            if first != key:
+                raise ValueError(f"byProvider: {first!r} and {key!r} are the same provider; merge them")
+            if not fold(key):
+                raise ValueError("byProvider: a blank provider means nothing; remove it")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPolicy:
+    """One group chat (or `*`): its own lists, lists by sender, and where they stand."""
+
+    origin: str
+    tools: RuleSettings | None = None
+    by_sender: Mapping[str, RuleSettings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPolicy:
+    """A channel's groups, by account where the account has its own, and its owners."""
+
+    origin: str
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
+    accounts: Mapping[str, Mapping[str, GroupPolicy]] = field(default_factory=dict)
+    owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPolicy:
+    """An agent's own lists and where they stand."""
+
+    origin: str
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    sandbox: SandboxMode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`."""
+
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    agents: Mapping[str, AgentPolicy] = field(default_factory=dict)
+    channels: Mapping[str, ChannelPolicy] = field(default_factory=dict)
+    owners: tuple[str, ...] = ()
+    sandbox: SandboxMode = "off"
+    workspace_access: Literal["none", "ro", "rw"] = "rw"
+    sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)

@@ -1,0 +1,66 @@
+"""Who a sender is to a rule."""
+
+import pytest
+
+from toolcrib.define.caller import Sender
+from toolcrib.policy.identity import find_sender, is_listed
+
+ALL = Sender(id="7", e164="+380", username="bob", name="Bob B")
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        (["7", "+380", "bob", "bob b", "*"], ("7", False)),
+        (["+380", "bob", "bob b", "*"], ("+380", False)),
+        (["bob", "bob b", "*"], ("bob", True)),
+        (["bob b", "*"], ("bob b", True)),
+        (["*"], ("*", False)),
+        (["@BOB"], ("@BOB", True)),
+        (["username:bob", "*"], ("username:bob", False)),
+        (["name:Bob B", "*"], ("name:Bob B", False)),
+        (["id:7", "7"], ("id:7", False)),
+        (["id:bob", "*"], ("*", False)),
+        (["e164:+380"], ("e164:+380", False)),
+        (["8"], None),
+        ([], None),
+    ],
+)
+def test_keys_are_tried_as_id_number_username_name_and_star(keys: list[str], found: tuple[str, bool] | None) -> None:
+    seen = find_sender({key: key for key in keys}, ALL)
+    assert (seen and (seen[0], seen[2])) == found
+
+
+def test_without_worn_names_a_bare_key_is_only_an_identity() -> None:
+    assert find_sender({"bob": 1, "*": 2}, ALL, worn=False) == ("*", 2, False)
+
+
+def test_the_first_of_two_spellings_counts() -> None:
+    assert find_sender({"@bob": 1, "BOB": 2}, Sender(id="bob")) == ("@bob", 1, False)
+
+
+@pytest.mark.parametrize(
+    ("sender", "listed"),
+    [
+        (Sender(id="7"), True),
+        (Sender(e164="+380"), True),
+        (Sender(id="5", name="7"), False),
+        (Sender(id="5", username="7"), False),
+        (Sender(id="77"), False),
+        (Sender(id="７"), False),
+        (Sender(id="  "), False),
+        (Sender(id=" 7"), False),
+        (Sender(id="@7"), False),
+        (Sender(id="id:7"), False),
+        (Sender(), False),
+        (None, False),
+    ],
+)
+def test_only_an_id_or_a_number_makes_an_owner(sender: Sender | None, listed: bool) -> None:
+    assert is_listed(sender, ["id:7", "e164:+380"]) is listed
+
+
+def test_a_bare_owner_is_an_id_or_a_number() -> None:
+    assert is_listed(Sender(id="7"), ["7"])
+    assert is_listed(Sender(e164="+380"), ["+380"])
+    assert not is_listed(Sender(name="7", username="+380"), ["7", "+380"])

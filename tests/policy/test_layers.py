@@ -1,0 +1,329 @@
+"""Settings and a caller to the nine layers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolcrib.config.load import load
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.policy.layers import agent_of, is_owner, is_sandboxed, layers_for, model_family
+
+Has = Callable[..., bool]
+
+EVERY_LAYER = {
+    "tools": {
+        "profile": "coding",
+        "deny": ["write"],
+        "byProvider": {"openai": {"profile": "full", "deny": ["edit"]}},
+        "sandbox": {"tools": {"allow": ["read"], "deny": ["image"]}},
+        "subagents": {"tools": {"deny": ["grep"]}},
+        "ask": ["read"],
+    },
+    "agents": {"dev": {"tools": {"deny": ["find"], "byProvider": {"openai/gpt": {"deny": ["ls"]}}}}},
+    "channels": {"telegram": {"groups": {"-1": {"tools": {"deny": ["process"]}}}}},
+}
+
+
+def names(config: dict[str, Any], caller: Caller) -> list[str]:
+    return list(dict.fromkeys(layer.name for layer in layers_for(load(config, {}).policy, caller)))
+
+
+def test_the_layers_come_in_the_documents_order() -> None:
+    caller = Caller(
+        session="agent:dev:telegram:group:-1", provider="openai", model="gpt", sandboxed=True, parents=("main",)
+    )
+    assert names(EVERY_LAYER, caller) == [
+        "profile",
+        "provider-profile",
+        "global",
+        "global-provider",
+        "agent",
+        "agent-provider",
+        "group",
+        "sandbox",
+        "subagent",
+        "ask",
+    ]
+
+
+def test_a_plain_caller_meets_only_what_speaks_about_it() -> None:
+    assert names(EVERY_LAYER, Caller()) == ["profile", "global", "ask"]
+
+
+def test_an_origin_is_the_path_of_the_rule() -> None:
+    caller = Caller(session="agent:dev:telegram:group:-1", provider="openai", model="gpt")
+    origins = {layer.name: layer.origin for layer in layers_for(load(EVERY_LAYER, {}).policy, caller)}
+    assert origins == {
+        "profile": "tools.profile",
+        "provider-profile": "tools.byProvider.openai.profile",
+        "global": "tools",
+        "global-provider": "tools.byProvider.openai",
+        "agent": "agents.dev.tools",
+        "agent-provider": "agents.dev.tools.byProvider.openai/gpt",
+        "group": "channels.telegram.groups.-1.tools",
+        "ask": "tools.ask",
+    }
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "denied"),
+    [
+        ("openai", "gpt-4", "browser"),
+        ("OpenAI", "GPT-5", "exec"),
+        (" openai ", "gpt-5", "exec"),
+        ("openai-codex", "gpt-4", "browser"),
+        ("openai-codex", "gpt-5", "exec"),
+        ("azure", "gpt-5", "exec"),
+        ("openai", "openai/gpt-5", "exec"),
+        ("openrouter", "openai/gpt-5", "exec"),
+        ("openrouter", "meta/llama", "cron"),
+    ],
+)
+def test_the_most_exact_provider_entry_speaks(provider: str, model: str, denied: str, has: Has) -> None:
+    entries = {
+        "openai": {"deny": ["browser"]},
+        "openai/gpt-5": {"deny": ["exec"]},
+        "openrouter/meta/llama": {"deny": ["cron"]},
+    }
+    lost = [
+        tool
+        for tool in ("browser", "exec", "cron")
+        if not has({"tools": {"byProvider": entries}}, tool, provider=provider, model=model)
+    ]
+    assert lost == [denied]
+
+
+def test_another_provider_is_not_touched(has: Has) -> None:
+    assert has({"tools": {"byProvider": {"openai": {"deny": ["exec"]}}}}, "exec", provider="google", model="gemini")
+
+
+def test_an_agents_profile_replaces_the_global_one(has: Has) -> None:
+    config = {"tools": {"profile": "messaging"}, "agents": {"dev": {"tools": {"profile": "coding"}}}}
+    assert has(config, "exec", agent="dev")
+    assert not has(config, "message", agent="dev")
+    assert not has(config, "exec", agent="other")
+
+
+def test_also_allow_adds_to_the_profile_and_limits_nothing_without_one(has: Has) -> None:
+    assert has({"tools": {"profile": "minimal", "alsoAllow": ["web_search"]}}, "web_search")
+    assert not has({"tools": {"profile": "minimal", "alsoAllow": ["web_search"]}}, "web_fetch")
+    assert has({"tools": {"alsoAllow": ["web_search"]}}, "exec")
+
+
+def test_an_agents_also_allow_replaces_the_global_one(has: Has) -> None:
+    config = {
+        "tools": {"profile": "minimal", "alsoAllow": ["read"]},
+        "agents": {"dev": {"tools": {"alsoAllow": ["exec"]}}},
+    }
+    assert has(config, "exec", agent="dev")
+    assert not has(config, "read", agent="dev")
+    assert has(config, "read")
+
+
+GROUPS = {
+    "channels": {
+        "telegram": {
+            "groups": {
+                "-1": {
+                    "tools": {"deny": ["read"]},
+                    "toolsBySender": {"7": {"deny": ["write"]}, "id:8": {"allow": ["*"]}, "boss": {"allow": ["*"]}},
+                },
+                "-2": {"tools": {"deny": ["exec"]}, "toolsBySender": {"*": {"deny": ["cron"]}}},
+                "-3": {},
+                "*": {"tools": {"deny": ["browser"]}},
+            }
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("group", "sender", "lost"),
+    [
+        ("-1", Sender(id="7"), ["write"]),
+        ("-1", Sender(id="8"), []),
+        ("-1", Sender(id="9"), ["read"]),
+        ("-1", None, ["read"]),
+        ("-1", Sender(id="9", username="boss"), ["read"]),
+        ("-1", Sender(id="9", name="8"), ["read"]),
+        ("-1", Sender(id="boss"), []),
+        ("-1:topic:4", Sender(id="7"), ["write"]),
+        ("-2", Sender(id="9"), ["cron"]),
+        ("-3", Sender(id="9"), ["browser"]),
+        ("-4", Sender(id="9"), ["browser"]),
+    ],
+)
+def test_a_group_speaks_by_sender_then_for_all_then_through_star(
+    group: str, sender: Sender | None, lost: list[str], has: Has
+) -> None:
+    tools = ("read", "write", "exec", "cron", "browser")
+    assert [
+        tool for tool in tools if not has(GROUPS, tool, channel="telegram", group=group, sender=sender, owner=True)
+    ] == lost
+
+
+def test_a_worn_name_falls_back_to_the_rule_for_every_group(has: Has) -> None:
+    groups = {"-1": {"toolsBySender": {"bob": {"allow": ["exec", "read"]}}}, "*": {"tools": {"deny": ["exec"]}}}
+    config = {"channels": {"telegram": {"groups": groups}}}
+    stranger = {"channel": "telegram", "group": "-1", "sender": Sender(id="9", username="bob")}
+    assert has(config, "read", **stranger)
+    assert not has(config, "exec", **stranger)
+    assert not has(config, "write", **stranger)
+    assert has(config, "exec", channel="telegram", group="-1", sender=Sender(id="bob"))
+
+
+def test_a_session_key_names_the_group_but_the_callers_own_word_counts_first(has: Has) -> None:
+    key = "agent:main:telegram:group:-1"
+    assert not has(GROUPS, "read", session=key)
+    assert has(GROUPS, "read", session=key, channel="telegram", group="-2")
+    assert has(GROUPS, "read", session="agent:main:slack:group:-1")
+
+
+def test_a_direct_message_has_no_group(has: Has) -> None:
+    assert has(GROUPS, "browser", session="agent:main:telegram:dm:42", owner=True)
+
+
+def test_a_subagent_keeps_the_chat_it_was_started_from(has: Has) -> None:
+    assert not has(GROUPS, "read", session="agent:main:subagent:1", parents=("agent:main:telegram:group:-1",))
+
+
+@pytest.mark.parametrize(
+    ("mode", "session", "sandboxed"),
+    [
+        ("off", "agent:main:telegram:group:1", False),
+        ("all", "agent:main:main", True),
+        ("non-main", "agent:main:main", False),
+        ("non-main", None, False),
+        ("non-main", "agent:main:telegram:group:1", True),
+        ("non-main", "agent:main:telegram:dm:7", True),
+    ],
+)
+def test_the_mode_says_which_sessions_are_sandboxed(mode: str, session: str | None, sandboxed: bool) -> None:
+    assert is_sandboxed(load({"sandbox": {"mode": mode}}, {}).policy, Caller(session=session)) is sandboxed
+
+
+def test_a_group_without_a_session_key_is_no_main_session() -> None:
+    settings = load({"sandbox": {"mode": "non-main"}}, {}).policy
+    assert is_sandboxed(settings, Caller(channel="telegram", group="-1"))
+
+
+def test_an_agents_own_sandbox_mode_counts_first() -> None:
+    settings = load({"sandbox": {"mode": "all"}, "agents": {"dev": {"sandbox": "off"}}}, {}).policy
+    assert not is_sandboxed(settings, Caller(agent="dev"))
+    assert is_sandboxed(settings, Caller(agent="dev", sandboxed=True))
+
+
+def test_read_only_and_no_access_take_the_file_tools_away(has: Has) -> None:
+    read_only = {"sandbox": {"mode": "all", "workspaceAccess": "ro"}}
+    assert has(read_only, "read")
+    assert not has(read_only, "write")
+    assert not has({"sandbox": {"mode": "all", "workspaceAccess": "none"}}, "read")
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        {"parents": ("main",)},
+        {"session": "agent:main:subagent:1f"},
+        {"session": "SUBAGENT:1"},
+        {"session": "agent:main:subagent:1f:subagent:2a"},
+        {"session": "agent:main:task-9", "parents": ("agent:main:main",)},
+    ],
+)
+def test_a_subagent_is_known_by_its_parents_or_by_a_key_that_says_so(caller: dict[str, Any], has: Has) -> None:
+    assert [
+        tool for tool in ("read", "cron", "gateway", "memory_search", "sessions_spawn") if has({}, tool, **caller)
+    ] == ["read"]
+
+
+def test_a_chat_called_subagent_is_no_subagent(has: Has) -> None:
+    assert has({}, "sessions_spawn", session="agent:main:telegram:group:subagent-fans")
+
+
+def test_a_configured_allow_cannot_lift_the_built_in_list(has: Has) -> None:
+    config = {"tools": {"subagents": {"tools": {"allow": ["gateway", "read"]}}}}
+    assert not has(config, "gateway", parents=("main",))
+    assert has(config, "read", parents=("main",))
+    assert not has(config, "write", parents=("main",))
+
+
+PARENT = {"agents": {"narrow": {"tools": {"allow": ["read", "exec"]}}, "wide": {}}}
+
+
+@pytest.mark.parametrize(
+    ("subagents", "kept"),
+    [
+        ({}, ["read", "exec"]),
+        ({"mode": "ceiling"}, ["read", "exec"]),
+        ({"mode": "own"}, ["read", "write", "exec"]),
+        ({"mode": "handover", "include": ["read", "write"]}, ["read"]),
+        ({"mode": "handover", "include": ["read", "exec"], "exclude": ["exec"]}, ["read"]),
+        ({"mode": "handover"}, []),
+    ],
+)
+def test_a_child_gets_what_the_mode_says(subagents: dict[str, Any], kept: list[str], has: Has) -> None:
+    config = {**PARENT, "tools": {"subagents": subagents}}
+    assert [tool for tool in ("read", "write", "exec") if has(config, tool, agent="wide", parents=("narrow",))] == kept
+
+
+def test_a_child_does_not_leave_its_parents_sandbox(has: Has) -> None:
+    config = {"agents": {"boxed": {"sandbox": "all"}, "free": {}}}
+    assert has(config, "browser", agent="free")
+    assert not has(config, "browser", agent="free", parents=("boxed",))
+
+
+def test_an_agents_own_lists_for_subagents_count_too(has: Has) -> None:
+    config = {"agents": {"dev": {"tools": {"subagents": {"tools": {"deny": ["read"]}, "exclude": ["write"]}}}}}
+    kept = [tool for tool in ("read", "write", "exec") if has(config, tool, agent="dev", parents=("main",))]
+    assert kept == ["exec"]
+    assert has(config, "read", agent="dev")
+
+
+def test_subagents_can_be_switched_off_for_everybody(has: Has) -> None:
+    assert not has({"tools": {"subagents": {"enabled": False}}}, "sessions_spawn")
+
+
+@pytest.mark.parametrize(
+    ("caller", "owner"),
+    [
+        (Caller(), True),
+        (Caller(session="agent:main:main"), True),
+        (Caller(owner=False), False),
+        (Caller(channel="telegram"), False),
+        (Caller(sender=Sender(id="1")), True),
+        (Caller(sender=Sender(id="2")), False),
+        (Caller(sender=Sender(name="1", username="1")), False),
+        (Caller(channel="telegram", sender=Sender(id="5")), True),
+        (Caller(channel="slack", sender=Sender(id="5")), False),
+        (Caller(session="agent:main:telegram:group:-1"), False),
+        (Caller(group="-1"), False),
+        (Caller(session="agent:main:telegram:dm:7"), False),
+        (Caller(session="hook:gmail:1"), False),
+        (Caller(session="agent:main:subagent:x"), True),
+        (Caller(session="agent:main:subagent:x", parents=("agent:main:telegram:group:-1",)), False),
+    ],
+)
+def test_the_owner_is_alone_at_the_terminal_or_listed(caller: Caller, owner: bool) -> None:
+    settings = load({"owners": ["id:1"], "channels": {"telegram": {"owners": ["id:5"]}}}, {}).policy
+    assert is_owner(settings, caller) is owner
+
+
+def test_the_agent_is_the_callers_word_else_the_keys_else_main() -> None:
+    assert agent_of(Caller(agent="Support Bot", session="agent:dev:main")) == "support-bot"
+    assert agent_of(Caller(session="agent:dev:main")) == "dev"
+    assert agent_of(Caller()) == "main"
+
+
+@pytest.mark.parametrize(
+    ("provider", "family"),
+    [
+        ("openai", "openai"),
+        ("OpenAI-Codex", "openai"),
+        ("azure", "openai"),
+        ("google-vertex", "google"),
+        ("ollama", "ollama"),
+    ],
+)
+def test_a_provider_belongs_to_a_family(provider: str, family: str) -> None:
+    assert model_family(provider) == family

@@ -1,0 +1,141 @@
+"""What holds for every configuration and caller: a few hundred worlds every day, 100,000 with `./check full`."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolcrib.app import Crib
+from toolcrib.define.caller import Caller
+from toolcrib.define.verdict import Layer, Rule
+from toolcrib.policy.explain import explain_rows, verdict_json
+from toolcrib.policy.gate import Facts, gate
+from toolcrib.policy.layers import layers_for
+
+from . import worlds
+from .conftest import crib_of
+from .worlds import Config
+
+Property = Callable[[Config, Crib, Caller, random.Random], None]
+
+CAMPAIGN, CHUNKS = 100_000, 40
+
+
+def adding_a_deny_never_adds_a_tool(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    path, entry = chance.choice(worlds.rule_paths(config)), chance.choice(worlds.ENTRIES)
+    narrowed = crib_of(worlds.with_deny(config, path, entry))
+    assert set(narrowed.belt(caller).tools) <= set(crib.belt(caller).tools), f"deny {entry} at {path}"
+
+
+def adding_a_parent_never_adds_a_tool(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    parent, before = chance.choice(worlds.PARENTS), set(crib.belt(caller).tools)
+    for chain in ((parent, *caller.parents), (*caller.parents, parent)):
+        assert set(crib.belt(replace(caller, parents=chain)).tools) <= before, f"parents {chain}"
+
+
+def adding_a_sandbox_never_adds_a_tool(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    inside, outside = (crib.belt(replace(caller, sandboxed=boxed)).tools for boxed in (True, False))
+    assert set(inside) <= set(outside)
+
+
+def layers_can_be_added_and_shuffled(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    layers = list(layers_for(crib.loaded.policy, caller))
+    tools, groups, facts = crib.catalog.tools, crib.catalog.groups, Facts(owner=False, host=frozenset({"model:openai"}))
+    kept = set(gate(tools, groups, layers, facts).tools)
+    chance.shuffle(layers)
+    assert set(gate(tools, groups, layers, facts).tools) == kept, "the order of the layers matters"
+    allow = tuple(worlds.entries(chance)) if worlds.coin(chance) else None
+    more = Layer(chance.choice(layers).name if layers else "agent", "x", Rule(allow, tuple(worlds.entries(chance))))
+    assert set(gate(tools, groups, [*layers, more], facts).tools) <= kept, f"{more} adds a tool"
+
+
+def every_rule_stands_where_it_is_said_to(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    held = crib.belt(caller).belt
+    for name, verdict in held.verdicts.items():
+        assert (name in held.tools) == (verdict.decision != "deny")
+        for origin, rule in [(verdict.origin, verdict.rule)] + [(s.origin, s.rule) for s in held.steps(name)]:
+            if origin is not None and not origin.startswith("built-in"):
+                assert stands(config, origin, rule), f"{name}: {rule!r} does not stand at {origin}"
+
+
+def all_forms_of_a_verdict_agree(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    held = crib.belt(caller)
+    rows = {row[0]: row[1:] for row in explain_rows(held.verdicts.values())}
+    for name, verdict in held.verdicts.items():
+        assert rows[name] == (verdict.decision, verdict.layer or "-", verdict.reason)
+        as_json = verdict_json(verdict, crib.catalog[name])
+        assert {key: as_json[key] for key in ("decision", "layer", "rule", "origin", "reason", "remedy")} == {
+            "decision": verdict.decision,
+            "layer": verdict.layer,
+            "rule": verdict.rule,
+            "origin": verdict.origin,
+            "reason": verdict.reason,
+            "remedy": verdict.remedy,
+        }
+        denials = [step for step in held.belt.steps(name) if step.decision == "deny"]
+        assert bool(denials) == (verdict.decision == "deny")
+        assert not denials or (denials[0].layer, denials[0].rule) == (verdict.layer, verdict.rule)
+
+
+PROPERTIES: tuple[Property, ...] = (
+    adding_a_deny_never_adds_a_tool,
+    adding_a_parent_never_adds_a_tool,
+    adding_a_sandbox_never_adds_a_tool,
+    layers_can_be_added_and_shuffled,
+    every_rule_stands_where_it_is_said_to,
+    all_forms_of_a_verdict_agree,
+)
+
+
+def check(chance: random.Random, *properties: Property) -> None:
+    config, caller = worlds.config(chance), worlds.caller(chance)
+    crib = crib_of(config)
+    for each in properties:
+        try:
+            each(config, crib, caller, chance)
+        except AssertionError as error:
+            error.add_note(f"{each.__name__}\n{config}\n{caller}")
+            raise
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("each", PROPERTIES, ids=lambda each: each.__name__)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(chance=st.randoms(use_true_random=False))
+def test_for_worlds_that_can_be_made_smaller(each: Property, chance: random.Random) -> None:
+    check(chance, each)
+
+
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_for_a_few_seeded_worlds(seed: int) -> None:
+    for at in range(100):
+        check(random.Random(f"{seed}:{at}"), *PROPERTIES)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_for_a_hundred_thousand_worlds(chunk: int) -> None:
+    for at in range(CAMPAIGN // CHUNKS):
+        check(random.Random(f"{chunk}:{at}"), *PROPERTIES)
+
+
+def stands(config: Config, origin: str, rule: str | None) -> bool:
+    """Tell whether the path exists in the file and holds the rule: as its value, in it, or in one of its lists."""
+    value: object = config
+    rest = origin
+    while rest:
+        if not isinstance(value, dict):
+            return False
+        key = next((key for key in value if rest == key or rest.startswith(f"{key}.")), None)
+        if key is None:
+            return False
+        value, rest = value[key], rest[len(key) + 1 :]
+    if rule is None:
+        return True
+    if isinstance(value, dict):
+        return any(rule in listed for listed in value.values() if isinstance(listed, list))
+    return rule in value if isinstance(value, list) else str(value).lower() == rule

@@ -1,0 +1,163 @@
+"""Random worlds for the properties of the gate: configurations, callers, and places to add a deny.
+
+Everything is drawn from one `random.Random`: hypothesis hands in one it can shrink, the long campaign seeded ones.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from toolcrib.define.caller import Caller, Sender
+
+ENTRIES = (
+    "read", "write", "exec", "bash", "apply_patch", "cron", "gateway", "message", "web_search", "web_fetch", "browser",
+    "session_status", "sessions_spawn", "memory_get", "image", "forecast", "radar", "weather", "no_such_tool", "*",
+    "web_*", "sess*", "*_get", "group:fs", "group:runtime", "group:sessions", "group:openclaw", "group:plugins",
+    "group:nothing", "effect:write", "effect:execute", "effect:network", "effect:read",
+)  # fmt: skip
+PROFILES = ("minimal", "coding", "messaging", "full")
+PROVIDERS = ("openai", "openai/gpt", "anthropic", "google")
+SENDERS = ("7", "id:8", "bob", "username:eve", "name:Zed", "e164:+15550001", "*")
+AGENTS = ("main", "dev", "desk")
+GROUPS = ("-1", "-2", "*")
+PARENTS = ("main", "dev", "desk", "agent:dev:telegram:group:-1", "agent:main:telegram:group:-2")
+SESSIONS = (
+    None, "agent:dev:main", "agent:main:telegram:group:-1", "agent:desk:subagent:1", "agent:main:telegram:dm:7",
+)  # fmt: skip
+
+Thing = TypeVar("Thing")
+Config = dict[str, Any]
+
+
+def some(chance: random.Random, things: Sequence[Thing], most: int) -> list[Thing]:
+    return chance.sample(things, chance.randint(0, min(most, len(things))))
+
+
+def coin(chance: random.Random) -> bool:
+    return chance.random() < 0.5
+
+
+def entries(chance: random.Random) -> list[str]:
+    return some(chance, ENTRIES, 4)
+
+
+def rule(chance: random.Random, *, also: bool = True) -> Config:
+    """A scope's lists; each key present or not."""
+    made: Config = {}
+    if coin(chance):
+        made["allow"] = entries(chance)
+    elif also and coin(chance):
+        made["alsoAllow"] = entries(chance)
+    if coin(chance):
+        made["deny"] = entries(chance)
+    if also and coin(chance):
+        made["ask"] = entries(chance)
+    return made
+
+
+def scope(chance: random.Random) -> Config:
+    return {**rule(chance), **({"profile": chance.choice(PROFILES)} if coin(chance) else {})}
+
+
+def named(chance: random.Random, names: Sequence[str], make: Callable[[random.Random], Config]) -> Config:
+    return {name: make(chance) for name in some(chance, names, 3)}
+
+
+def tools(chance: random.Random) -> Config:
+    section = scope(chance)
+    if coin(chance):
+        section["byProvider"] = named(chance, PROVIDERS, scope)
+    if chance.random() < 0.25:
+        section["sandbox"] = {"tools": rule(chance, also=False)}
+    return section
+
+
+def group(chance: random.Random) -> Config:
+    made: Config = {}
+    if coin(chance):
+        made["tools"] = rule(chance)
+    if coin(chance):
+        made["toolsBySender"] = named(chance, SENDERS, rule)
+    return made
+
+
+def subagents(chance: random.Random) -> Config:
+    made: Config = {"mode": chance.choice(["ceiling", "own", "handover"]), "maxDepth": chance.randint(0, 3)}
+    if coin(chance):
+        made["include"] = entries(chance)
+    if coin(chance):
+        made["tools"] = rule(chance, also=False)
+    return made
+
+
+def config(chance: random.Random) -> Config:
+    """A whole configuration."""
+    made: Config = {"tools": tools(chance)}
+    if chance.random() < 0.25:
+        made["tools"]["pluginOnlyAllow"] = "additive"
+    if coin(chance):
+        made["tools"]["subagents"] = subagents(chance)
+    if coin(chance):
+        made["agents"] = {id: {"tools": tools(chance)} for id in some(chance, AGENTS, 2)}
+    if coin(chance):
+        made["channels"] = {"telegram": {"groups": named(chance, GROUPS, group)}}
+    if coin(chance):
+        modes, access = ["off", "all", "non-main"], ["rw", "ro", "none"]
+        made["sandbox"] = {"mode": chance.choice(modes), "workspaceAccess": chance.choice(access)}
+    if coin(chance):
+        made["owners"] = ["id:8"]
+    if chance.random() < 0.25:
+        made["plugins"] = {"weather": {"tools": rule(chance, also=False)}}
+    return made
+
+
+def sender(chance: random.Random) -> Sender | None:
+    if coin(chance):
+        return None
+    return Sender(
+        id=chance.choice([None, "7", "8", "9"]),
+        e164=chance.choice([None, "+15550001"]),
+        username=chance.choice([None, "bob", "eve", "7"]),
+        name=chance.choice([None, "Zed", "8", "bob"]),
+    )
+
+
+def caller(chance: random.Random) -> Caller:
+    return Caller(
+        session=chance.choice(SESSIONS),
+        agent=chance.choice([None, *AGENTS]),
+        provider=chance.choice([None, "openai", "openai-codex", "anthropic"]),
+        model=chance.choice([None, "gpt", "other"]),
+        channel=chance.choice([None, "telegram", "slack"]),
+        group=chance.choice([None, "-1", "-2", "-3"]),
+        sender=sender(chance),
+        owner=chance.choice([None, True, False]),
+        sandboxed=coin(chance),
+        parents=tuple(some(chance, PARENTS, 2)),
+    )
+
+
+def rule_paths(config: Config) -> list[tuple[str, ...]]:
+    """Return the paths of every rule that is written in the configuration."""
+    paths: list[tuple[str, ...]] = []
+    for place in [("tools",), *(("agents", id, "tools") for id in config.get("agents", {}))]:
+        paths.append(place)
+        paths += [(*place, "byProvider", key) for key in at(config, place).get("byProvider", {})]
+    for id, entry in config.get("channels", {}).get("telegram", {}).get("groups", {}).items():
+        place = ("channels", "telegram", "groups", id)
+        paths += [(*place, "tools")] if "tools" in entry else []
+        paths += [(*place, "toolsBySender", key) for key in entry.get("toolsBySender", {})]
+    return paths
+
+
+def at(config: Config, path: tuple[str, ...]) -> Config:
+    for key in path:
+        config = config[key]
+    return config
+
+
+def with_deny(config: Config, path: tuple[str, ...], entry: str) -> Config:
+    """Return the configuration with one more deny in the rule at `path`."""
+    if not path:
+        return {**config, "deny": [*config.get("deny", []), entry]}
+    return {**config, path[0]: with_deny(config[path[0]], path[1:], entry)}
