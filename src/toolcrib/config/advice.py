@@ -1,0 +1,143 @@
+"""What `lint` says about the file itself: keys nobody reads, secrets others can read, settings that open a door."""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from toolcrib.define import session
+from toolcrib.define.names import nearest
+from toolcrib.policy.lint import Finding
+
+from .load import Loaded
+from .settings import ChannelSettings, PluginSettings
+
+__all__ = ["advice"]
+
+# Keys that take something away; overlooked, they widen. Beneath the second, a misspelt one of them matters.
+_NARROWING = ("byProvider", "deny", "profile", "tools", "toolsBySender", "workspaceAccess")
+_RULED = re.compile(r"(?:^|\.)(?:tools|toolsBySender|byProvider|groups|guilds|teams)\.|^[^.]*$")
+_METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")))
+_WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies
+
+
+def advice(loaded: Loaded) -> Iterator[Finding]:
+    """Yield what is odd about the file, as it stands."""
+    yield from _left_out(loaded)
+    for section in loaded.unused:
+        yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
+    if loaded.exposed:
+        what = "the file holds secrets and its permissions let others on this machine read it"
+        yield Finding("permissions", "warning", loaded.exposed, what, f"chmod 600 {loaded.exposed}")
+    for name, channel in loaded.config.channels.items():
+        yield from _who_may_write(channel, loaded.origin("channels", name))
+    yield from _owners(loaded)
+    yield from _spawnable(loaded)
+    yield from _plugins(loaded)
+    yield from _commands(loaded)
+    yield from _networks(loaded)
+
+
+def _left_out(loaded: Loaded) -> Iterator[Finding]:
+    for key in loaded.ignored:
+        word = key.rpartition(".")[2]
+        meant = get_close_matches(word, _NARROWING, n=1, cutoff=0.8) if _RULED.search(key) else []
+        if word in _NARROWING:
+            what, remedy = "takes something away, but toolcrib does not read it here", "say it elsewhere"
+            yield Finding("ignored", "warning", key, what, remedy)
+        elif meant:
+            yield Finding("ignored", "warning", key, "no such key is known", f"correct it if {meant[0]!r} is meant")
+        else:
+            what, remedy = "toolcrib has no use for this key", "remove it, or keep it for OpenClaw"
+            yield Finding("ignored", "note", key, what, remedy)
+    for lost, counts in loaded.eclipsed:
+        yield Finding("dropped-deny", "warning", lost, f"{counts} is the same and counts alone", "merge the two")
+
+
+def _who_may_write(channel: ChannelSettings, origin: str) -> Iterator[Finding]:
+    """Whom `dmPolicy` and `allowFrom` let in between them."""
+    place, policy = f"{origin}.allowFrom", channel.dm_policy
+    everybody = any(sender.strip() == "*" for sender in channel.allow_from)
+    if policy == "open":
+        what = "dmPolicy open lets everybody write to the agent, whatever allowFrom says"
+        yield Finding("widening", "warning", place, what, "keep it if that is meant, else dmPolicy: allowlist")
+    elif policy != "disabled" and everybody:
+        what = f"'*' lets everybody write to the agent, so that dmPolicy {policy} has no effect"
+        yield Finding("widening", "warning", place, what, "list the senders, or write dmPolicy: open")
+    elif policy == "allowlist" and not channel.allow_from:
+        what = "allowFrom is empty, so that dmPolicy allowlist lets nobody in"
+        yield Finding("empty", "warning", place, what, "list the senders, or write dmPolicy: disabled")
+    for sender in channel.allow_from:
+        if _is_worn(sender):
+            yield Finding("worn", "warning", place, f"{sender!r} is a name that anyone can take", "use id: or e164:")
+
+
+def _is_worn(sender: str) -> bool:
+    plain = sender.strip().lower()
+    # @bob is somebody's name; @bob:server is an id on Matrix
+    return plain.startswith(("username:", "name:")) or (plain.startswith("@") and ":" not in plain)
+
+
+def _owners(loaded: Loaded) -> Iterator[Finding]:
+    channels = loaded.config.channels.items()
+    places = [(loaded.origin("owners"), loaded.config.owners)]
+    places += [(loaded.origin("channels", name, "owners"), channel.owners) for name, channel in channels]
+    for origin, owners in places:
+        for owner in owners:
+            if _is_worn(owner):
+                what = f"{owner!r} is a name; owners are known by id or E.164, so that this is nobody"
+                yield Finding("dead", "warning", origin, what, "write id:.. or e164:+..")
+
+
+def _spawnable(loaded: Loaded) -> Iterator[Finding]:
+    """Agents that another one may start, by an id that nobody has."""
+    ids = {session.to_agent(id) for id, _ in loaded.config.listed_agents()} | {"main"}
+    for at, (id, agent) in enumerate(loaded.config.listed_agents()):
+        by = id if id in loaded.config.agents else at
+        for wanted in agent.subagents.allow_agents:
+            if wanted.strip() != "*" and session.to_agent(wanted) not in ids:
+                meant = nearest(wanted, ids)
+                remedy = f"did you mean {meant[0]!r}?" if meant else "correct it, or take it out"
+                origin = loaded.origin("agents", by, "subagents", "allowAgents")
+                yield Finding("unknown", "warning", origin, f"no agent is called {wanted!r}", remedy)
+
+
+def _plugins(loaded: Loaded) -> Iterator[Finding]:
+    """Plugins that are set up and never turned on."""
+    listed = loaded.config.plugins.get("allow", ())
+    for name, entry in loaded.config.plugins.items():
+        if not isinstance(entry, PluginSettings):
+            continue
+        origin = loaded.origin("plugins", name)
+        if entry.enabled is None and name not in listed:
+            what = f"nothing turns the plugin {name!r} on, so that what stands here has no effect"
+            yield Finding("dead", "warning", origin, what, f"write {origin}.enabled: true, or take it out")
+        elif entry.enabled is False and name in listed and not loaded.foreign:
+            what = f"{name!r} is in plugins.allow, and its own enabled: false wins"
+            yield Finding("dead", "note", origin, what, "take it out of one of the two")
+
+
+def _commands(loaded: Loaded) -> Iterator[Finding]:
+    config = loaded.config
+    places = [(loaded.origin("tools", "exec"), config.tools.exec)]
+    for at, (id, agent) in enumerate(config.listed_agents()):
+        places.append((loaded.origin("agents", id if id in config.agents else at, "tools", "exec"), agent.tools.exec))
+    for origin, commands in places:
+        if commands.security == "full" and commands.ask == "off":
+            where = "on this machine" if commands.host == "host" else "in the sandbox"
+            what = f"security full and ask off run every command {where} unasked"
+            yield Finding("widening", "warning", origin, what, "write security: allowlist or ask: on-miss")
+
+
+def _networks(loaded: Loaded) -> Iterator[Finding]:
+    config = loaded.config
+    for text in config.web.ssrf.allow_private:
+        network = ipaddress.ip_network(text, strict=False)
+        if any(address in network for address in _METADATA):
+            origin, what = loaded.origin("web", "ssrf", "allowPrivate"), "where a cloud gives out credentials"
+            yield Finding("widening", "warning", origin, f"{text!r} holds the address {what}", "name what is needed")
+    for text in config.gateway.trusted_proxies if config.gateway else ():
+        network = ipaddress.ip_network(text, strict=False)
+        if network.prefixlen < _WIDE[network.version]:
+            what = f"{text!r}: each of {network.num_addresses} addresses may say who a caller is"
+            yield Finding("widening", "warning", loaded.origin("gateway", "trustedProxies"), what, "name the proxies")

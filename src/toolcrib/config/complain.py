@@ -1,0 +1,173 @@
+"""What is wrong with a configuration, in one sentence with its place and the nearest known key."""
+
+import json
+import re
+import types
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.names import nearest
+
+from .places import printable
+from .read import Document
+from .settings import Config
+from .translated import Key, Translated
+
+__all__ = ["complaint", "conceal", "unknown_keys"]
+
+# pydantic's words for a wrong type, in ours
+_WORDS = {
+    "string_type": "should be text",
+    "tuple_type": "should be a list",
+    "bool_type": "should be true or false",
+    "int_type": "should be a whole number",
+    "mapping_type": "should be a mapping",
+    "model_type": "should be a mapping",
+    "dict_type": "should be a mapping",
+    "missing": "is missing; write it",
+    "too_short": "is empty; write something in it",
+}
+_FORMS = {"<text>": "text", "<list>": "a list", "<map>": "a mapping"}
+_LONGEST, _TAIL = 300, 100
+_SHORTEST_HIDDEN = 4  # anything shorter stands in ordinary words, too
+_QUOTED = re.compile(r"""(["']).*\1""")
+_POINTS = re.compile(r": | (?=is empty)")
+
+
+def complaint(error: ValidationError, translated: Translated) -> ConfigError:
+    """Return the first thing wrong, by line, as an error; how many more there are is said at its end."""
+    found = [_told(detail, translated) for detail in error.errors(include_url=False, include_input=False)]
+    at, sentence = min(found, key=lambda each: each[0].line or 1 << 30)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return ConfigError(conceal(_cut(sentence), translated.document) + more, at)
+
+
+def unknown_keys(error: ValidationError) -> list[Key]:
+    """Return the paths of the keys that no section knows."""
+    return [_key(detail) for detail in error.errors(include_url=False) if detail["type"] == "extra_forbidden"]
+
+
+def conceal(text: str, document: Document) -> str:
+    """Return `text` without anything that came from the environment: it may be a secret."""
+    values = {_at(document.value, path) for path in document.referenced}
+    hidden = {value for value in values if isinstance(value, str) and len(value.strip()) >= _SHORTEST_HIDDEN}
+    ways = {way for value in hidden for way in (value, repr(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])}
+    for way in sorted(ways, key=len, reverse=True):
+        text = text.replace(way, "…")
+    return text
+
+
+def _told(detail: ErrorDetails, translated: Translated) -> tuple[Place, str]:
+    key, sentence = _pointed(_key(detail), _sentence(detail), translated.value)
+    if detail["type"] == "value_error" and translated.key(key) in translated.document.referenced:
+        sentence = _without_value(sentence)
+    return translated.place(key), sentence
+
+
+def _without_value(sentence: str) -> str:
+    """Return a sentence that may show a value as one that does not."""
+    if not _QUOTED.search(sentence):
+        return sentence
+    remedy = sentence.partition("; ")[2]
+    fits = remedy if remedy and not _QUOTED.search(remedy) else "set it to something that does"
+    return f"what the environment variable holds does not fit here; {fits}"
+
+
+def _cut(sentence: str) -> str:
+    clean = printable(sentence)
+    return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - _TAIL]}…{clean[-_TAIL:]}"
+
+
+def _at(value: Any, path: Key) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _key(detail: ErrorDetails) -> Key:
+    """Return the path in the file: pydantic's own, without its words for variants and keys."""
+    return tuple(part for part in detail["loc"] if not (isinstance(part, str) and (part in _FORMS or part == "[key]")))
+
+
+def _pointed(key: Key, sentence: str, whole: Any) -> tuple[Key, str]:
+    """Return key and sentence; a key of the section that the sentence begins with is moved over."""
+    try:
+        section = _at(whole, key)
+    except (KeyError, IndexError, TypeError):
+        return key, sentence
+    for mark in _POINTS.finditer(sentence):
+        name = sentence[: mark.start()]
+        if isinstance(section, Mapping) and name in section:
+            return (*key, name), sentence[mark.end() :]
+        if isinstance(section, list | tuple) and name.isdecimal():
+            return (*key, int(name)), sentence[mark.end() :]
+    return key, sentence
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    kind, key = detail["type"], _key(detail)
+    if kind == "extra_forbidden":
+        return _unknown(key)
+    if kind == "union_tag_invalid":
+        known = (word for form, word in _FORMS.items() if form in detail["ctx"]["expected_tags"])
+        return f"should be {' or '.join(known)}"
+    if kind in _WORDS:
+        return _WORDS[kind]
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return message if detail["type"] == "value_error" else message[:1].lower() + message[1:]
+
+
+def _unknown(key: Key) -> str:
+    known = {name.lower(): name for name in sorted(_keys_at(Config, key[:-1]))}
+    meant = nearest(str(key[-1]), known)
+    if meant:
+        return f"unknown key; did you mean {known[meant[0]]!r}?"
+    return f"unknown key; known here: {', '.join(known.values()) or 'none'}"
+
+
+def _keys_at(kind: Any, path: Key) -> set[str]:
+    """Return the keys that the section at `path` knows."""
+    models = list(_models(kind))
+    if not path:
+        return {info.alias or name for model in models for name, info in model.model_fields.items()}
+    found: set[str] = set()
+    for model in models:
+        for name, info in model.model_fields.items():
+            if (info.alias or name) == path[0]:
+                found |= _keys_below(info.annotation, path[1:])
+    return found
+
+
+def _keys_below(kind: Any, path: Key) -> set[str]:
+    inner = list(_values(kind))
+    if inner and path:
+        return set().union(*(_keys_at(value, path[1:]) for value in inner))
+    return _keys_at(kind, path)
+
+
+def _models(kind: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    elif get_origin(kind) is Annotated:
+        yield from _models(get_args(kind)[0])
+    elif get_origin(kind) in (Union, types.UnionType):
+        for each in get_args(kind):
+            yield from _models(each)
+
+
+def _values(kind: Any) -> Iterator[Any]:
+    """Yield what a mapping or list holds."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        yield from _values(args[0])
+    elif origin in (Union, types.UnionType):
+        for each in args:
+            yield from _values(each)
+    elif origin is tuple:
+        yield args[0]
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        yield args[1]

@@ -1,0 +1,238 @@
+"""A file (or a mapping) to checked settings; one error, with place and remedy, when it cannot be used."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import ValidationError
+
+from toolcrib.define import session
+from toolcrib.define.errors import ConfigError, Place
+from toolcrib.policy.settings import AgentPolicy, ChannelPolicy, GroupPolicy, ListSettings, PolicySettings
+
+from .complain import complaint, unknown_keys
+from .openclaw import from_openclaw
+from .read import Document, document, dotted, read
+from .settings import UNUSED, AgentSettings, ChannelSettings, Config, GroupSettings, PluginSettings, ProviderSettings
+from .translated import Key, Translated
+
+__all__ = ["Loaded", "find_file", "load"]
+
+SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
+
+# Sections that count as unused only when they hold more than switches: those decide which tools there are.
+_SWITCHED = ("browser", "cron", "memory", "web")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Checked settings, the policy in them, and what `lint` should say about the file itself.
+
+    `ignored` are key paths of an OpenClaw file that toolcrib has no use for; `eclipsed` those that another spelling
+    of the same thing stands before; `unused` are sections that this version checks but does not read yet; `exposed`
+    is a file with secrets that others on this machine can read. `foreign` says that the file is OpenClaw's.
+    """
+
+    config: Config
+    policy: PolicySettings
+    translated: Translated = field(repr=False)
+    ignored: tuple[str, ...] = ()
+    eclipsed: tuple[tuple[str, str], ...] = ()
+    unused: tuple[str, ...] = ()
+    exposed: str | None = None
+    foreign: bool = False
+
+    @property
+    def document(self) -> Document:
+        return self.translated.document
+
+    def origin(self, *path: str | int) -> str:
+        """Return where the thing at `path` stands in the file."""
+        return self.translated.origin(path)
+
+    def place(self, *path: str | int) -> Place:
+        """Return file, line and key path of the thing at `path`."""
+        return self.translated.place(path)
+
+
+def find_file(env: Mapping[str, str]) -> Path | None:
+    """Return the configuration file in force: `$TOOLCRIB_CONFIG`, else the one in the user's configuration folder.
+
+    A workspace is never searched: what lies in it is not configuration.
+    """
+    named = env.get("TOOLCRIB_CONFIG")
+    if named:
+        return Path(named)
+    folder = Path(platformdirs.user_config_dir("toolcrib", appauthor=False))
+    found = [path for path in (folder / f"toolcrib{suffix}" for suffix in SUFFIXES) if _is_there(path)]
+    if len(found) > 1:
+        names = " and ".join(path.name for path in found)
+        raise ConfigError(f"{folder} holds {names}; keep one, or say which with --config")
+    return found[0] if found else None
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether something lies there, readable or not: overlooking it would mean no limits."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigError(
+            f"it cannot be looked at ({error.strerror}); mend that, or say --config", Place(str(path))
+        ) from None
+    return True
+
+
+def load(
+    source: Path | Mapping[str, Any] | None, env: Mapping[str, str] | None = None, *, openclaw: bool | None = None
+) -> Loaded:
+    """Return the settings in a file or mapping (None: the defaults). `openclaw` None decides by the file's name."""
+    surroundings = os.environ if env is None else env
+    if isinstance(source, Path):
+        read_in, theirs = read(source, surroundings), source.name == "openclaw.json"
+    else:
+        read_in, theirs = document({} if source is None else source, surroundings), False
+    foreign = theirs if openclaw is None else openclaw
+    return _loaded(from_openclaw(read_in) if foreign else Translated(read_in, read_in.value), foreign=foreign)
+
+
+def _loaded(translated: Translated, *, foreign: bool) -> Loaded:
+    value, ignored = translated.value, list(translated.ignored)
+    if foreign:
+        value, more = _without_unknown(value)
+        translated = replace(translated, value=value)
+        ignored += [translated.key(path) for path in more]
+    try:
+        config = _checked(value)
+    except ValidationError as error:
+        raise complaint(error, translated) from None
+    return Loaded(
+        config=config,
+        policy=_policy(config, translated.origin),
+        translated=translated,
+        ignored=tuple(dict.fromkeys(map(dotted, ignored))),
+        eclipsed=tuple((dotted(lost), dotted(counts)) for lost, counts in translated.eclipsed),
+        unused=tuple(section for section in UNUSED if _is_unused(section, value)),
+        exposed=_exposed(translated.document, config),
+        foreign=foreign,
+    )
+
+
+def _checked(value: Mapping[str, Any]) -> Config:
+    # by alias only: `also_allow` is an unknown key, not another spelling that could stand beside the first
+    return Config.model_validate(value, by_alias=True, by_name=False)
+
+
+def _is_unused(section: str, value: Mapping[str, Any]) -> bool:
+    if section not in value:
+        return False
+    return section not in _SWITCHED or not _only_switches(value[section])
+
+
+def _only_switches(section: Any) -> bool:
+    if not isinstance(section, Mapping):
+        return False
+    return all(key == "enabled" or _only_switches(inner) for key, inner in section.items())
+
+
+def _without_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Key]]:
+    """Return the value without the keys no section knows, and those keys."""
+    dropped: list[Key] = []
+    while True:
+        try:
+            _checked(value)
+        except ValidationError as error:
+            unknown = unknown_keys(error)
+            if not unknown:
+                return value, dropped
+            dropped += unknown
+            value = _drop(value, frozenset(unknown), ())
+        else:
+            return value, dropped
+
+
+def _drop(value: Any, paths: frozenset[Key], here: Key) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _drop(v, paths, (*here, k)) for k, v in value.items() if (*here, k) not in paths}
+    if isinstance(value, list):
+        return [_drop(item, paths, (*here, at)) for at, item in enumerate(value)]
+    return value
+
+
+_Origin = Callable[[Key], str]
+
+
+def _policy(config: Config, origin: _Origin) -> PolicySettings:
+    """Return what policy reads, every part with the place it stands in."""
+    sources: dict[str, tuple[str, ListSettings]] = {}
+    for name, plugin in config.plugins.items():
+        if isinstance(plugin, PluginSettings) and plugin.tools.model_fields_set:
+            sources[f"plugin:{name}"] = (origin(("plugins", name, "tools")), plugin.tools)
+    for name, server in config.mcp_servers.items():
+        if server.tools.model_fields_set:
+            sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
+    by_id = isinstance(config.agents, Mapping)
+    return PolicySettings(
+        tools=config.tools,
+        agents={
+            session.to_agent(id): _agent(agent, origin(("agents", id if by_id else at)))
+            for at, (id, agent) in enumerate(config.listed_agents())
+        },
+        channels={
+            session.to_channel(name) or name: _channel(channel, ("channels", name), origin)
+            for name, channel in config.channels.items()
+        },
+        owners=config.owners,
+        sandbox=config.sandbox.mode,
+        workspace_access=config.sandbox.workspace_access,
+        sources=sources,
+    )
+
+
+def _agent(agent: AgentSettings, origin: str) -> AgentPolicy:
+    return AgentPolicy(origin=origin, tools=agent.tools, sandbox=agent.sandbox)
+
+
+def _channel(channel: ChannelSettings, path: Key, origin: _Origin) -> ChannelPolicy:
+    return ChannelPolicy(
+        origin=origin(path),
+        groups=_groups(channel.groups, path, origin),
+        accounts={
+            account: _groups(own.groups, (*path, "accounts", account), origin)
+            for account, own in channel.accounts.items()
+            if own.groups
+        },
+        owners=channel.owners,
+    )
+
+
+def _groups(groups: Mapping[str, GroupSettings], path: Key, origin: _Origin) -> Mapping[str, GroupPolicy]:
+    return {
+        id: GroupPolicy(origin=origin((*path, "groups", id)), tools=group.tools, by_sender=group.tools_by_sender)
+        for id, group in groups.items()
+    }
+
+
+def _exposed(read_in: Document, config: Config) -> str | None:
+    """Return the name of the file when it holds secrets and others may read it."""
+    if not _holds_secrets(config):
+        return None
+    for path in read_in.files:
+        with contextlib.suppress(OSError):  # it was there a moment ago, and whoever replaced it will load it again
+            if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+                return str(path)
+    return None
+
+
+def _holds_secrets(config: Config) -> bool:
+    providers = [entry for entry in config.models.values() if isinstance(entry, ProviderSettings)]
+    carried = [config.secrets, config.hooks.token, config.web.search.api_key, config.gateway and config.gateway.auth]
+    carried += [held for provider in providers for held in (provider.api_key, provider.headers)]
+    carried += [held for server in config.mcp_servers.values() for held in (server.env, server.headers)]
+    return any(carried)

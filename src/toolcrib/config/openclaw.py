@@ -1,0 +1,256 @@
+"""An existing OpenClaw file in its own spelling and its own meaning, told in ours.
+
+`agents.list` and `agents.defaults`, rooms and guilds, plugin entries and provider lists move to where toolcrib keeps
+them. An empty allow list means no limit there, and a plugin-only list adds: both are kept. A key that narrows is
+never dropped silently; what toolcrib has no use for is left out and told; what neither would take is left in, for the
+check to complain about.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .addresses import is_address
+from .openclaw_rooms import channel
+from .openclaw_rules import lists, set_keys
+from .read import Document
+from .translated import Key, Notes, Translated
+
+__all__ = ["from_openclaw"]
+
+
+def from_openclaw(document: Document) -> Translated:
+    """Return an OpenClaw file in toolcrib's layout."""
+    notes = Notes(document)
+    told = set_keys(document.value)
+    told["tools"] = _tools(told.get("tools", {}), ("tools",), notes)
+    if isinstance(told["tools"], dict):
+        told["tools"]["pluginOnlyAllow"] = "additive"
+        _web(told, notes)
+    if isinstance(told.get("models"), Mapping):
+        told["models"] = _models(told["models"], notes)
+    if isinstance(told.get("agents"), Mapping):
+        _agents(told, told.pop("agents"), notes)
+    if isinstance(told.get("channels"), Mapping):
+        told["channels"] = _channels(told["channels"], notes)
+    if isinstance(told.get("plugins"), Mapping):
+        told["plugins"] = _plugins(told["plugins"], notes)
+    _leave_out(told, notes)
+    return Translated(document, told, notes.moved, tuple(notes.ignored), tuple(notes.eclipsed))
+
+
+# Tools
+
+
+def _tools(tools: Any, path: Key, notes: Notes) -> Any:
+    """Return a tools section with its lists read as OpenClaw reads them."""
+    if not isinstance(tools, Mapping):
+        return tools
+    told: dict[str, Any] = lists(tools, path, notes)
+    if isinstance(told.get("byProvider"), Mapping):
+        told["byProvider"] = _providers(told["byProvider"], (*path, "byProvider"), notes)
+    for name in ("sandbox", "subagents"):
+        if isinstance(told.get(name), Mapping):
+            section = told[name] = set_keys(told[name])
+            if "tools" in section:
+                section["tools"] = lists(section["tools"], (*path, name, "tools"), notes)
+    if isinstance(told.get("exec"), Mapping):
+        told["exec"] = _exec(told["exec"], (*path, "exec"), notes)
+    return told
+
+
+def _providers(providers: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+    """Return the entries; of two spellings of one provider the last counts there."""
+    last = {key.strip().lower(): key for key in providers}
+    for key in providers:
+        counts = last[key.strip().lower()]
+        if counts != key:
+            notes.eclipsed.append(((*path, key), (*path, counts)))
+    return {key: lists(providers[key], (*path, key), notes) for key in last.values() if providers[key] is not None}
+
+
+def _exec(section: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+    """Return how commands run; the machine of the gateway is `host` here, and there are no nodes."""
+    told = set_keys(section)
+    if told.get("host") == "gateway":
+        told["host"] = "host"
+    elif told.get("host") == "node":
+        del told["host"]
+        notes.ignored.append((*path, "host"))
+    return told
+
+
+def _web(told: dict[str, Any], notes: Notes) -> None:
+    """Move `tools.web` to `web`, which is something else there."""
+    if "web" in told:
+        del told["web"]
+        notes.ignored.append(("web",))
+    if "web" in told["tools"]:
+        told["web"] = told["tools"].pop("web")
+        notes.moved["web",] = ("tools", "web")
+
+
+# Agents
+
+
+def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> None:
+    """Move `agents.list` to `agents`, and what `agents.defaults` says to the sections it is about."""
+    listed = agents.get("list")
+    if isinstance(listed, list):
+        told["agents"] = [_agent(agent, ("agents", "list", at), notes) for at, agent in enumerate(listed)]
+    elif listed is not None:
+        raise notes.refusal(("agents", "list"), "should be a list")
+    notes.moved["agents",] = ("agents", "list")
+    notes.ignored += [("agents", key) for key in agents if key not in ("list", "defaults")]
+    defaults = agents.get("defaults")
+    if defaults is None:
+        return
+    if not isinstance(defaults, Mapping):
+        raise notes.refusal(("agents", "defaults"), "should be a mapping")
+    path = ("agents", "defaults")
+    used = {"sandbox", "subagents", *_model(told, defaults.get("model"), (*path, "model"), notes)}
+    _sandbox(told, defaults.get("sandbox"), (*path, "sandbox"), notes)
+    _subagents(told, defaults.get("subagents"), (*path, "subagents"), notes)
+    notes.ignored += [(*path, key) for key in defaults if key not in used]
+
+
+def _agent(agent: Any, path: Key, notes: Notes) -> Any:
+    if not isinstance(agent, Mapping):
+        return agent
+    told = set_keys(agent)
+    if "tools" in told:
+        told["tools"] = _tools(told["tools"], (*path, "tools"), notes)
+    if isinstance(told.get("sandbox"), Mapping):
+        sandbox = set_keys(told.pop("sandbox"))
+        notes.ignored += [(*path, "sandbox", key) for key in sandbox if key != "mode"]
+        if "mode" in sandbox:
+            told["sandbox"] = sandbox["mode"]
+            notes.moved[*_ours(path), "sandbox"] = (*path, "sandbox", "mode")
+    if isinstance(told.get("model"), Mapping):
+        model = set_keys(told.pop("model"))
+        if "primary" in model:
+            told["model"] = model["primary"]
+            notes.moved[*_ours(path), "model"] = (*path, "model", "primary")
+    return told
+
+
+def _ours(path: Key) -> Key:
+    return ("agents", path[-1])
+
+
+def _model(told: dict[str, Any], model: Any, path: Key, notes: Notes) -> tuple[str, ...]:
+    """Take the model of agents that name none; it is `models.default` here."""
+    if isinstance(model, Mapping):
+        model, path = model.get("primary"), (*path, "primary")
+    if not isinstance(model, str) or not isinstance(told.get("models", {}), Mapping):
+        return ()
+    told["models"] = {**told.get("models", {}), "default": model}
+    notes.moved["models", "default"] = path
+    return ("model",)
+
+
+def _sandbox(told: dict[str, Any], sandbox: Any, path: Key, notes: Notes) -> None:
+    if sandbox is None:
+        return
+    if not isinstance(sandbox, Mapping):
+        raise notes.refusal(path, "should be a mapping")
+    kept = {key: sandbox[key] for key in ("mode", "workspaceAccess") if sandbox.get(key) is not None}
+    if kept:
+        told["sandbox"] = {**told.get("sandbox", {}), **kept}
+        notes.moved |= {("sandbox", key): (*path, key) for key in kept}
+    notes.ignored += [(*path, key) for key in sandbox if key not in kept]
+
+
+def _subagents(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> None:
+    if defaults is None:
+        return
+    if not isinstance(defaults, Mapping):
+        raise notes.refusal(path, "should be a mapping")
+    names = {"maxConcurrent": "maxConcurrent", "maxSpawnDepth": "maxDepth"}
+    kept = {ours: defaults[theirs] for theirs, ours in names.items() if defaults.get(theirs) is not None}
+    section = told["tools"].get("subagents", {}) if isinstance(told["tools"], dict) else None
+    if kept and isinstance(section, Mapping):
+        told["tools"]["subagents"] = {**section, **kept}
+        notes.moved |= {("tools", "subagents", ours): (*path, theirs) for theirs, ours in names.items() if ours in kept}
+    notes.ignored += [(*path, key) for key in defaults if key not in names]
+
+
+# Channels, models, plugins
+
+
+def _channels(channels: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    told = set_keys(channels)
+    if "defaults" in told:
+        del told["defaults"]
+        notes.ignored.append(("channels", "defaults"))
+    return {name: channel(entry, ("channels", name), notes) for name, entry in told.items()}
+
+
+def _models(models: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    """Return the providers; they stand one level deeper there."""
+    providers = models.get("providers", {})
+    if not isinstance(providers, Mapping):
+        raise notes.refusal(("models", "providers"), "should be a mapping")
+    told = {name: set_keys(entry) if isinstance(entry, Mapping) else entry for name, entry in providers.items()}
+    notes.moved |= {("models", name): ("models", "providers", name) for name in told}
+    notes.ignored += [("models", key) for key in models if key != "providers"]
+    return told
+
+
+def _plugins(plugins: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    """Return which plugins are on: off altogether, denied, not allowed, or switched by their own entry."""
+    denied, allowed = (notes.names(plugins.get(key), ("plugins", key)) for key in ("deny", "allow"))
+    load, entries = ({} if plugins.get(key) is None else plugins[key] for key in ("load", "entries"))
+    for key, value in (("load", load), ("entries", entries)):
+        if not isinstance(value, Mapping):
+            raise notes.refusal(("plugins", key), "should be a mapping")
+    off = plugins.get("enabled") is False
+    told: dict[str, Any] = {"folders": load.get("paths") or []}
+    notes.moved["plugins", "folders"] = ("plugins", "load", "paths")
+    told["allow"] = [] if off else [id for id in allowed if id not in denied]
+    for id, entry in entries.items():
+        if id in ("folders", "allow"):
+            notes.ignored.append(("plugins", "entries", id))
+            continue
+        told[id] = _plugin(entry, shut=off or id in denied or bool(allowed and id not in allowed))
+        notes.moved["plugins", id] = ("plugins", "entries", id)
+        notes.ignored += [("plugins", "entries", id, key) for key in _unused(entry)]
+    for id in denied:
+        told.setdefault(id, {"enabled": False})
+    notes.ignored += [("plugins", key) for key in plugins if key not in ("enabled", "deny", "allow", "load", "entries")]
+    return told
+
+
+def _plugin(entry: Any, *, shut: bool) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    told = {key: entry[key] for key in ("config", "enabled") if entry.get(key) is not None}
+    return {**told, "enabled": False} if shut else told
+
+
+def _unused(entry: Any) -> list[str]:
+    return [key for key in entry if key not in ("config", "enabled")] if isinstance(entry, Mapping) else []
+
+
+def _leave_out(told: dict[str, Any], notes: Notes) -> None:
+    """Leave out what sections of the same name say there and nothing here reads; what is wrong is left in."""
+    if told.pop("secrets", None) is not None:
+        notes.ignored.append(("secrets",))
+    for section, key, is_theirs in _THEIRS:
+        written = told.get(section)
+        if isinstance(written, Mapping) and key in written and is_theirs(written[key]):
+            told[section] = {name: value for name, value in written.items() if name != key}
+            notes.ignored.append((section, key))
+
+
+def _is_auth(auth: Any) -> bool:
+    return isinstance(auth, Mapping) and auth.get("mode") in (None, "token", "password")
+
+
+# Section, key, and whether the value is one that OpenClaw would take.
+_THEIRS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("gateway", "bind", lambda bind: bind in ("auto", "custom", "lan", "loopback", "tailnet") or is_address(bind)),
+    ("gateway", "auth", _is_auth),
+    ("hooks", "token", lambda token: isinstance(token, str)),
+    ("logging", "level", lambda level: level in ("silent", "fatal", "trace")),
+    ("logging", "redactPatterns", lambda patterns: isinstance(patterns, list)),
+)

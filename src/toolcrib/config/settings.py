@@ -1,0 +1,424 @@
+"""The table of contents of all settings: one model a section, camelCase keys as the documents write them.
+
+Sections that no part of this build reads yet are checked all the same; `UNUSED` names them for `lint`. A check that
+is about one key of several begins its sentence with `key: `, so that the complaint can point at it.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from toolcrib.define import session
+from toolcrib.define.names import fold
+from toolcrib.policy.settings import Entries, ListSettings, RuleSettings, SandboxMode, Section, ToolsSettings
+
+from .addresses import Bind, Network, Origin, Port, Url, is_local
+from .containers import DockerImage, DockerMemory, DockerNetwork, Volume
+from .values import (
+    AgentId,
+    Amount,
+    Bool,
+    Count,
+    EnvName,
+    Folder,
+    Int,
+    OwnerName,
+    Password,
+    Pattern,
+    Seconds,
+    SenderName,
+    Str,
+    Token,
+    Words,
+    shown,
+)
+
+__all__ = ["UNUSED", "AgentSettings", "ChannelSettings", "Config", "Expectation", "PluginSettings", "ProviderSettings"]
+
+# Sections that are checked from the start and used from a later version on.
+UNUSED = (
+    "gateway", "hooks", "cron", "memory", "browser", "web", "audit", "secrets", "limits", "workspace", "models",
+    "mcpServers", "logging", "session",
+)  # fmt: skip
+
+
+def _form(value: Any) -> str:
+    """Tell the forms of a value apart by what it is, so that a complaint speaks about the one that was meant."""
+    if isinstance(value, str):
+        return "<text>"
+    return "<list>" if isinstance(value, (list, tuple)) else "<map>"
+
+
+_FORM = Discriminator(_form)
+_TEXT, _LIST, _MAP = Tag("<text>"), Tag("<list>"), Tag("<map>")
+
+
+T = TypeVar("T")
+
+
+def _distinct(things: Mapping[str, T], same: Any, what: str) -> Mapping[str, T]:
+    """Refuse two keys that mean one thing: only one of them would count, and the other's denies would be lost."""
+    seen: dict[str, str] = {}
+    for key in things:
+        first = seen.setdefault(same(key), key)
+        if first != key:
+            raise ValueError(f"{key}: is the same {what} as {shown(first)}; merge the two")
+    return things
+
+
+class Lines(Section):
+    run: tuple[Words, ...] = ()
+    ask: tuple[Words, ...] = ()
+    deny: tuple[Words, ...] = ()
+
+
+Argv = Annotated[tuple[Words, ...], Field(min_length=1)]
+
+
+class ExecSettings(Section):
+    host: Literal["sandbox", "host", "docker"] = "sandbox"
+    security: Literal["deny", "allowlist", "full"] = "allowlist"
+    ask: Literal["off", "on-miss", "always"] = "on-miss"
+    timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
+    background_ms: Count | None = Field(default=None, alias="backgroundMs")
+    output_limit: Count | None = Field(default=None, alias="outputLimit")
+    allow: tuple[Argv, ...] = ()
+    allow_exact: tuple[Argv, ...] = Field(default=(), alias="allowExact")
+    read_only: tuple[Words, ...] = Field(default=(), alias="readOnly")
+    safe_bins: tuple[Words, ...] = Field(default=(), alias="safeBins")
+    deny: tuple[Argv, ...] = ()
+    trusted_dirs: tuple[Folder, ...] = Field(default=(), alias="trustedDirs")
+    env: tuple[EnvName, ...] = ()
+    network: Bool = False
+    examples: Lines = Lines()
+
+
+class ResultSettings(Section):
+    max_chars: Annotated[Int, Field(ge=100, le=1_000_000)] = Field(default=8000, alias="maxChars")
+
+
+class ToolSettings(ToolsSettings):
+    """`tools`: the policy, and how tools run."""
+
+    exec: ExecSettings = ExecSettings()
+    results: ResultSettings = ResultSettings()
+    timeout_sec: Seconds = Field(default=120, alias="timeoutSec")
+    ask_after_outside: Entries = Field(default=(), alias="askAfterOutside")
+
+
+class LimitSettings(Section):
+    turns: Count | None = None
+    seconds: Seconds | None = None
+    tokens: Count | None = None
+    cost: Amount | None = None
+
+
+class AllowAgents(Section):
+    allow_agents: tuple[Words, ...] = Field(default=(), alias="allowAgents")
+
+
+class AgentSettings(Section):
+    id: AgentId | None = None
+    name: Words | None = None
+    model: Words | None = None
+    workspace: Words | None = None
+    tools: ToolSettings = ToolSettings()
+    sandbox: SandboxMode | None = None
+    subagents: AllowAgents = AllowAgents()
+    limits: LimitSettings = LimitSettings()
+
+
+class GroupSettings(Section):
+    tools: RuleSettings | None = None
+    tools_by_sender: Mapping[SenderName, RuleSettings] = Field(default_factory=dict, alias="toolsBySender")
+    require_mention: Bool | None = Field(default=None, alias="requireMention")
+
+
+Groups = Annotated[Mapping[Words, GroupSettings], AfterValidator(lambda groups: _distinct(groups, fold, "group"))]
+
+
+class AccountSettings(Section):
+    groups: Groups = Field(default_factory=dict)
+
+
+class ChannelSettings(Section):
+    enabled: Bool = True
+    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
+    allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
+    owners: tuple[OwnerName, ...] = ()
+    groups: Groups = Field(default_factory=dict)
+    accounts: Annotated[
+        Mapping[Words, AccountSettings], AfterValidator(lambda accounts: _distinct(accounts, fold, "account"))
+    ] = Field(default_factory=dict)
+
+
+class DockerSettings(Section):
+    image: DockerImage | None = None
+    network: DockerNetwork = "none"
+    memory: DockerMemory | None = None
+    pids_limit: Annotated[Int, Field(ge=1, le=1_000_000)] | None = Field(default=None, alias="pidsLimit")
+    binds: tuple[Volume, ...] = ()
+
+
+class SandboxSettings(Section):
+    mode: SandboxMode = "off"
+    workspace_access: Literal["none", "ro", "rw"] = Field(default="rw", alias="workspaceAccess")
+    network: Bool = False
+    memory_mb: Annotated[Int, Field(ge=16, le=10_000_000)] | None = Field(default=None, alias="memoryMb")
+    processes: Annotated[Int, Field(ge=1, le=1_000_000)] | None = None
+    docker: DockerSettings = DockerSettings()
+
+
+class WorkspaceSettings(Section):
+    root: Words | None = None
+    protected: tuple[Words, ...] = ()
+    linked: tuple[Words, ...] = ("**/node_modules/**", "**/.venv/**", "**/.git/objects/**")
+
+
+class ProviderSettings(Section):
+    base_url: Url | None = Field(default=None, alias="baseUrl")
+    api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
+    headers: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
+
+
+class PluginSettings(Section):
+    enabled: Bool | None = None
+    tools: ListSettings = ListSettings()
+    config: Mapping[str, Any] = Field(default_factory=dict, repr=False)
+
+
+class McpSettings(Section):
+    command: Words | None = None
+    args: tuple[Str, ...] = Field(default=(), repr=False)
+    env: Mapping[EnvName, Str] = Field(default_factory=dict, repr=False)
+    cwd: Words | None = None
+    url: Url | None = Field(default=None, repr=False)
+    headers: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
+    tools: ListSettings = ListSettings()
+
+    @model_validator(mode="after")
+    def _one_way_to_reach_it(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("write either command (a program to start) or url (a server to reach)")
+        return self
+
+
+class LoggingSettings(Section):
+    level: Literal["debug", "info", "warn", "warning", "error"] = "info"
+    redact_patterns: tuple[Pattern, ...] = Field(default=(), alias="redactPatterns", repr=False)
+    file: Words | None = None
+
+
+class SessionSettings(Section):
+    dm_scope: Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"] = Field(
+        default="main", alias="dmScope"
+    )
+    identity_links: Mapping[Words, tuple[Words, ...]] = Field(default_factory=dict, alias="identityLinks")
+
+
+class AuthSettings(Section):
+    mode: Literal["token", "password"] = "token"
+    token: Token | None = Field(default=None, repr=False)
+    password: Password | None = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _has_its_secret(self) -> Self:
+        if getattr(self, self.mode) is None:
+            raise ValueError(
+                f"mode {self.mode} needs a {self.mode}; write {self.mode}: ${{NAME}} to take it from the environment"
+            )
+        return self
+
+
+class GatewaySettings(Section):
+    bind: Bind = "loopback"
+    port: Port = 18789
+    auth: AuthSettings | None = None
+    allowed_origins: tuple[Origin, ...] = Field(default=(), alias="allowedOrigins")
+    trusted_proxies: tuple[Network, ...] = Field(default=(), alias="trustedProxies")
+
+    @model_validator(mode="after")
+    def _nobody_unknown_from_afar(self) -> Self:
+        if not is_local(self.bind) and self.auth is None:
+            raise ValueError("bind: this reaches beyond this machine and needs gateway.auth; add it, or write loopback")
+        return self
+
+
+class HookSettings(Section):
+    enabled: Bool = False
+    token: Token | None = Field(default=None, repr=False)
+
+
+class CronSettings(Section):
+    enabled: Bool = True
+    max_concurrent: Annotated[Int, Field(ge=1, le=1000)] = Field(default=1, alias="maxConcurrent")
+
+
+class MemorySettings(Section):
+    enabled: Bool = True
+    extra_paths: tuple[Words, ...] = Field(default=(), alias="extraPaths")
+    provider: Words | None = None
+
+
+class BrowserSettings(Section):
+    enabled: Bool = True
+    executable: Words | None = None
+    headless: Bool = True
+
+
+class SearchSettings(Section):
+    enabled: Bool = True
+    provider: Words | None = None
+    api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
+    max_results: Annotated[Int, Field(ge=1, le=100)] | None = Field(default=None, alias="maxResults")
+
+
+class FetchSettings(Section):
+    enabled: Bool = True
+    max_chars: Count | None = Field(default=None, alias="maxChars")
+    timeout_seconds: Seconds | None = Field(default=None, alias="timeoutSeconds")
+
+
+class SsrfSettings(Section):
+    allow_private: tuple[Network, ...] = Field(default=(), alias="allowPrivate")
+
+
+class WebSettings(Section):
+    search: SearchSettings = SearchSettings()
+    fetch: FetchSettings = FetchSettings()
+    ssrf: SsrfSettings = SsrfSettings()
+
+
+class AuditSettings(Section):
+    file: Words | None = None
+
+
+def _chain(text: str) -> str:
+    if not all(part.strip() for part in text.split("/")):
+        raise ValueError(f"{shown(text)} has a blank in its chain; write outer/inner")
+    return text
+
+
+Chain = Annotated[Str, AfterValidator(_chain)]
+
+
+class ExpectedSender(Section):
+    id: Words | None = None
+    e164: Words | None = None
+    username: Words | None = None
+    name: Words | None = None
+
+    @model_validator(mode="after")
+    def _is_somebody(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("is nobody; write id, e164, username or name")
+        return self
+
+
+class ExpectedCaller(Section):
+    """The caller of an `expect` entry; `sender` may be written `id:7`, and `parents` as `outer/inner`."""
+
+    session: Words | None = None
+    agent: Words | None = None
+    provider: Words | None = None
+    model: Words | None = None
+    channel: Words | None = None
+    account: Words | None = None
+    group: Words | None = None
+    sender: Annotated[Annotated[SenderName, _TEXT] | Annotated[ExpectedSender, _MAP], _FORM] | None = None
+    owner: Bool | None = None
+    sandboxed: Bool = False
+    parents: Annotated[Annotated[Chain, _TEXT] | Annotated[tuple[Words, ...], _LIST], _FORM] = ()
+
+
+class Expectation(Section):
+    caller: ExpectedCaller = ExpectedCaller()
+    has: tuple[Words, ...] = ()
+    lacks: tuple[Words, ...] = ()
+
+
+Agents = Annotated[
+    Annotated[Mapping[AgentId, AgentSettings], _MAP] | Annotated[tuple[AgentSettings, ...], _LIST], _FORM
+]
+
+
+def _agents(agents: Agents) -> Agents:
+    """Refuse agents without an id, or with an id that another one has."""
+    if isinstance(agents, Mapping):
+        for id, agent in agents.items():
+            if agent.id is not None and agent.id != id:
+                raise ValueError(f"{id}: is also called {shown(agent.id)}; give it one id")
+        _distinct(agents, session.to_agent, "agent")
+        return agents
+    seen: dict[str, str] = {}
+    for at, agent in enumerate(agents):
+        if agent.id is None:
+            raise ValueError(f"{at}: an agent in a list needs an id; add one")
+        first = seen.setdefault(session.to_agent(agent.id), agent.id)
+        if first is not agent.id:
+            raise ValueError(f"{at}: {shown(agent.id)} is the same agent as {shown(first)}; merge the two")
+    return agents
+
+
+def _channel(name: str) -> str:
+    return session.to_channel(name) or name
+
+
+def _plugins(plugins: Any) -> Any:
+    """Tell the two lists from the plugins, so that a complaint speaks about what was meant."""
+    for name, value in plugins.items() if isinstance(plugins, Mapping) else ():
+        if name in ("folders", "allow") and not isinstance(value, (list, tuple)):
+            raise ValueError(f"{name}: should be a list; a plugin's own mapping stands under its name")
+        if name not in ("folders", "allow") and not isinstance(value, (Mapping, PluginSettings)):
+            raise ValueError(f"{name}: should be a mapping, like {{enabled: true}}")
+    return plugins
+
+
+def _models(models: Any) -> Any:
+    for name, value in models.items() if isinstance(models, Mapping) else ():
+        if name == "default" and not isinstance(value, str):
+            raise ValueError("default: should be text, provider:model")
+        if name != "default" and not isinstance(value, (Mapping, ProviderSettings)):
+            raise ValueError(f"{name}: should be a mapping, like {{baseUrl: .., apiKey: ..}}")
+    return models
+
+
+class Config(Section):
+    """The whole file."""
+
+    tools: ToolSettings = ToolSettings()
+    limits: LimitSettings = LimitSettings()
+    agents: Annotated[Agents, AfterValidator(_agents)] = Field(default_factory=dict)
+    channels: Annotated[
+        Mapping[Words, ChannelSettings], AfterValidator(lambda channels: _distinct(channels, _channel, "channel"))
+    ] = Field(default_factory=dict)
+    owners: tuple[OwnerName, ...] = ()
+    sandbox: SandboxSettings = SandboxSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    models: Annotated[
+        Mapping[Words, Annotated[Annotated[Words, _TEXT] | Annotated[ProviderSettings, _MAP], _FORM]],
+        BeforeValidator(_models),
+    ] = Field(default_factory=dict)
+    plugins: Annotated[
+        Mapping[Words, Annotated[Annotated[tuple[Words, ...], _LIST] | Annotated[PluginSettings, _MAP], _FORM]],
+        BeforeValidator(_plugins),
+    ] = Field(default_factory=dict)
+    mcp_servers: Mapping[Words, McpSettings] = Field(default_factory=dict, alias="mcpServers")
+    logging: LoggingSettings = LoggingSettings()
+    session: SessionSettings = SessionSettings()
+    gateway: GatewaySettings | None = None
+    hooks: HookSettings = HookSettings()
+    cron: CronSettings = CronSettings()
+    memory: MemorySettings = MemorySettings()
+    browser: BrowserSettings = BrowserSettings()
+    web: WebSettings = WebSettings()
+    audit: AuditSettings = AuditSettings()
+    secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
+    expect: tuple[Expectation, ...] = ()
+
+    def listed_agents(self) -> tuple[tuple[str, AgentSettings], ...]:
+        """Return the agents with their ids as written, in order, whichever form they were written in."""
+        if isinstance(self.agents, Mapping):
+            return tuple(self.agents.items())
+        return tuple((agent.id or "", agent) for agent in self.agents)

@@ -1,0 +1,164 @@
+"""What lint says about settings that open a door, shut it for everybody, or do nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from toolcrib.config.advice import advice
+from toolcrib.config.load import load
+
+TOKEN = "a-long-enough-token-0123456789"
+
+
+def findings(config: Any, *, openclaw: bool = False) -> list[tuple[str, str, str]]:
+    """Kind, level and place of everything that is said, but for sections of later versions."""
+    found = advice(load(config, {}, openclaw=openclaw))
+    return [(each.kind, each.level, each.origin) for each in found if each.kind != "unused"]
+
+
+def channel(**settings: Any) -> dict[str, Any]:
+    return {"channels": {"telegram": settings}}
+
+
+PLACE = "channels.telegram.allowFrom"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (channel(dmPolicy="open", allowFrom=["*"]), [("widening", "warning", PLACE)]),
+        (channel(dmPolicy="open"), [("widening", "warning", PLACE)]),
+        (channel(dmPolicy="open", allowFrom=["id:7"]), [("widening", "warning", PLACE)]),
+        (channel(dmPolicy="allowlist", allowFrom=["*"]), [("widening", "warning", PLACE)]),
+        (channel(allowFrom=[" * "]), [("widening", "warning", PLACE)]),
+        (channel(dmPolicy="allowlist"), [("empty", "warning", PLACE)]),
+        (channel(dmPolicy="allowlist", allowFrom=[]), [("empty", "warning", PLACE)]),
+        (channel(dmPolicy="allowlist", allowFrom=["username:bob"]), [("worn", "warning", PLACE)]),
+        (channel(dmPolicy="allowlist", allowFrom=["id:7", "@bob"]), [("worn", "warning", PLACE)]),
+        (channel(dmPolicy="allowlist", allowFrom=["id:7", "+15550100", "@bob:matrix.test"]), []),
+        (channel(dmPolicy="pairing"), []),
+        (channel(), []),
+        (channel(dmPolicy="disabled", allowFrom=["*"]), []),
+        ({"owners": ["@bob"]}, [("dead", "warning", "owners")]),
+        ({"owners": ["id:7", "+15550100", "@bob:matrix.test", "7"]}, []),
+        (channel(owners=["@bob"]), [("dead", "warning", "channels.telegram.owners")]),
+        (
+            {"agents": {"main": {"subagents": {"allowAgents": ["suport", "*", "Main"]}}, "support": {}}},
+            [("unknown", "warning", "agents.main.subagents.allowAgents")],
+        ),
+        (
+            {"agents": [{"id": "a"}, {"id": "b", "subagents": {"allowAgents": ["c"]}}]},
+            [("unknown", "warning", "agents[1].subagents.allowAgents")],
+        ),
+        ({"plugins": {"dice": {"config": {}}}}, [("dead", "warning", "plugins.dice")]),
+        ({"plugins": {"allow": ["dice"], "dice": {"enabled": False}}}, [("dead", "note", "plugins.dice")]),
+        ({"plugins": {"dice": {"enabled": False}}}, []),
+        ({"plugins": {"allow": ["dice"], "dice": {"config": {}}}}, []),
+        (
+            {"tools": {"exec": {"security": "full", "ask": "off", "host": "host"}}},
+            [("widening", "warning", "tools.exec")],
+        ),
+        (
+            {"agents": {"dev": {"tools": {"exec": {"security": "full", "ask": "off"}}}}},
+            [("widening", "warning", "agents.dev.tools.exec")],
+        ),
+        ({"tools": {"exec": {"security": "full"}}}, []),
+        ({"tools": {"exec": {"security": "allowlist", "ask": "off"}}}, []),
+        (
+            {"web": {"ssrf": {"allowPrivate": ["169.254.0.0/16", "10.0.0.0/8"]}}},
+            [("widening", "warning", "web.ssrf.allowPrivate")],
+        ),
+        ({"gateway": {"trustedProxies": ["10.0.0.0/8"]}}, [("widening", "warning", "gateway.trustedProxies")]),
+        ({"gateway": {"trustedProxies": ["10.0.0.0/24", "10.0.0.1", "fd00:1:2::/48"]}}, []),
+        ({"gateway": {"bind": "lan", "auth": {"token": TOKEN}}}, []),
+        ({"tools": {"profile": "coding"}, "agents": {"main": {}}}, []),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_doors_left_open_or_nailed_shut_are_told(config: dict[str, Any], said: list[tuple[str, str, str]]) -> None:
+    assert findings(config) == said
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"tools": {"denny": ["exec"]}}, [("ignored", "warning", "tools.denny")]),
+        ({"toolz": {"deny": ["exec"]}}, [("ignored", "warning", "toolz")]),
+        ({"agents": {"defaults": {"tools": {"deny": ["exec"]}}}}, [("ignored", "warning", "agents.defaults.tools")]),
+        (
+            {"agents": {"list": [{"id": "a", "sandbox": {"mode": "all", "workspaceAccess": "ro", "scope": "x"}}]}},
+            [
+                ("ignored", "warning", "agents.list[0].sandbox.workspaceAccess"),
+                ("ignored", "note", "agents.list[0].sandbox.scope"),
+            ],
+        ),
+        ({"agents": {"list": [{"id": "a", "identity": {}, "default": True}]}}, [
+            ("ignored", "note", "agents.list[0].identity"),
+            ("ignored", "note", "agents.list[0].default"),
+        ]),
+        ({"browser": {"profiles": {}}, "ui": {}}, [("ignored", "note", "browser.profiles"), ("ignored", "note", "ui")]),
+        (
+            {"tools": {"byProvider": {"openai": {"deny": ["exec"]}, "OpenAI": {"deny": ["read"]}}}},
+            [("dropped-deny", "warning", "tools.byProvider.openai")],
+        ),
+        (
+            {"channels": {"x": {"groups": {"1": {"toolsBySender": {"bob": {}, "@BOB": {"deny": ["read"]}}}}}}},
+            [("dropped-deny", "warning", "channels.x.groups.1.toolsBySender.@BOB")],
+        ),
+    ],
+)  # fmt: skip
+def test_an_openclaw_file_is_told_what_is_not_read_and_loudly_where_it_narrows(
+    config: dict[str, Any], said: list[tuple[str, str, str]]
+) -> None:
+    assert findings(config, openclaw=True) == said
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"browser": {"enabled": False}, "web": {"search": {"enabled": False}}, "cron": {"enabled": True}}, []),
+        ({"browser": {"enabled": True, "headless": False}}, ["browser"]),
+        ({"web": {"search": {"enabled": False, "provider": "brave"}}}, ["web"]),
+        ({"gateway": {"port": 1}, "audit": {}, "limits": {"turns": 1}}, ["gateway", "audit", "limits"]),
+        ({"tools": {}, "agents": {}, "channels": {}, "owners": [], "sandbox": {}, "plugins": {}, "expect": []}, []),
+    ],
+)
+def test_sections_of_later_versions_are_named_unless_they_only_switch(config: dict[str, Any], named: list[str]) -> None:
+    found = [each for each in toolcrib.open(config).lint() if each.kind == "unused"]
+    assert [(each.origin, each.level) for each in found] == [(section, "note") for section in named]
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        ("hooks: {token: a-long-enough-token-0123456789}", 0o644, True),
+        ("hooks: {token: a-long-enough-token-0123456789}", 0o640, True),
+        ("hooks: {token: a-long-enough-token-0123456789}", 0o600, False),
+        ("gateway: {auth: {token: '${TOKEN}'}}", 0o644, True),
+        ("models: {openai: {apiKey: sk-1}}", 0o644, True),
+        ("models: {openai: {headers: {X: y}}}", 0o644, True),
+        ("mcpServers: {x: {url: 'https://x.test', headers: {Authorization: y}}}", 0o644, True),
+        ("mcpServers: {x: {command: x, env: {KEY: y}}}", 0o644, True),
+        ("secrets: {KEY: x}", 0o644, True),
+        ("web: {search: {apiKey: x}}", 0o644, True),
+        ("tools: {deny: [exec]}\nmodels: {default: 'openai:gpt'}", 0o644, False),
+    ],
+)
+def test_secrets_others_can_read_are_told_with_the_remedy(tmp_path: Path, text: str, mode: int, told: bool) -> None:
+    path = tmp_path / "crib.yaml"
+    path.write_text(text)
+    path.chmod(mode)
+    found = [each for each in advice(load(path, {"TOKEN": TOKEN})) if each.kind == "permissions"]
+    assert [(each.level, each.origin, each.remedy) for each in found] == (
+        [("warning", str(path), f"chmod 600 {path}")] if told else []
+    )
+
+
+def test_an_included_file_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "crib.yaml").write_text("$include: secrets.yaml")
+    (tmp_path / "secrets.yaml").write_text("secrets: {KEY: x}")
+    (tmp_path / "crib.yaml").chmod(0o600)
+    (tmp_path / "secrets.yaml").chmod(0o644)
+    assert load(tmp_path / "crib.yaml", {}).exposed == str(tmp_path / "secrets.yaml")
