@@ -1,0 +1,136 @@
+"""How each provider sees a tool: golden JSON, one file a provider and tool, reviewed as diffs.
+
+After a deliberate change write the files anew with: python -m tests.adapter.golden
+"""
+
+import json
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+from tests.adapter.golden import GOLDEN, PROVIDERS, TOOLS, golden_path, written
+
+from toolcrib.adapter import PROVIDERS as ADAPTERS
+from toolcrib.adapter import declare, losses
+from toolcrib.define.errors import ArgumentError, CribError
+from toolcrib.define.tool import Tool, tool
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_is_declared_as_its_golden_file_says(provider: str, name: str) -> None:
+    path = golden_path(provider, name)
+    assert written(declare(TOOLS[name], provider)) == path.read_text(encoding="utf-8"), (
+        f"{path} differs; if that is meant, run: python -m tests.adapter.golden"
+    )
+
+
+def test_there_is_no_golden_file_without_a_tool() -> None:
+    assert {path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.json")} == {
+        f"{provider}/{name}.json" for provider in PROVIDERS for name in TOOLS
+    }
+
+
+def test_every_provider_has_golden_files() -> None:
+    assert sorted(ADAPTERS) == sorted(PROVIDERS)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_is_declared_can_be_changed_without_changing_the_tool(provider: str) -> None:
+    nested = TOOLS["nested"]
+    before = written(declare(nested, provider))
+    _ruin(declare(nested, provider))
+    assert written(declare(nested, provider)) == before
+
+
+def _ruin(value: Any) -> None:
+    """Empty every list and mapping, the innermost first."""
+    for inner in list(value.values()) if isinstance(value, dict) else value:
+        if isinstance(inner, (dict, list)):
+            _ruin(inner)
+    value.clear()
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_gemini_is_told_none_of_the_keywords_it_refuses(name: str) -> None:
+    shown = json.dumps(declare(TOOLS[name], "gemini"))
+    for keyword in ("additionalProperties", "minimum", "maxLength", 'pattern":', "default", 'format":', "multipleOf"):
+        assert keyword not in shown
+
+
+def test_gemini_keeps_parameters_that_are_called_like_a_keyword() -> None:
+    @tool
+    def probe(pattern: str, default: int = 1, format: str = "") -> str:
+        """Probe."""
+        return f"{pattern} {default} {format}"
+
+    assert declare(probe, "gemini")["parameters"] == {
+        "type": "object",
+        "properties": {"pattern": {"type": "string"}, "default": {"type": "integer"}, "format": {"type": "string"}},
+        "required": ["pattern"],
+    }
+    assert losses(probe, "gemini") == []
+
+
+@tool
+def bounded(
+    name: Annotated[str, Field(max_length=8, pattern="^a")],
+    labels: dict[str, str],
+    sizes: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)],
+    plain: int = 3,
+) -> str:
+    """Take bounded things."""
+    return f"{name} {labels} {sizes} {plain}"
+
+
+def test_what_gemini_is_not_told_is_listed_by_place_and_keyword() -> None:
+    assert losses(bounded, "gemini") == [
+        "name: maxLength",
+        "name: pattern",
+        "labels: additionalProperties",
+        "sizes: minItems",
+        "sizes[]: minimum",
+    ]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "mcp", "openai"])
+def test_the_others_are_told_everything(provider: str) -> None:
+    assert losses(bounded, provider) == []
+
+
+def test_what_a_provider_is_not_told_is_checked_all_the_same() -> None:
+    with pytest.raises(ArgumentError) as raised:
+        bounded.check({"name": "bbbbbbbbb", "labels": {"a": []}, "sizes": [0]})
+    for complaint in ("name string should have at most 8", "labels.a should", "sizes[0] should be greater"):
+        assert complaint in str(raised.value)
+
+
+def test_gemini_is_shown_no_schema_for_a_tool_without_parameters() -> None:
+    assert declare(TOOLS["ping"], "gemini") == {"name": "ping", "description": "Answer pong."}
+    assert declare(Tool.declared("read", "Read a file."), "gemini") == {"name": "read", "description": "Read a file."}
+
+
+@pytest.mark.parametrize(
+    ("provider", "hint"),
+    [("gemni", "did you mean 'gemini'?"), ("zzz", "there are anthropic, gemini, mcp, openai"), ("", "there are")],
+)
+def test_a_provider_without_adapter_is_named_with_the_nearest(provider: str, hint: str) -> None:
+    for ask in (declare, losses):
+        with pytest.raises(CribError, match=f"^no adapter for {provider!r}; ") as raised:
+            ask(TOOLS["ping"], provider)
+        assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("effects", "hints"),
+    [
+        (None, {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}),
+        ({"read"}, {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}),
+        ({"network"}, {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": True}),
+        ({"send"}, {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True}),
+        ({"write"}, {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}),
+        (set(), {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}),
+    ],
+)
+def test_the_hints_of_mcp_are_read_from_the_effects(effects: Any, hints: dict[str, bool]) -> None:
+    assert declare(Tool.declared("probe", "Probe.", effects=effects), "mcp")["annotations"] == hints
