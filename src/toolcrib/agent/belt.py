@@ -1,0 +1,71 @@
+"""Catalog, settings and caller to a Belt: where the registry and the policy meet."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import DeclarationError
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Belt
+from toolcrib.policy.gate import Facts, gate
+from toolcrib.policy.layers import is_owner, layers_for, mentions_for, model_family
+from toolcrib.policy.settings import PolicySettings
+from toolcrib.registry.catalog import Catalog
+
+__all__ = ["Belts"]
+
+_REMEMBERED = 1024  # callers whose belt is kept; the oldest gives way
+
+
+class Belts:
+    """The belts of callers over one catalog and one policy; neither ever changes, so a belt is made once."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: PolicySettings,
+        *,
+        host: frozenset[str] = frozenset(),
+        channels: Sequence[str] = (),
+    ) -> None:
+        self.catalog, self.settings = catalog, settings
+        self._host, self._channels = host, tuple(channels)
+        self._made: dict[tuple[Caller, tuple[Tool, ...]], Belt] = {}
+        self._widened: dict[tuple[Tool, ...], Catalog] = {(): catalog}
+
+    def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Belt:
+        """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""
+        key = (caller, extra)
+        belt = self._made.get(key)
+        if belt is None:
+            if len(self._made) >= _REMEMBERED:
+                del self._made[next(iter(self._made))]
+            belt = self._made[key] = self._make(caller, self.catalog_with(extra))
+        return belt
+
+    def catalog_with(self, extra: tuple[Tool, ...]) -> Catalog:
+        """Return the catalog with the program's own tools in it; a name that is taken is refused."""
+        catalog = self._widened.get(extra)
+        if catalog is None:
+            tools = dict(self.catalog.tools)
+            for tool in extra:
+                if tool.name in tools:
+                    raise DeclarationError(f"there is a tool {tool.name!r} from {tools[tool.name].source} already")
+                tools[tool.name] = replace(tool, source="client:program") if tool.source == "core" else tool
+            if len(self._widened) >= _REMEMBERED:
+                self._widened = {(): self.catalog}
+            catalog = self._widened[extra] = Catalog(tools, self.catalog.problems)
+        return catalog
+
+    def _make(self, caller: Caller, catalog: Catalog) -> Belt:
+        family = {f"model:{model_family(caller.provider)}"} if caller.provider else set()
+        facts = Facts(
+            owner=is_owner(self.settings, caller),
+            host=self._host | family,
+            mentions=mentions_for(self.settings, caller),
+            additive=self.settings.tools.plugin_only_allow == "additive",
+        )
+        belt = gate(catalog.tools, catalog.groups, layers_for(self.settings, caller), facts)
+        seen = {name: tool.narrowed(caller, self._channels) for name, tool in belt.tools.items()}
+        return replace(belt, tools=MappingProxyType(seen))

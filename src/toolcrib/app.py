@@ -1,0 +1,250 @@
+"""The only place that knows everyone: configuration in, a wired crib out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from .adapter import declare, losses
+from .agent.belt import Belts
+from .agent.invoke import invoke
+from .backends.plugins import Found, find_plugins, pick
+from .config.advice import advice
+from .config.complain import conceal
+from .config.load import Loaded, load
+from .config.places import printable
+from .config.settings import Config, ExpectedCaller, PluginSettings
+from .config.values import check_sender
+from .define.caller import Caller, Sender
+from .define.context import Ctx
+from .define.errors import CribError, PluginError
+from .define.message import Call
+from .define.ports import Approver
+from .define.result import Result
+from .define.tool import Tool
+from .define.verdict import Belt, Verdict
+from .policy.identity import sender_key
+from .policy.lint import Expect, Finding, lint
+from .registry.catalog import Catalog, Problem
+from .registry.sources import Offer, catalog_from
+from .tools import CHANNEL_TOOLS, SHELF
+
+__all__ = ["BeltHandle", "Crib", "enabled_plugins", "open", "sender_from"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeltHandle:
+    """A caller's belt, joined to the adapters and to `invoke`."""
+
+    caller: Caller
+    belt: Belt
+    catalog: Catalog = field(repr=False)
+    approver: Approver | None = field(default=None, repr=False)
+    timeout: float = 120.0
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self.belt.tools
+
+    @property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        return self.belt.verdicts
+
+    def declare(self, provider: str) -> list[dict[str, Any]]:
+        """Return the belt's tools as `provider` takes them."""
+        return [declare(tool, provider) for tool in self.belt.tools.values()]
+
+    async def call(self, name: str, args: Mapping[str, Any] | None = None) -> Result:
+        """Run one tool for this caller; what fails comes back as a Result that says so."""
+        id = f"call_{uuid4().hex}"
+        ctx = Ctx(call=Call(id=id, name=name, args=args or {}, key=id), caller=self.caller)
+        return await invoke(self.belt, ctx, approver=self.approver, timeout=self.timeout)
+
+
+class Crib:
+    """A wired crib: which tools exist, and who gets which."""
+
+    def __init__(self, loaded: Loaded, catalog: Catalog, *, approver: Approver | None = None) -> None:
+        self.loaded, self.config, self.catalog = loaded, loaded.config, catalog
+        self._approver = approver
+        self._belts = Belts(
+            catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
+        )
+
+    def belt(
+        self, caller: Caller | None = None, extra: Iterable[Tool] = (), *, approver: Approver | None = None
+    ) -> BeltHandle:
+        """Return the caller's belt; with no caller, that of the owner at the terminal."""
+        who, own = caller or Caller(), tuple(extra)
+        return BeltHandle(
+            caller=who,
+            belt=self._belts.belt_for(who, own),
+            catalog=self._belts.catalog_with(own),
+            approver=approver or self._approver,
+            timeout=float(self.config.tools.timeout_sec),
+        )
+
+    def lint(self, provider: str | None = None) -> list[Finding]:
+        """Return what is odd about the configuration, the plugins and, for one provider, the schemas."""
+        found = lint(self.loaded.policy, self.catalog.tools, self.catalog.groups, self._expects(), self._belts.belt_for)
+        found += advice(self.loaded)
+        found += map(_problem_finding, self.catalog.problems)
+        if provider is not None:
+            for tool in self.catalog.tools.values():
+                for loss in losses(tool, provider):
+                    what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
+                    found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
+        return [self._concealed(finding) for finding in found]
+
+    def _concealed(self, finding: Finding) -> Finding:
+        document = self.loaded.document
+        if not document.referenced:
+            return finding
+        return replace(finding, message=conceal(finding.message, document), remedy=conceal(finding.remedy, document))
+
+    def _expects(self) -> list[Expect]:
+        return [
+            Expect(origin=f"expect[{at}]", caller=_expected_caller(each.caller), has=each.has, lacks=each.lacks)
+            for at, each in enumerate(self.config.expect)
+        ]
+
+
+def open(
+    config: str | Path | Mapping[str, Any] | None = None,
+    *,
+    plugins: Sequence[Offer] = (),
+    import_plugins: bool = True,
+    openclaw: bool | None = None,
+    approver: Approver | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Crib:
+    """Open a crib from a path, a mapping, or nothing for the defaults.
+
+    `import_plugins=False` takes enabled plugins as their manifests declare them: enough to explain and lint.
+    """
+    loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
+    offers, problems = _plugin_offers(loaded, import_plugins=import_plugins)
+    channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
+    catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
+    # what a factory raised may quote the configuration it was given
+    told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
+    return Crib(loaded, Catalog(catalog.tools, told), approver=approver)
+
+
+def enabled_plugins(config: Config) -> tuple[str, ...]:
+    """Return the plugins the configuration turns on by name; `enabled: false` wins over the short list."""
+    allowed = config.plugins.get("allow", ())
+    named = {name: entry for name, entry in config.plugins.items() if isinstance(entry, PluginSettings)}
+    wanted = [
+        *(allowed if isinstance(allowed, tuple) else ()),
+        *(name for name, entry in named.items() if entry.enabled),
+    ]
+    return tuple(dict.fromkeys(name for name in wanted if name not in named or named[name].enabled is not False))
+
+
+def sender_from(text: str) -> Sender:
+    """Return the sender meant by `id:7`, `e164:+380..`, `username:bob` or `name:Bob`; a bare word is an id."""
+    try:
+        check_sender(text)
+    except ValueError as error:
+        raise CribError(str(error)) from None
+    kind, _ = sender_key(text)
+    if kind is None or kind == "*":
+        plain = text.strip()
+        return Sender(id=plain, e164=plain if plain.startswith("+") else None)
+    return Sender(**{kind: text.partition(":")[2].strip()})
+
+
+def _plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer], list[Problem]]:
+    """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
+    wanted, folders = enabled_plugins(loaded.config), _plugin_folders(loaded)
+    if not wanted and not folders:
+        return [], []
+    found, broken = find_plugins(folders)
+    offers: list[Offer] = []
+    problems = [Problem("plugins", str(error)) for error in broken]
+    for id in wanted:
+        try:
+            plugin = _picked(id, found, broken)
+            offers.append(_plugin_offer(plugin, loaded.config, import_plugins=import_plugins))
+        except PluginError as error:
+            told = _placed(error, id, loaded)
+            if not loaded.foreign:
+                raise told from None
+            # plugins of OpenClaw are not for us: without them the caller has less, never more
+            problems.append(Problem("plugins", str(told)))
+    return offers, problems
+
+
+def _picked(id: str, found: Mapping[str, Found], broken: Sequence[PluginError]) -> Found:
+    try:
+        return pick(found, [id])[0]
+    except PluginError as missing:
+        # a plugin that could not be read has no id, but its folder mostly has its name
+        for error in broken:
+            if repr(id) in str(error) or f"/{id}/" in str(error):
+                raise error from None
+        if not broken:
+            raise
+        raise PluginError(f"{missing} (besides, {broken[0]})") from None
+
+
+def _placed(error: PluginError, id: str, loaded: Loaded) -> PluginError:
+    """Return the error with the place in the file it is about, what to do, and nothing that is a secret."""
+    sentence = printable(conceal(str(error), loaded.document))
+    path, _, rest = sentence.partition(": ")
+    if path.startswith(f"plugins.{id}."):
+        place, sentence = loaded.place("plugins", id, *path.removeprefix(f"plugins.{id}.").split(".")), rest
+    else:
+        allowed = loaded.config.plugins.get("allow", ())
+        at = allowed.index(id) if isinstance(allowed, tuple) and id in allowed else None
+        place = loaded.place("plugins", id) if at is None else loaded.place("plugins", "allow", at)
+        sentence = sentence.removeprefix(f"plugins.{id}: ")
+    remedy = "" if "; " in sentence else "; mend it, or turn it off"
+    return PluginError(f"{place}: {sentence}{remedy}" if str(place) else f"{sentence}{remedy}")
+
+
+def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Offer:
+    entry = config.plugins.get(plugin.id)
+    own = entry.config if isinstance(entry, PluginSettings) else {}
+    plugin.check_config(own)
+    tools = plugin.loaded().tools if import_plugins else plugin.declared()
+    return Offer(source=f"plugin:{plugin.id}", tools=tools, config=own)
+
+
+def _plugin_folders(loaded: Loaded) -> list[Path]:
+    folders = loaded.config.plugins.get("folders", ())
+    base = loaded.document.files[0].parent if loaded.document.files else Path.cwd()
+    return [base / Path(folder).expanduser() for folder in folders] if isinstance(folders, tuple) else []
+
+
+def _host_facts(config: Config) -> frozenset[str]:
+    """Return the requirements this host meets: the parts of toolcrib that are switched on."""
+    switches = {
+        "browser": config.browser.enabled,
+        "cron": config.cron.enabled,
+        "memory": config.memory.enabled,
+        "web.fetch": config.web.fetch.enabled,
+        "web.search": config.web.search.enabled,
+    }
+    return frozenset(f"setting:{name}" for name, on in switches.items() if on)
+
+
+def _problem_finding(problem: Problem) -> Finding:
+    """Return what lint says about something that was offered and not taken in."""
+    if problem.source == "plugins":
+        return Finding("plugin", "warning", "plugins", problem.sentence, "mend it, or take it away")
+    return Finding("collision", "error", problem.source, problem.sentence, "rename one, or leave the plugin out")
+
+
+def _expected_caller(expected: ExpectedCaller) -> Caller:
+    sender = expected.sender
+    if isinstance(sender, str):
+        who: Sender | None = sender_from(sender)
+    else:
+        who = None if sender is None else Sender(**sender.model_dump())
+    parents = expected.parents
+    chain = tuple(parents.split("/")) if isinstance(parents, str) else tuple(parents)
+    plain = expected.model_dump(exclude={"sender", "parents"})
+    return Caller(**plain, sender=who, parents=chain)

@@ -1,0 +1,1 @@
+"""Out: what reaches the disk, the network and other people's code."""
