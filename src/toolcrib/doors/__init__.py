@@ -1,0 +1,1 @@
+"""In: the ways people and programs reach a crib."""

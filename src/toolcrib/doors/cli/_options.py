@@ -1,0 +1,178 @@
+"""Options that several commands share: which configuration, and which caller."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+import click
+
+from toolcrib.app import Crib, open, sender_from
+from toolcrib.config.load import find_file
+from toolcrib.define import session
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError
+from toolcrib.define.names import canonical, nearest
+
+__all__ = [
+    "CallerOptions", "ConfigOptions", "caller_from_options", "caller_options", "config_options", "crib_from_options",
+    "json_option", "known_tool",
+]  # fmt: skip
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class ConfigOptions(TypedDict):
+    """What `config_options` adds."""
+
+    config: str | None
+    read_as: str | None
+
+
+class CallerOptions(ConfigOptions):
+    """What `caller_options` adds, with --json."""
+
+    as_json: bool
+    session: str | None
+    agent: str | None
+    model: str | None
+    channel: str | None
+    account: str | None
+    group: str | None
+    sender: str | None
+    owner: bool | None
+    sandboxed: bool
+    parent: str | None
+
+
+def _text(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an option that is there and says nothing: a caller who is left blank by mistake would get more."""
+    if value is None:
+        return None
+    if not value.strip():
+        raise CribError(f"{param.opts[0]} is blank; write a value, or leave it out")
+    if param.opts[0] != "--config" and not value.isprintable():
+        raise CribError(f"{param.opts[0]} holds a control character or is not UTF-8; write it without")
+    return value
+
+
+def config_options(command: Command) -> Command:
+    """Add --config and --from."""
+    for option in (
+        click.option(
+            "--from", "read_as", type=click.Choice(["openclaw"]), help="Read the file as an OpenClaw configuration."
+        ),
+        click.option(
+            "--config",
+            metavar="FILE",
+            callback=_text,
+            help="Configuration file; else $TOOLCRIB_CONFIG, else the user's.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def caller_options(command: Command) -> Command:
+    """Add the options that describe a caller."""
+    for option in (
+        click.option("--parent", metavar="CHAIN", callback=_text, help="Who started this caller: outer/inner."),
+        click.option("--sandboxed", is_flag=True, help="The session runs in the sandbox."),
+        click.option("--owner/--no-owner", default=None, help="Say that the caller is (not) the owner."),
+    ):
+        command = option(command)
+    for name, metavar, help in reversed(_WORDS):
+        command = click.option(f"--{name}", metavar=metavar, callback=_text, help=help)(command)
+    return command
+
+
+_WORDS = (
+    ("session", "KEY", "Session key, e.g. agent:main:telegram:group:-100123."),
+    ("agent", "ID", "Agent id; else the session key's, else main."),
+    ("model", "P:M", "provider:model; else the agent's or models.default."),
+    ("channel", "C", "Channel the message came through."),
+    ("account", "A", "Account of the channel."),
+    ("group", "G", "Group chat the message came from."),
+    ("sender", "S", "id:123, e164:+380.., username:bob or name:Bob."),
+)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+def crib_from_options(options: ConfigOptions, *, import_plugins: bool = False, told: bool = True) -> Crib:
+    """Return the crib of the configuration in force; `told` says what was left out of it, and why, on stderr."""
+    path = Path(options["config"]) if options["config"] else find_file(os.environ)
+    openclaw = True if options["read_as"] == "openclaw" else None
+    # what a plugin prints while it is loaded is not part of the answer
+    with contextlib.redirect_stdout(sys.stderr):
+        crib = open(path, openclaw=openclaw, import_plugins=import_plugins)
+    for problem in crib.catalog.problems if told else ():
+        click.echo(f"toolcrib: {problem.sentence}", err=True)
+    return crib
+
+
+def known_tool(text: str, names: Collection[str]) -> str:
+    """Return the canonical name meant by `text`, or raise CribError with the nearest ones."""
+    name = canonical(text)
+    if name is None or name not in names:
+        close = nearest(text[:_LONGEST_SHOWN], names, 3)
+        hint = f"did you mean {', '.join(close)}?" if close else "`toolcrib tools list` shows what there is"
+        raise CribError(f"there is no tool {text[:_LONGEST_SHOWN]!r}; {hint}")
+    return name
+
+
+_LONGEST_SHOWN = 64
+
+
+def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
+    """Return the caller that the options describe, with the model it would be served by."""
+    key = options["session"]
+    if key is not None and not key.replace(":", "").strip():
+        raise CribError(f"--session {key!r} is no session key; write one like agent:main:main")
+    agent = options["agent"] or (session.agent_from_key(key) if key else None)
+    asked = options["model"]
+    provider, model = _model("--model", asked) if asked else _default_model(crib, agent)
+    sender = options["sender"]
+    return Caller(
+        session=key,
+        agent=agent,
+        provider=provider,
+        model=model,
+        channel=options["channel"],
+        account=options["account"],
+        group=options["group"],
+        sender=sender_from(sender) if sender else None,
+        owner=options["owner"],
+        sandboxed=options["sandboxed"],
+        parents=_chain(options["parent"]),
+    )
+
+
+def _chain(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    parts = tuple(part.strip() for part in text.split("/"))
+    if not all(parts):
+        raise CribError(f"--parent {text[:_LONGEST_SHOWN]!r} has a blank in its chain; write outer/inner")
+    return parts
+
+
+def _default_model(crib: Crib, agent: str | None) -> tuple[str | None, str | None]:
+    """Return the provider and model of an agent that was not told which to use."""
+    wanted = session.to_agent(agent or "main")
+    own = next((entry.model for id, entry in crib.config.listed_agents() if session.to_agent(id) == wanted), None)
+    default = crib.config.models.get("default")
+    text = own or (default if isinstance(default, str) else None)
+    return _model("the agent's model", text) if text else (None, None)
+
+
+def _model(what: str, text: str) -> tuple[str, str | None]:
+    """Split `provider:model`; `provider/model` is understood too, and a bare word is a provider."""
+    mark = min((mark for mark in ":/" if mark in text), key=text.index, default=":")
+    provider, _, model = text.partition(mark)
+    if not provider.strip():
+        raise CribError(f"{what} {text[:_LONGEST_SHOWN]!r} names no provider; write provider:model")
+    return provider.strip(), model.strip() or None

@@ -1,0 +1,73 @@
+"""toolcrib explain: who may use which tool, and why."""
+
+from typing import Any, Unpack
+
+import click
+
+from toolcrib.app import BeltHandle, Crib
+from toolcrib.define.caller import Caller
+from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
+from toolcrib.policy.layers import agent_of, is_owner, is_sandboxed
+
+from ._options import (
+    CallerOptions,
+    caller_from_options,
+    caller_options,
+    config_options,
+    crib_from_options,
+    json_option,
+    known_tool,
+)
+from ._show import print_json, print_table
+
+__all__ = ["command", "show_belt"]
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib explain --config crib.yaml
+  toolcrib explain exec --config crib.yaml --sender id:7 --channel telegram --group -100123
+  toolcrib explain --config crib.yaml --parent main --json
+"""
+
+
+@click.command("explain", epilog=_EXAMPLES)
+@click.argument("tool", required=False)
+@config_options
+@caller_options
+@json_option
+def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
+    """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
+
+    Without options the caller is the owner at this terminal.
+    """
+    crib = crib_from_options(options)
+    caller = caller_from_options(crib, options)
+    handle = crib.belt(caller)
+    only = known_tool(tool, handle.verdicts) if tool is not None else None
+    if options["as_json"]:
+        print_json(explain_json(describe(crib, caller), handle.belt, handle.catalog.tools, only))
+    elif only is None:
+        show_belt(handle)
+    else:
+        _show_one(handle, only)
+    return 0
+
+
+def describe(crib: Crib, caller: Caller) -> dict[str, Any]:
+    """Return the caller as JSON, with what the configuration makes of it."""
+    policy = crib.loaded.policy
+    return caller_json(
+        caller, owner=is_owner(policy, caller), sandboxed=is_sandboxed(policy, caller), agent=agent_of(caller)
+    )
+
+
+def show_belt(handle: BeltHandle) -> None:
+    """Print the table of all verdicts."""
+    print_table(COLUMNS, explain_rows(handle.verdicts.values()), colour=1)
+
+
+def _show_one(handle: BeltHandle, name: str) -> None:
+    click.echo(explain_sentence(handle.verdicts[name]) + ".\n")
+    steps = handle.belt.steps(name)
+    rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in steps]
+    print_table(("layer", "says", "rule", "origin"), rows, colour=1)

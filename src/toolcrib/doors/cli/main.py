@@ -1,0 +1,133 @@
+"""The command line's front door: subcommands are loaded when they are called, errors become one sentence."""
+
+import os
+import re
+import sys
+from importlib import import_module
+
+import click
+
+from toolcrib import __version__
+
+__all__ = ["main", "run"]
+
+# name -> (module, one line of help); the line stands here so that --help imports nothing
+_COMMANDS = {
+    "explain": ("explain", "Say who may use which tool, and why."),
+    "lint": ("lint", "Find rules that do not do what they seem to."),
+    "tools": ("tools", "List, show and call tools."),
+    "tour": ("tour", "A guided tour of explain on a sample configuration."),
+}
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib tour
+  toolcrib explain --config crib.yaml --channel telegram --group -100123 --sender id:7
+  toolcrib explain exec --config crib.yaml --json
+  toolcrib lint --config crib.yaml
+  toolcrib tools call dice '{"sides": 6}' --config examples/crib.yaml
+"""
+
+
+class _Lazy(click.Group):
+    """A group that imports a subcommand only when it is named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f".{_COMMANDS[cmd_name][0]}", __package__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in sorted(_COMMANDS.items())])
+
+
+@click.group(cls=_Lazy, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="toolcrib %(version)s")
+def cli() -> None:
+    """The tool system an agent needs: decide who may use which tool, and say why.
+
+    Exit codes: 0 good; 1 findings, a denied or failed call; 2 bad input or configuration; 130 interrupted.
+    """
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a real stream, not a test's
+    code = run(sys.argv[1:])
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # whoever read our output is gone: keep the interpreter from complaining about it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if code == _INTERRUPTED:
+        os._exit(code)  # a tool's thread may still be busy, and nobody waits for it any more
+    sys.exit(code)
+
+
+_INTERRUPTED = 130
+_NO_COMMAND = re.compile(r"No such command '(.*)'")
+
+
+def run(args: list[str]) -> int:
+    """Run one command and return its exit code; what went wrong is said in one sentence on stderr."""
+    try:
+        return _run(args)
+    except BrokenPipeError:
+        return 0  # whoever read our output has seen enough
+    except OSError as error:
+        click.echo(f"toolcrib: the answer cannot be written ({error})", err=True)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("toolcrib: interrupted", err=True)
+        return _INTERRUPTED
+
+
+def _run(args: list[str]) -> int:
+    from toolcrib.define.errors import CribError  # noqa: PLC0415  --version and --help need none of it
+
+    try:
+        with cli.make_context("toolcrib", list(args)) as ctx:
+            code = cli.invoke(ctx)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        click.echo(f"toolcrib: {_usage(error)}", err=True)
+        return error.exit_code
+    except CribError as error:
+        click.echo(f"toolcrib: {error}", err=True)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.UsageError) -> str:
+    """Return what is wrong with the command's words in one sentence, with the nearest word that would work."""
+    from toolcrib.define.names import nearest  # noqa: PLC0415  only when something went wrong
+
+    ctx = error.ctx
+    if isinstance(error, click.NoSuchOption) and ctx is not None:
+        known = [name for param in ctx.command.get_params(ctx) for name in (*param.opts, *param.secondary_opts)]
+        meant = nearest(error.option_name, [name for name in known if name.startswith("--")])
+        what = f"there is no option {error.option_name!r}"
+    elif (found := _NO_COMMAND.match(error.message)) and ctx is not None and isinstance(ctx.command, click.Group):
+        meant = nearest(found[1], ctx.command.list_commands(ctx))
+        what = f"there is no command {found[1]!r}"
+    else:
+        meant, what = [], error.format_message().rstrip(".")
+        what = what[:1].lower() + what[1:]
+    help = f"`{ctx.command_path if ctx else 'toolcrib'} --help` shows what it takes"
+    return f"{what}; did you mean {meant[0]!r}?" if meant else f"{what}; {help}"
+
+
+if __name__ == "__main__":
+    main()

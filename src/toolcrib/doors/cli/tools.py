@@ -1,0 +1,204 @@
+"""toolcrib tools: list, show and call tools."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Unpack
+
+import click
+import orjson
+
+from toolcrib.app import BeltHandle
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError
+from toolcrib.define.message import Call
+from toolcrib.define.names import canonical
+from toolcrib.define.result import Image, Result
+from toolcrib.define.tool import Tool
+from toolcrib.policy.explain import verdict_json
+
+from ._options import (
+    CallerOptions,
+    ConfigOptions,
+    caller_from_options,
+    caller_options,
+    config_options,
+    crib_from_options,
+    json_option,
+    known_tool,
+)
+from ._show import print_json, print_table
+
+__all__ = ["command"]
+
+_LIST = """\b
+Examples:
+  toolcrib tools list
+  toolcrib tools list --config examples/crib.yaml --json
+"""
+_SHOW = """\b
+Examples:
+  toolcrib tools show exec
+  toolcrib tools show dice --config examples/crib.yaml --json
+"""
+_CALL = """\b
+Examples:
+  toolcrib tools call dice '{"sides": 20}' --config examples/crib.yaml
+  toolcrib tools call dice --config examples/crib.yaml --channel telegram --sender id:7
+"""
+_EXAMPLES = """\b
+Examples:
+  toolcrib tools list
+  toolcrib tools show dice --config examples/crib.yaml
+  toolcrib tools call dice '{"sides": 20}' --config examples/crib.yaml
+"""
+
+
+class _ListOptions(ConfigOptions):
+    """What `list` and `show` take besides a name."""
+
+    as_json: bool
+
+
+@click.group("tools", epilog=_EXAMPLES)
+def command() -> None:
+    """List, show and call tools."""
+
+
+@command.command("list", epilog=_LIST)
+@config_options
+@json_option
+def list_(**options: Unpack[_ListOptions]) -> int:
+    """List every tool that exists, whoever may use it."""
+    catalog = crib_from_options(options, import_plugins=True).catalog
+    if options["as_json"]:
+        problems = [problem.sentence for problem in catalog.problems]
+        print_json({"tools": [_summary(tool) for tool in catalog.values()], "problems": problems})
+        return 0
+    rows = [
+        (tool.name, tool.group or "-", tool.kind, tool.source, "yes" if tool.has_body else "not yet", _first_line(tool))
+        for tool in catalog.values()
+    ]
+    print_table(("tool", "group", "kind", "source", "runs", "description"), rows)
+    return 0
+
+
+@command.command("show", epilog=_SHOW)
+@click.argument("name")
+@config_options
+@json_option
+def show(name: str, **options: Unpack[_ListOptions]) -> int:
+    """Show one tool: description, effects and parameters."""
+    catalog = crib_from_options(options, import_plugins=True).catalog
+    tool = catalog[known_tool(name, catalog)]
+    if options["as_json"]:
+        print_json({**_summary(tool), "parameters": tool.parameters})
+        return 0
+    click.secho(tool.name, bold=True)
+    click.echo(tool.description)
+    effects = ", ".join(sorted(tool.effects)) or "none"
+    click.echo(f"\ngroup: {tool.group or '-'}   effects: {effects}   source: {tool.source}")
+    if not tool.has_body:
+        click.echo("It is declared, but this installation does not carry it yet.")
+    click.echo("\nparameters:")
+    click.echo(orjson.dumps(tool.parameters, option=orjson.OPT_INDENT_2).decode())
+    return 0
+
+
+@command.command("call", epilog=_CALL)
+@click.argument("name")
+@click.argument("args", metavar="[JSON]", default="{}")
+@config_options
+@caller_options
+@json_option
+def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
+    """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
+    parsed = _parsed(args)
+    crib = crib_from_options(options, import_plugins=True)
+    approver = _Terminal() if _is_terminal() and not options["as_json"] else None
+    handle = crib.belt(caller_from_options(crib, options), approver=approver)
+    # what a tool prints is not its answer
+    with contextlib.redirect_stdout(sys.stderr):
+        result = asyncio.run(_called(handle, name, parsed))
+    if options["as_json"]:
+        known = canonical(name)
+        verdict = handle.verdicts.get(known) if known else None
+        shown = verdict_json(verdict, handle.catalog[verdict.tool]) if verdict else None
+        print_json({**result.to_json(), "verdict": shown})
+    else:
+        _show_result(result)
+    return 0 if result.status != "error" else 1
+
+
+async def _called(handle: BeltHandle, name: str, args: dict[str, Any]) -> Result:
+    asyncio.get_running_loop().set_default_executor(_Impatient())
+    return await handle.call(name, args)
+
+
+class _Impatient(ThreadPoolExecutor):
+    """Threads that nobody waits for when the call is interrupted."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+class _Terminal:
+    """Asks the person at this terminal."""
+
+    async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
+        shown = orjson.dumps(dict(call.args), option=orjson.OPT_INDENT_2).decode()
+        click.echo(
+            f"{call.name} wants to run with {ascii(shown)[1:-1] if not shown.isascii() else shown}\n({reason})",
+            err=True,
+        )
+        # the loop answers Ctrl-C by cancelling us, which a question that waits for a line would not notice
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return click.confirm("Run it?", default=False, err=True)
+        except click.Abort:
+            raise KeyboardInterrupt from None
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _show_result(result: Result) -> None:
+    for part in result.content:
+        if isinstance(part, Image):
+            click.echo(f"[{part.mime}, {len(part.data)} bytes]")
+        else:
+            click.echo(part.text, err=result.status == "error")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise CribError(f'the arguments are no JSON ({error}); write them like \'{{"path": "README.md"}}\'') from None
+    if not isinstance(value, dict):
+        raise CribError('the arguments must be a JSON object, like \'{"path": "README.md"}\'')
+    return value
+
+
+def _summary(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "group": tool.group,
+        "source": tool.source,
+        "effects": sorted(tool.effects),
+        "kind": tool.kind,
+        "ownerOnly": tool.owner_only,
+        "optional": tool.optional,
+        "requires": list(tool.requires),
+        "runs": tool.has_body,
+    }
+
+
+def _first_line(tool: Tool) -> str:
+    return next(iter(tool.description.splitlines()), "")

@@ -1,0 +1,99 @@
+"""toolcrib lint: exit 0 without warnings, 1 with some, 2 when there is nothing to lint."""
+
+from pathlib import Path
+
+import pytest
+
+from .world import ask, crib_file, plugin_folder, refused
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_nothing_to_complain_about(tmp_path: Path, capsys: Capture) -> None:
+    crib = crib_file(tmp_path, "tools: {deny: [exec]}")
+    assert ask(capsys, "lint", "--config", crib).out == "nothing to complain about\n"
+    answer = ask(capsys, "lint", "--config", crib, "--json")
+    assert (answer.code, answer.json, answer.err) == (0, {"findings": [], "failing": 0}, "")
+
+
+def test_a_note_alone_does_not_fail(tmp_path: Path, capsys: Capture) -> None:
+    answer = ask(capsys, "lint", "--config", crib_file(tmp_path, "audit: {file: audit.log}"), "--json")
+    assert answer.code == 0
+    assert answer.json == {
+        "findings": [
+            {
+                "kind": "unused",
+                "level": "note",
+                "origin": "audit",
+                "message": "checked, but not used by this version yet",
+                "remedy": "nothing to do",
+            }
+        ],
+        "failing": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "level", "origin"),
+    [
+        ("tools: {deny: [exce]}", "unknown", "warning", "tools.deny"),
+        ("tools: {allow: []}", "empty", "warning", "tools.allow"),
+        ("tools: {allow: [exec], deny: [exec]}", "dead", "warning", "tools.allow"),
+        ("expect: [{has: [exec]}, {caller: {parents: [main]}, has: [cron]}]", "expect", "error", "expect[1]"),
+        ("expect: [{has: [exce]}]", "expect", "error", "expect[0]"),
+        ("channels: {telegram: {dmPolicy: open}}", "widening", "warning", "channels.telegram.allowFrom"),
+    ],
+)
+def test_a_finding_fails_and_names_its_place(
+    tmp_path: Path, capsys: Capture, text: str, kind: str, level: str, origin: str
+) -> None:
+    crib = crib_file(tmp_path, text)
+    answer = ask(capsys, "lint", "--config", crib, "--json")
+    assert answer.code == 1
+    (finding,) = answer.json["findings"]
+    assert (finding["kind"], finding["level"], finding["origin"]) == (kind, level, origin)
+    assert answer.json["failing"] == 1
+    table = ask(capsys, "lint", "--config", crib)
+    header, row = table.out.splitlines()
+    assert (table.code, header.split()) == (1, ["level", "kind", "where", "what"])
+    assert row.split(maxsplit=3) == [level, kind, origin, f"{finding['message']}; {finding['remedy']}"]
+
+
+def test_a_provider_adds_what_it_cannot_be_told(tmp_path: Path, capsys: Capture) -> None:
+    crib = crib_file(tmp_path, "")
+    plain = ask(capsys, "lint", "--config", crib, "--json").json["findings"]
+    gemini = ask(capsys, "lint", "--config", crib, "--provider", "gemini", "--json")
+    assert plain == []
+    assert {finding["kind"] for finding in gemini.json["findings"]} == {"loss"}
+    assert gemini.code == 0
+
+
+def test_an_unknown_provider_is_bad_input(capsys: Capture) -> None:
+    assert refused(ask(capsys, "lint", "--provider", "gemni")) == "no adapter for 'gemni'; did you mean 'gemini'?"
+
+
+def test_a_plugin_that_was_left_out_is_a_finding(tmp_path: Path, capsys: Capture) -> None:
+    folder = plugin_folder(tmp_path / "plugins", manifest={"tools": [{"name": "read", "description": "Mine."}]})
+    answer = ask(capsys, "lint", "--config", crib_file(tmp_path, f"plugins: {{folders: ['{folder}'], allow: [dice]}}"))
+    assert (answer.code, answer.err) == (1, "")
+    assert "plugin:dice offers a tool 'read', which core has; it was left out" in answer.out
+
+
+def test_a_broken_plugin_that_nobody_wants_is_a_warning(tmp_path: Path, capsys: Capture) -> None:
+    folder = plugin_folder(tmp_path / "plugins", manifest="{")
+    answer = ask(
+        capsys, "lint", "--json", "--config", crib_file(tmp_path, f"plugins: {{folders: ['{folder}', /nowhere]}}")
+    )
+    assert [(finding["kind"], finding["level"]) for finding in answer.json["findings"]] == [("plugin", "warning")] * 2
+
+
+def test_a_file_that_cannot_be_read_is_bad_input(tmp_path: Path, capsys: Capture) -> None:
+    assert refused(ask(capsys, "lint", "--config", tmp_path / "gone.yaml")).endswith("create it or name another")
+
+
+def test_secrets_in_a_file_that_others_can_read_are_told(tmp_path: Path, capsys: Capture) -> None:
+    crib = crib_file(tmp_path, "web: {search: {apiKey: BSA-0123456789}}")
+    crib.chmod(0o644)
+    answer = ask(capsys, "lint", "--config", crib, "--json")
+    (finding,) = [each for each in answer.json["findings"] if each["kind"] == "permissions"]
+    assert (answer.code, finding["remedy"]) == (1, f"chmod 600 {crib}")
