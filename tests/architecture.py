@@ -1,0 +1,325 @@
+"""The architecture check: floors, rings, the shelf, sizes and names. Each function returns one sentence per fault.
+
+Every import counts, also those inside functions and those for type checkers only, so that a ring cannot be hidden.
+The root package is a table of names: `from toolcrib import Tool` counts as an import of the module where Tool lives.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+__all__ = ["Tree", "dynamic_imports", "forbidden_imports", "rings", "shelf_faults", "size_faults", "word_faults"]
+
+ROOT = "toolcrib"
+
+# Who may import whom: the table of design.md. A neighbour on the same floor is not in the list.
+_ALLOWED: Mapping[str, frozenset[str]] = {
+    "": frozenset({"define", "app"}),
+    "define": frozenset(),
+    "registry": frozenset({"define"}),
+    "policy": frozenset({"define"}),
+    "adapter": frozenset({"define"}),
+    "tools": frozenset({"define"}),
+    "agent": frozenset({"define", "registry", "policy", "adapter"}),
+    "services": frozenset({"define"}),
+    "backends": frozenset({"define", "adapter"}),
+    "config": frozenset({"define", "policy"}),
+    "testing": frozenset({"define"}),
+    "client": frozenset({"define", "backends"}),
+    "app": frozenset(
+        {"define", "registry", "policy", "adapter", "tools", "agent", "services", "backends", "config"}
+    ),
+    "doors": frozenset(
+        {"define", "registry", "policy", "adapter", "tools", "agent", "services", "backends", "config", "app", "client"}
+    ),
+}  # fmt: skip
+
+# Only these parts of a room may use what the table grants it.
+_ONLY = {
+    ("backends", "adapter"): ("toolcrib.backends.providers", "toolcrib.backends.mcp"),
+}
+_CLIENT_MAY = "toolcrib.backends.gateway"
+_MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
+_MAY_IMPORT_BY_NAME = frozenset({"toolcrib", "toolcrib.doors.cli.main"})
+
+_LONGEST_MODULE, _LONGEST_FUNCTION, _MOST_PARAMETERS = 500, 75, 8
+_BANNED_MODULES = frozenset({"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "impl"})
+_BANNED_ENDINGS = ("Manager", "Handler", "Service", "Impl")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import: who, where, of which module, and whether it went through the root's table of names."""
+
+    by: str
+    line: int
+    target: str
+    through_root: bool
+
+
+class Tree:
+    """The modules of a source folder that holds the package `toolcrib`, parsed."""
+
+    def __init__(self, source: Path) -> None:
+        self.package = source / ROOT
+        self.paths = {_dotted(path.relative_to(source)): path for path in sorted(self.package.rglob("*.py"))}
+
+    @cached_property
+    def parsed(self) -> Mapping[str, ast.Module]:
+        return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in self.paths.items()}
+
+    @cached_property
+    def homes(self) -> Mapping[str, str]:
+        """The root's table: public name to the module where it lives."""
+        for node in self.parsed.get(ROOT, ast.Module([], [])).body:
+            if isinstance(node, ast.Assign) and _names(node.targets) == ["_HOMES"]:
+                return {name: f"{ROOT}.{home}" for name, home in ast.literal_eval(node.value).items()}
+        return {}
+
+    @cached_property
+    def imports(self) -> Sequence[Import]:
+        return [found for name in self.parsed for found in self._imports_of(name)]
+
+    def _imports_of(self, name: str) -> Iterator[Import]:
+        roots: set[str] = set()
+        for node in ast.walk(self.parsed[name]):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.partition(".")[0] == ROOT:
+                        yield Import(name, node.lineno, self._module(alias.name), alias.name == ROOT)
+                        roots.add(alias.asname or ROOT)
+            elif isinstance(node, ast.ImportFrom):
+                base = self._base(name, node)
+                if base is not None and base.partition(".")[0] == ROOT:
+                    for alias in node.names:
+                        yield Import(name, node.lineno, self._member(base, alias.name), base == ROOT)
+        for node in ast.walk(self.parsed[name]):
+            # toolcrib.open and the like, after `import toolcrib`
+            match node:
+                case ast.Attribute(value=ast.Name(id=of), attr=served) if of in roots and served in self.homes:
+                    yield Import(name, node.lineno, self.homes[served], True)
+
+    def _base(self, name: str, node: ast.ImportFrom) -> str | None:
+        if not node.level:
+            return node.module
+        is_package = self.paths[name].name == "__init__.py"
+        parts = name.split(".")[: len(name.split(".")) - node.level + is_package]
+        return ".".join([*parts, *([node.module] if node.module else [])])
+
+    def _member(self, base: str, name: str) -> str:
+        if f"{base}.{name}" in self.paths:
+            return f"{base}.{name}"
+        return self.homes.get(name, base) if base == ROOT else self._module(base)
+
+    def _module(self, name: str) -> str:
+        """Return the longest part of a dotted name that is a module here."""
+        while name not in self.paths and "." in name:
+            name = name.rpartition(".")[0]
+        return name
+
+
+def forbidden_imports(tree: Tree) -> list[str]:
+    """Return every import that points upward or sideways."""
+    faults = []
+    for each in tree.imports:
+        by, target = _room(each.by), _room(each.target)
+        if not (_may_in_tools(each, tree) if by == "tools" else _may(each, by, target)):
+            via = " through the root package" if each.through_root and each.target != ROOT else ""
+            faults.append(f"{each.by}:{each.line} imports {each.target}{via}; {by or 'the root'} may not")
+    return faults
+
+
+def _may(each: Import, by: str, target: str) -> bool:
+    if each.target == ROOT:
+        return by in _MAY_IMPORT_ROOT
+    if by == target:
+        return True
+    if by == "client" and target == "backends":
+        return each.target == _CLIENT_MAY
+    only = _ONLY.get((by, target))
+    return target in _ALLOWED.get(by, frozenset()) and (only is None or each.by.startswith(only))
+
+
+def _may_in_tools(each: Import, tree: Tree) -> bool:
+    """Tell whether a tool may: the root's names for authors, and the underscore modules of its own folder."""
+    shelf = f"{ROOT}.tools"
+    if each.through_root:
+        return each.target == ROOT or _room(each.target) == "define"
+    if each.by == shelf:
+        return each.target.startswith(f"{shelf}.")
+    folder = each.by if tree.paths[each.by].name == "__init__.py" else each.by.rpartition(".")[0]
+    own, _, module = each.target.rpartition(".")
+    return own == folder and module.startswith("_")
+
+
+def rings(tree: Tree) -> list[str]:
+    """Return every set of modules that import one another. What the root serves is counted where it lives."""
+    edges: dict[str, set[str]] = {name: set() for name in tree.paths}
+    for each in tree.imports:
+        if each.by not in (ROOT, each.target) and each.target in edges:
+            edges[each.by].add(each.target)
+    while True:  # a module that imports nothing that is left is in no ring
+        free = {name for name, targets in edges.items() if not targets & edges.keys()}
+        if not free:
+            break
+        edges = {name: targets for name, targets in edges.items() if name not in free}
+    tied = {name: _reachable(name, edges) for name in edges}
+    knots = {frozenset(other for other in tied[name] if name in tied[other]) for name in edges if name in tied[name]}
+    return [f"{', '.join(sorted(knot))} import one another" for knot in sorted(knots, key=sorted)]
+
+
+def _reachable(name: str, edges: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    ahead = [name]
+    while ahead:
+        for target in edges.get(ahead.pop(), ()):
+            if target in edges and target not in seen:
+                seen.add(target)
+                ahead.append(target)
+    return seen
+
+
+def dynamic_imports(tree: Tree) -> list[str]:
+    """Return every import by a computed name outside the two lazy tables: it would hide from this check."""
+    return [
+        f"{name}:{node.lineno} imports by a computed name; write an import statement"
+        for name, parsed in tree.parsed.items()
+        if name not in _MAY_IMPORT_BY_NAME
+        for node in ast.walk(parsed)
+        if isinstance(node, ast.Call) and _called(node.func) in ("import_module", "__import__")
+    ]
+
+
+def shelf_faults(tree: Tree) -> list[str]:
+    """Return every file under tools/ that is not one tool of its own name and group, standing on the shelf."""
+    shelf = _shelf_names(tree.parsed.get(f"{ROOT}.tools", ast.Module([], [])))
+    faults = []
+    for name, parsed in tree.parsed.items():
+        parts = name.split(".")[2:]
+        if not name.startswith(f"{ROOT}.tools.") or tree.paths[name].name == "__init__.py" or parts[-1].startswith("_"):
+            continue
+        faults += [f"{name}: {fault}" for fault in _tool_faults(parts, _declared(parsed), shelf)]
+    return faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    made_by: str
+    object: str
+    name: str | None
+    group: str | None
+
+
+def _tool_faults(parts: Sequence[str], declared: Sequence[_Declared], shelf: frozenset[str]) -> Iterator[str]:
+    if len(parts) != 2:
+        yield "a tool stands in tools/<group>/<name>.py"
+        return
+    folder, stem = parts
+    if len(declared) != 1:
+        yield f"declares {len(declared)} tools; one file, one tool"
+        return
+    (one,) = declared
+    if (one.made_by == "Agent") != (folder == "agents"):
+        yield "agents stand in tools/agents, and nothing else does"
+    if one.object != stem or one.name != stem:
+        yield f"declares {one.name!r} as {one.object!r}; both are called like the file"
+    expected = None if folder == "agents" or stem == "agents_list" else folder
+    if one.group != expected:
+        yield f"has group {one.group!r}, not {expected!r}"
+    if stem not in shelf:
+        yield "is not on the shelf in tools/__init__.py"
+
+
+def _declared(parsed: ast.Module) -> list[_Declared]:
+    found = []
+    for node in parsed.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for decorator in node.decorator_list:
+                call = decorator if isinstance(decorator, ast.Call) else None
+                if _called(call.func if call else decorator) == "tool":
+                    name = _text(call, "name") or node.name
+                    found.append(_Declared("tool", node.name, name, _text(call, "group")))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
+            made_by = _called(node.value.func)
+            if made_by in ("actions", "Agent", "Tool", "declared"):
+                (target,) = _names(node.targets if isinstance(node, ast.Assign) else [node.target])
+                called = _text(node.value, "name") or _first(node.value)
+                found.append(_Declared(made_by, target, called, _text(node.value, "group")))
+    return found
+
+
+def _shelf_names(parsed: ast.Module) -> frozenset[str]:
+    """Return the plain names that stand in the shelf's literal lists."""
+    lists = [
+        node.value
+        for node in parsed.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, (ast.Tuple, ast.List))
+    ]
+    return frozenset(element.id for each in lists for element in each.elts if isinstance(element, ast.Name))
+
+
+def size_faults(tree: Tree) -> list[str]:
+    """Return every module, function and parameter list that is too long."""
+    faults = []
+    for name, path in tree.paths.items():
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > _LONGEST_MODULE:
+            faults.append(f"{name} has {lines} lines; {_LONGEST_MODULE} is the most")
+        for node in ast.walk(tree.parsed[name]):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                faults += _function_faults(f"{name}:{node.lineno} {node.name}", node)
+    return faults
+
+
+def _function_faults(where: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    if lines > _LONGEST_FUNCTION:
+        yield f"{where} has {lines} lines; {_LONGEST_FUNCTION} is the most"
+    parameters = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
+    own = parameters[1:] if parameters[:1] in (["self"], ["cls"]) else parameters
+    count = len(own) + len(node.args.kwonlyargs)
+    if count > _MOST_PARAMETERS:
+        yield f"{where} has {count} parameters; {_MOST_PARAMETERS} is the most"
+
+
+def word_faults(tree: Tree) -> list[str]:
+    """Return every folder, module and class whose name says nothing."""
+    faults = []
+    for name, parsed in tree.parsed.items():
+        if name.rpartition(".")[2].strip("_") in _BANNED_MODULES:
+            faults.append(f"{name} is a drawer, not a room; name it after what is in it")
+        for node in ast.walk(parsed):
+            if isinstance(node, ast.ClassDef) and node.name.endswith(_BANNED_ENDINGS):
+                faults.append(f"{name}:{node.lineno} class {node.name}; name it after what it is")
+    return faults
+
+
+def _dotted(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def _called(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _names(targets: Sequence[ast.expr]) -> list[str]:
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _text(call: ast.Call | None, keyword: str) -> str | None:
+    for each in call.keywords if call else ():
+        if each.arg == keyword and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
+            return each.value.value
+    return None
+
+
+def _first(call: ast.Call) -> str | None:
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None

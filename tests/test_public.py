@@ -1,0 +1,156 @@
+"""The public face: the names a tool author imports, and the library of interfaces.md."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+import toolcrib
+from toolcrib import Call, Caller, Ctx, Result, Sender, ToolError, tool
+from toolcrib.testing import FakeApprover
+
+pytestmark = pytest.mark.anyio
+
+# interfaces.md, section Library: what acceptance imports
+PROMISED = {
+    "tool", "actions", "Tool", "Result", "Text", "Image", "Ctx", "Caller", "Sender", "Call", "Agent", "Plugin",
+    "ToolError", "open",
+}  # fmt: skip
+
+
+def test_the_names_are_those_served_lazily_and_sorted() -> None:
+    assert set(toolcrib.__all__) == {*toolcrib._HOMES, "__version__"}
+    assert list(toolcrib._HOMES) == sorted(toolcrib._HOMES)
+    assert list(toolcrib.__all__) == sorted(toolcrib.__all__)
+
+
+def test_everything_promised_is_there() -> None:
+    assert set(toolcrib.__all__) >= PROMISED
+
+
+@pytest.mark.parametrize("name", toolcrib.__all__)
+def test_every_name_resolves_to_its_home_and_has_a_docstring(name: str) -> None:
+    value = getattr(toolcrib, name)
+    if name != "__version__":
+        assert value.__module__ == f"toolcrib.{toolcrib._HOMES[name]}"
+        assert inspect.getdoc(value)
+
+
+def test_type_checkers_are_told_the_same_names() -> None:
+    text = Path(str(toolcrib.__file__)).read_text(encoding="utf-8")
+    block = text.partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
+    told = {
+        (name.strip(), line.split()[1].lstrip("."))
+        for line in block.splitlines()
+        for name in line.partition(" import ")[2].split(",")
+    }
+    assert told == set(toolcrib._HOMES.items())
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'toolcrib' has no attribute 'ToolRegistryManager'$"):
+        toolcrib.ToolRegistryManager  # noqa: B018
+
+
+def test_dir_lists_what_has_not_been_loaded_yet() -> None:
+    code = "import toolcrib; print(set(toolcrib.__all__) <= set(dir(toolcrib)), 'Tool' in vars(toolcrib))"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert ran.stdout.split() == ["True", "False"]
+
+
+@tool(effects={"read"})
+async def greet(ctx: Ctx, name: Annotated[str, "who"]) -> Result:
+    """Greet somebody."""
+    return Result.text(f"hello {name}", details={"owner": ctx.caller.owner})
+
+
+async def test_a_program_that_only_wants_the_gate() -> None:
+    crib = toolcrib.open({"tools": {"deny": ["exec"]}, "channels": {"telegram": {"groups": {"-100": {}}}}})
+    caller = Caller(channel="telegram", group="-100", sender=Sender(id="7"))
+    belt = crib.belt(caller, extra=[greet])
+    assert belt.caller is caller
+    assert belt.verdicts["greet"].decision == "allow"
+    assert (belt.verdicts["exec"].decision, belt.verdicts["exec"].layer) == ("deny", "global")
+    assert "'exec'" in belt.verdicts["exec"].reason
+    assert belt.verdicts["gateway"].layer == "owner"
+    assert "exec" not in belt.tools
+    assert {
+        "name": "greet",
+        "description": "Greet somebody.",
+        "parameters": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "description": "who"}},
+            "required": ["name"],
+        },
+    } in belt.declare("gemini")
+    assert [shown["name"] for shown in belt.declare("anthropic")] == list(belt.tools)
+    assert await belt.call("greet", {"name": "Ann"}) == Result.text("hello Ann", details={"owner": None})
+
+
+async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:
+    belt = toolcrib.open({"tools": {"deny": ["greet"]}}).belt(extra=[greet])
+    for name, args, code in (
+        ("greet", {"name": "Ann"}, "denied"),
+        ("gret", {}, "not_found"),
+        ("read", {"path": "README.md"}, "unavailable"),
+    ):
+        result = await belt.call(name, args)
+        assert (result.status, result.details["code"]) == ("error", code)
+
+
+async def test_ask_goes_to_the_approver_of_the_belt_or_of_the_crib() -> None:
+    config = {"tools": {"ask": ["greet"]}}
+    asked = FakeApprover([True, False])
+    belt = toolcrib.open(config, approver=asked).belt(extra=[greet])
+    assert (await belt.call("greet", {"name": "Ann"})).status == "ok"
+    assert (await belt.call("greet", {"name": "Ann"})).details["code"] == "not_approved"
+    nobody = toolcrib.open(config).belt(extra=[greet])
+    assert (await nobody.call("greet", {"name": "Ann"})).details["code"] == "not_approved"
+    own = toolcrib.open(config).belt(extra=[greet], approver=FakeApprover([True]))
+    assert (await own.call("greet", {"name": "Ann"})).status == "ok"
+    assert [call.args for _, call, _ in asked.asked] == [{"name": "Ann"}, {"name": "Ann"}]
+
+
+async def test_every_call_has_its_own_id_and_key() -> None:
+    seen: list[Call] = []
+
+    @tool
+    def probe(ctx: Ctx) -> None:
+        """Probe."""
+        seen.append(ctx.call)
+
+    belt = toolcrib.open().belt(extra=[probe])
+    await belt.call("probe")
+    await belt.call("probe", {})
+    assert [(call.name, dict(call.args)) for call in seen] == [("probe", {}), ("probe", {})]
+    assert len({call.id for call in seen} | {call.key for call in seen}) == 2
+
+
+def test_open_takes_a_path_a_mapping_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "crib.yaml"
+    path.write_text("tools: {deny: [exec]}\n", encoding="utf-8")
+    for config in (path, str(path), {"tools": {"deny": ["exec"]}}):
+        assert "exec" not in toolcrib.open(config).belt().tools
+    assert "exec" in toolcrib.open().belt().tools
+
+
+def test_a_bad_configuration_is_one_sentence() -> None:
+    with pytest.raises(toolcrib.ConfigError) as raised:
+        toolcrib.open({"tool": {}})
+    assert len(str(raised.value).splitlines()) == 1
+    assert "tools" in str(raised.value)
+
+
+def test_the_errors_are_there_to_be_caught() -> None:
+    assert issubclass(ToolError, toolcrib.CribError)
+    assert issubclass(toolcrib.ConfigError, toolcrib.CribError)
+    assert issubclass(toolcrib.DeclarationError, toolcrib.CribError)
