@@ -1,0 +1,129 @@
+"""Every example runs and prints what it promises; the example plugin answers the three `tools` commands."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.backends.plugins import find_plugins
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+CONFIG = str(EXAMPLES / "crib.yaml")
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python as a user would, with this source tree on its path and no configuration of the user's."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
+    env = {**inherited, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, *command], env=env, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+    )
+
+
+def tools(*args: str) -> subprocess.CompletedProcess[str]:
+    return run("-m", "toolcrib.doors.cli.main", "tools", *args, "--config", CONFIG)
+
+
+SCRIPTS = {
+    "01_one_tool.py": [
+        "ok | Hello Ann! Hello Ann!",
+        "error | greet: there is no parameter 'nmae' (did you mean 'name'?); name is required",
+    ],
+    "02_policy_alone.py": [
+        "a clerk: search, order",
+        "a human is asked for effect:write (house-rules.toml)",
+        "deny has 'refund' (house-rules.toml)",
+        "a clerk with a tiny model: search",
+        "not in allow (tools.byProvider.tiny)",
+        "refund is denied at the global layer: deny has 'group:money' (tools)",
+    ],
+    "03_adapter_alone.py": [
+        'anthropic: {"name": "cut"',
+        'openai: {"type": "function"',
+        "gemini is not told: board: pattern; sizes: minItems; sizes[].width: minimum; sizes[].width: maximum",
+        "refused: cut: there is no parameter 'color'",
+    ],
+    "04_who_gets_what.py": [
+        "the owner has ",
+        "a stranger has 2 of ",
+        "not in allow (channels.telegram.groups.*.toolsBySender.*)",
+        "calling weather: ok It is fine in Kyiv.",
+        "calling gateway: error gateway is denied at the owner layer",
+    ],
+}
+
+
+def test_every_example_is_run_here() -> None:
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(SCRIPTS)
+
+
+@pytest.mark.parametrize(("script", "lines"), SCRIPTS.items())
+def test_an_example_prints_what_it_promises(script: str, lines: list[str]) -> None:
+    ran = run(str(EXAMPLES / script))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for line in lines:
+        assert line in ran.stdout
+
+
+def test_the_example_plugin_is_declared_as_it_is() -> None:
+    found, broken = find_plugins([EXAMPLES])
+    assert broken == []
+    shop = found["shop"]
+    assert [tool.name for tool in shop.loaded().tools] == ["dice", "word_count"]  # type: ignore[union-attr]  # no factories
+
+
+def test_the_tools_of_the_plugin_are_listed() -> None:
+    ran = tools("list", "--json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    listed = {tool["name"]: tool for tool in json.loads(ran.stdout)["tools"]}
+    assert [listed[name]["source"] for name in ("dice", "word_count", "read")] == ["plugin:shop", "plugin:shop", "core"]
+    assert listed["dice"]["kind"] == "think"
+    assert listed["dice"]["runs"] is True
+
+
+def test_a_tool_of_the_plugin_is_shown() -> None:
+    ran = tools("show", "dice")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "Roll dice and tell each roll and the total." in ran.stdout
+    assert '"sides"' in ran.stdout
+
+
+def test_a_tool_of_the_plugin_is_called() -> None:
+    first, again = (tools("call", "dice", '{"sides": 6, "count": 3, "seed": 1}') for _ in range(2))
+    assert (first.returncode, first.stderr, first.stdout) == (0, "", again.stdout)
+    rolled = json.loads(first.stdout)
+    assert rolled == {"rolls": [2, 5, 1], "total": 8}
+
+
+@pytest.mark.parametrize(
+    ("args", "counted"),
+    [
+        ({"text": "one two\nthree"}, {"words": 3, "lines": 2, "characters": 13}),
+        ({"text": "A cat, a hat.", "top": 1}, {"words": 4, "lines": 1, "characters": 13, "top": {"a": 2}}),
+    ],
+)
+def test_an_optional_parameter_may_be_left_out(args: dict[str, object], counted: dict[str, object]) -> None:
+    ran = tools("call", "word_count", json.dumps(args), "--json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    answer = json.loads(ran.stdout)
+    assert (answer["details"], answer["status"], answer["verdict"]["decision"]) == (counted, "ok", "allow")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"),
+    [
+        (("dice", '{"side": 6}'), 1, "dice: there is no parameter 'side' (did you mean 'sides'?); sides is required\n"),
+        (("dice", '{"sides": 1}'), 1, "dice: sides should be greater than or equal to 2, not 1\n"),
+        (("dicee", "{}"), 1, "there is no tool 'dicee'; the nearest are dice"),
+        (("dice", "{"), 2, "toolcrib: the arguments are no JSON"),
+        (("dice", "[]"), 2, "toolcrib: the arguments must be a JSON object"),
+    ],
+)
+def test_a_bad_call_says_what_to_mend(args: tuple[str, str], code: int, sentence: str) -> None:
+    ran = tools("call", *args)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert ran.stderr.startswith(sentence)
+    assert len(ran.stderr.splitlines()) == 1
