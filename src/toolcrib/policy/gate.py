@@ -13,7 +13,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt, Decision, Layer, LayerName, Rule, Step, Verdict, Verdicts
 
 from .match import Groups, Inventory, Matcher, matcher_for
-from .sentences import reason_for, remedy_for, stated_value
+from .sentences import own_reason, own_remedy, reason_for, remedy_for, stated_value
 
 __all__ = ["Facts", "gate"]
 
@@ -52,12 +52,13 @@ def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], fac
 class _Compiled:
     """One layer, its lists ready to be asked."""
 
-    __slots__ = ("allow", "ask", "deny", "layer", "lends_exec", "stated")
+    __slots__ = ("allow", "ask", "deny", "layer", "lends_exec", "said", "stated")
 
     def __init__(self, layer: Layer, inventory: Inventory, *, additive: bool) -> None:
         rule = layer.rule
         self.layer = layer
         self.stated = stated_value(layer)
+        self.said: dict[str | None, str] = {}
         self.deny = matcher_for(rule.deny, inventory) if rule.deny else None
         self.ask = matcher_for(rule.ask, inventory) if rule.ask else None
         self.allow: Matcher | None = None
@@ -71,15 +72,13 @@ class _Compiled:
             return False
         return self.allow is None or self.allow.entry_for(name) is not None
 
-    def select(self, names: frozenset[str]) -> frozenset[str]:
-        """Return those of `names` that pass this layer."""
-        if self.deny is not None:
-            denied = self.deny.select(names)
-            names = names - denied if denied else names
+    def refuse(self, names: frozenset[str]) -> frozenset[str]:
+        """Return those of `names` that do not pass this layer: mostly few, where those that pass are many."""
+        denied = frozenset[str]() if self.deny is None else self.deny.select(names)
         if self.allow is None:
-            return names
-        kept = self.allow.select(names)
-        return kept | {"apply_patch"} if self.lends_exec and "apply_patch" in names else kept
+            return denied
+        missing = self.allow.reject(names)
+        return denied | (missing - {"apply_patch"} if self.lends_exec else missing)
 
     def judge(self, name: str) -> tuple[Decision, str | None]:
         """Return the decision on one tool and the entry, as written, that made it."""
@@ -97,6 +96,16 @@ class _Compiled:
             if entry is not None:
                 return "ask", entry
         return "allow", None
+
+    def verdict(self, tool: Tool) -> Verdict:
+        """Return this layer's verdict on a tool; the reason is the same for all that one entry decides."""
+        decision, entry = self.judge(tool.name)
+        layer = self.layer
+        said = self.said.get(entry)
+        if said is None:
+            said = self.said[entry] = reason_for(layer, decision, entry)
+        remedy = remedy_for(tool, layer, decision, entry)
+        return Verdict(tool.name, decision, layer.name, entry, layer.origin, said, remedy)
 
 
 class _Judge:
@@ -128,10 +137,10 @@ class _Judge:
         if self.own:
             names = names.difference(self.own)
         for each in self.everywhere:
-            kept = each.select(names)
-            if len(kept) != len(names):
-                self.denied.update(dict.fromkeys(names - kept, each))
-                names = kept
+            refused = each.refuse(names)
+            if refused:
+                self.denied.update(dict.fromkeys(refused, each))
+                names = names - refused
         for each in reversed(self.asks):
             if each.ask is not None:
                 self.asked.update(dict.fromkeys(each.ask.select(names), each))
@@ -158,11 +167,11 @@ class _Judge:
         """Return the verdict on one tool, in words."""
         tool = self.tools[name]
         if name in self.own:
-            return _verdict(tool, *self.own[name])
+            step, layer = self.own[name]
+            return _verdict(tool, step, layer)
         each = self.denied.get(name) or self.asked.get(name)
         if each is not None:
-            decision, entry = each.judge(name)
-            return _verdict(tool, Step(each.layer.name, each.layer.origin, decision, entry), each.layer)
+            return each.verdict(tool)
         lender = self._lender(name) if name == "apply_patch" else None
         reason = f"passes all 9 layers, with 'exec' ({lender.origin})" if lender else "passes all 9 layers"
         return Verdict(name, "allow", None, None, None, reason, None)
@@ -216,5 +225,10 @@ def _keep_strictest(said: dict[LayerName, Step], step: Step) -> None:
 
 
 def _verdict(tool: Tool, step: Step, layer: Layer | None) -> Verdict:
-    reason, remedy = reason_for(tool, step, layer), remedy_for(tool, step, layer)
+    """Return what the tool's own fields, or the lists of its source, say about it."""
+    if layer is None:
+        reason, remedy = own_reason(step), own_remedy(tool, step)
+    else:
+        reason = reason_for(layer, step.decision, step.rule)
+        remedy = remedy_for(tool, layer, step.decision, step.rule)
     return Verdict(tool.name, step.decision, step.layer, step.rule, step.origin, reason, remedy)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import filterfalse
 
 from toolcrib.define.names import ALIASES, fold, nearest
 from toolcrib.define.tool import EFFECTS, Tool
@@ -116,6 +117,14 @@ class Matcher:
         if parsed.any_glob is not None:
             found = found.union(filter(parsed.any_glob, names - found if found else names))
         return found
+
+    def reject(self, names: frozenset[str]) -> frozenset[str]:
+        """Return those of `names` that the list does not match."""
+        parsed = self.parsed
+        if parsed.everything is not None:
+            return frozenset()
+        missed = names.difference(parsed.plain, *(members for members, _ in self.groups))
+        return missed if parsed.any_glob is None else frozenset(filterfalse(parsed.any_glob, missed))
 
 
 def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool = False) -> Matcher:

@@ -1,9 +1,9 @@
 """The words of a verdict: why a tool is denied or asked about, and what would change it."""
 
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Layer, Step
+from toolcrib.define.verdict import Decision, Layer, Step
 
-__all__ = ["reason_for", "remedy_for", "stated_value"]
+__all__ = ["own_reason", "own_remedy", "reason_for", "remedy_for", "stated_value"]
 
 # Settings that stand for lists which are not written in the file, and what they do to a tool.
 _STATED = {
@@ -20,40 +20,37 @@ def stated_value(layer: Layer) -> str | None:
     return layer.note.partition(",")[0] if _leaf(layer) in _STATED else None
 
 
-def reason_for(tool: Tool, step: Step, layer: Layer | None) -> str:
-    """Return one clause that names the entry and the place it stands in."""
-    if layer is None:
-        return _own_reason(step)
-    if step.decision == "ask":
-        return f"a human is asked for {step.rule} ({layer.origin})"
+def reason_for(layer: Layer, decision: Decision, rule: str | None) -> str:
+    """Return one clause that names the entry that decided and the place it stands in."""
+    if decision == "ask":
+        return f"a human is asked for {rule} ({layer.origin})"
     value = stated_value(layer)
     if value is not None:
         note = layer.note.removeprefix(value)
         return f"{_STATED[_leaf(layer)]} ({layer.origin}={value}{note})"
     place = f"{layer.origin}, {layer.note}" if layer.note else layer.origin
-    if step.rule is not None:
-        return f"deny has {step.rule!r} ({place})"
+    if rule is not None:
+        return f"deny has {rule!r} ({place})"
     if layer.rule.allow == ():
         return f"allow is empty and permits nothing ({place})"
     return f"not in allow ({place})"
 
 
-def remedy_for(tool: Tool, step: Step, layer: Layer | None) -> str:
+def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -> str:
     """Return what a person would change to get the other answer."""
-    if layer is None:
-        return _own_remedy(tool, step)
-    if step.decision == "ask":
-        return f"answer the question, or take {step.rule!r} out of {layer.origin}"
+    if decision == "ask":
+        return f"answer the question, or take {rule!r} out of {layer.origin}"
     if layer.origin.startswith("built-in"):
-        return _built_in_remedy(step, layer)
-    if _leaf(layer) == "profile":
+        return _built_in_remedy(rule, layer)
+    leaf = _leaf(layer)
+    if leaf == "profile":
         scope = layer.origin.removesuffix(".profile")
         return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"
-    if stated_value(layer) is not None:
+    if leaf in _STATED:
         return f"change {layer.origin}"
-    allow, deny = ("include", "exclude") if _leaf(layer) == "subagents" else ("allow", "deny")
-    if step.rule is not None:
-        return f"take {step.rule!r} out of {layer.origin}.{deny}"
+    allow, deny = ("include", "exclude") if leaf == "subagents" else ("allow", "deny")
+    if rule is not None:
+        return f"take {rule!r} out of {layer.origin}.{deny}"
     return f"add {tool.name!r} to {layer.origin}.{allow}"
 
 
@@ -61,16 +58,17 @@ def _leaf(layer: Layer) -> str:
     return layer.origin.rpartition(".")[2]
 
 
-def _built_in_remedy(step: Step, layer: Layer) -> str:
+def _built_in_remedy(rule: str | None, layer: Layer) -> str:
     if layer.name == "sandbox":
-        key = "deny" if step.rule is not None else "allow"
+        key = "deny" if rule is not None else "allow"
         return f"write your own tools.sandbox.tools.{key}, or leave the sandbox"
     if layer.origin == "built-in subagent depth":
         return "set tools.subagents.maxDepth"
     return "call it from the main agent; nothing else lifts it"
 
 
-def _own_reason(step: Step) -> str:
+def own_reason(step: Step) -> str:
+    """Return why the tool's own fields keep it from the caller."""
     match step.layer:
         case "owner":
             return "only the owner sees this tool"
@@ -81,7 +79,8 @@ def _own_reason(step: Step) -> str:
     return "optional, and no allow list names it or its plugin"
 
 
-def _own_remedy(tool: Tool, step: Step) -> str:
+def own_remedy(tool: Tool, step: Step) -> str:
+    """Return what would lift what the tool's own fields ask for."""
     match step.layer:
         case "owner":
             return "list the sender in owners by id or E.164, or ask the owner"
