@@ -1,0 +1,147 @@
+"""8,000 characters of text, 400 of error: what models and watchers get to read of a result."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from toolcrib.define.reader import trim
+from toolcrib.define.result import Content, Image, Result, Text
+
+from .fence import defuse, fence
+from .fence_clean import clean, is_writable, writable
+from .trim_cut import cut
+
+__all__ = ["ERROR_LIMIT", "LIMIT", "error_text", "for_watchers", "is_long", "present", "reason", "text_of"]
+
+LIMIT = 8_000
+ERROR_LIMIT = 400
+
+# An error is read from its beginning; a body that is longer than this is data, not an error in JSON.
+_LONGEST_READ = 65_536
+
+
+def present(result: Result, token: str, limit: int = LIMIT, *, key: str = "", notice: str = "") -> Result:
+    """Return a result as the model reads it: every text with a source fenced, `limit` characters of text in all.
+
+    The cut lies inside the fence. A last text says what was left out and, when the whole is kept as a blob, its `key`.
+    The `notice` stands before the first fence.
+    """
+    parts, note = _bounded(_merged(result.content), limit, key)
+    shown: list[Content] = []
+    for part in parts:
+        if isinstance(part, Image) or (part.source is None and is_writable(part.text)):
+            shown.append(part)
+        elif part.source is None:
+            shown.append(Text(writable(part.text)))
+        else:
+            shown.append(Text(fence(part.text, part.source, token, notice=notice), part.source))
+            notice = ""
+    content = (*shown, *note)
+    if content == result.content:
+        return result
+    return Result(content=content, details=result.details, status=result.status)
+
+
+def for_watchers(result: Result, limit: int = LIMIT) -> Result:
+    """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
+    parts, note = _bounded([_described(part) for part in result.content], limit)
+    shown = [Text(clean(part.text), part.source) for part in parts if isinstance(part, Text)]
+    return Result(content=(*shown, *note), details=result.details, status=result.status)
+
+
+def is_long(result: Result, limit: int = LIMIT) -> bool:
+    """Tell whether `present` would cut: then the whole is worth keeping as a blob."""
+    return _length(_merged(result.content)) > limit
+
+
+def error_text(message: str, redact: Callable[[str], str] = str) -> str:
+    """Return the first line of a failure as a model may read it: redacted, harmless, 400 characters at most."""
+    # a secret may hold a control character, and may show only once those around it are gone
+    whole = redact(clean(redact(trim(message[:_LONGEST_READ]))))
+    line = next((line for line in whole.splitlines() if line.strip()), "it failed and did not say why")
+    return _short(defuse(line.replace("\t", " ").strip()))
+
+
+def reason(result: Result) -> str | None:
+    """Return the sentence in which a result of any make says what went wrong: in its details, else in its text."""
+    words = text_of(result)
+    return _complaint(result.details) or _complaint(_json(words)) or _sentence(words)
+
+
+def text_of(result: Result) -> str:
+    """Return the words of a result without its pictures, one text a line."""
+    texts = (trim(part.text) for part in result.content if isinstance(part, Text))
+    return "\n".join(text for text in texts if text)
+
+
+def _bounded(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[Content], tuple[Text, ...]]:
+    """Return the parts until `limit` characters of text are spent, and a text about the rest; pictures do not count."""
+    whole = _length(parts)
+    if whole <= limit:
+        return parts, ()
+    kept: list[Content] = []
+    left = limit
+    for part in parts:
+        if isinstance(part, Image):
+            kept.append(part)
+            continue
+        piece = cut(part.text, left)
+        if piece or not part.text:
+            kept.append(Text(piece, part.source))
+        left = left - len(piece) if len(piece) == len(part.text) else 0
+    rest = f"result_get with key {key!r} gives the rest" if key else "the rest was left out"
+    return kept, (Text(f"[cut: {_length(kept):,} of {whole:,} characters are shown; {rest}]"),)
+
+
+def _merged(content: Sequence[Content]) -> Sequence[Content]:
+    """Join neighbours from one source: a thousand small texts need one fence, not a thousand."""
+    if len(content) < 2:
+        return content
+    merged: list[Content] = []
+    for source, group in groupby(content, lambda part: part.source if isinstance(part, Text) else None):
+        if source is None:
+            merged += group
+        else:
+            merged.append(Text("\n".join(part.text for part in group if isinstance(part, Text)), source))
+    return merged
+
+
+def _length(parts: Iterable[Content]) -> int:
+    return sum(len(part.text) for part in parts if isinstance(part, Text))
+
+
+def _described(part: Content) -> Text:
+    return part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]")
+
+
+def _complaint(value: Any) -> str | None:
+    """Return what a JSON object says under `error`, `message`, `reason` or `status`."""
+    if not isinstance(value, Mapping):
+        return None
+    for name in ("error", "message", "reason"):
+        said = value.get(name)
+        if isinstance(said, Mapping):
+            said = next((said[key] for key in ("message", "error") if isinstance(said.get(key), str)), None)
+        if sentence := _sentence(said):
+            return sentence
+    return _sentence(value.get("status"))
+
+
+def _sentence(said: Any) -> str | None:
+    line = trim(said[:_LONGEST_READ]).partition("\n")[0] if isinstance(said, str) else ""
+    return _short(trim(clean(line))) or None
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= ERROR_LIMIT else f"{cut(line, ERROR_LIMIT - 1)}…"
+
+
+def _json(text: str) -> Any:
+    if not text.startswith("{") or len(text) > _LONGEST_READ:
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
