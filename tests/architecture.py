@@ -34,6 +34,7 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
     "doors": frozenset(
         {"define", "registry", "policy", "adapter", "tools", "agent", "services", "backends", "config", "app", "client"}
     ),
+    "__main__": frozenset({"doors"}),
 }  # fmt: skip
 
 # Only these parts of a room may use what the table grants it.

@@ -1,5 +1,6 @@
 """The only place that knows everyone: configuration in, a wired crib out."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,8 +9,10 @@ from uuid import uuid4
 
 from .adapter import declare, losses
 from .agent.belt import Belts
-from .agent.invoke import invoke
+from .agent.hooks import ready_guards, ready_observers
+from .agent.invoke import Window, invoke
 from .backends.plugins import Found, find_plugins, pick
+from .backends.stores.memory import MemoryBlobs, MemoryRecord
 from .config.advice import advice
 from .config.complain import conceal
 from .config.load import Loaded, load
@@ -20,7 +23,7 @@ from .define.caller import Caller, Sender
 from .define.context import Ctx
 from .define.errors import CribError, PluginError
 from .define.message import Call
-from .define.ports import Approver
+from .define.ports import Absent, Approver
 from .define.result import Result
 from .define.tool import Tool
 from .define.verdict import Belt, Verdict
@@ -40,8 +43,7 @@ class BeltHandle:
     caller: Caller
     belt: Belt
     catalog: Catalog = field(repr=False)
-    approver: Approver | None = field(default=None, repr=False)
-    timeout: float = 120.0
+    window: Window = field(repr=False)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -58,16 +60,16 @@ class BeltHandle:
     async def call(self, name: str, args: Mapping[str, Any] | None = None) -> Result:
         """Run one tool for this caller; what fails comes back as a Result that says so."""
         id = f"call_{uuid4().hex}"
-        ctx = Ctx(call=Call(id=id, name=name, args=args or {}, key=id), caller=self.caller)
-        return await invoke(self.belt, ctx, approver=self.approver, timeout=self.timeout)
+        call = Call(id=id, name=name, args=args or {}, key=id)
+        ctx = Ctx(call=call, caller=self.caller, blobs=self.window.blobs or Absent("blob store"))
+        return await invoke(self.belt, ctx, self.window)
 
 
 class Crib:
     """A wired crib: which tools exist, and who gets which."""
 
-    def __init__(self, loaded: Loaded, catalog: Catalog, *, approver: Approver | None = None) -> None:
-        self.loaded, self.config, self.catalog = loaded, loaded.config, catalog
-        self._approver = approver
+    def __init__(self, loaded: Loaded, catalog: Catalog, window: Window) -> None:
+        self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, catalog, window
         self._belts = Belts(
             catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
         )
@@ -81,8 +83,7 @@ class Crib:
             caller=who,
             belt=self._belts.belt_for(who, own),
             catalog=self._belts.catalog_with(own),
-            approver=approver or self._approver,
-            timeout=float(self.config.tools.timeout_sec),
+            window=self.window if approver is None else replace(self.window, approver=approver),
         )
 
     def lint(self, provider: str | None = None) -> list[Finding]:
@@ -129,7 +130,16 @@ def open(
     catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
-    return Crib(loaded, Catalog(catalog.tools, told), approver=approver)
+    window = Window(
+        record=MemoryRecord(),
+        guards=ready_guards(hook for offer in (*offers, *plugins) for hook in offer.before),
+        observers=ready_observers(hook for offer in (*offers, *plugins) for hook in offer.after),
+        approver=approver,
+        blobs=MemoryBlobs(),
+        timeout=float(loaded.config.tools.timeout_sec),
+        limit=loaded.config.tools.results.max_chars,
+    )
+    return Crib(loaded, Catalog(catalog.tools, told), window)
 
 
 def enabled_plugins(config: Config) -> tuple[str, ...]:
@@ -171,7 +181,7 @@ def _plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer]
         except PluginError as error:
             told = _placed(error, id, loaded)
             if not loaded.foreign:
-                raise told from None
+                raise told from error
             # plugins of OpenClaw are not for us: without them the caller has less, never more
             problems.append(Problem("plugins", str(told)))
     return offers, problems
@@ -209,14 +219,17 @@ def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Off
     entry = config.plugins.get(plugin.id)
     own = entry.config if isinstance(entry, PluginSettings) else {}
     plugin.check_config(own)
-    tools = plugin.loaded().tools if import_plugins else plugin.declared()
-    return Offer(source=f"plugin:{plugin.id}", tools=tools, config=own)
+    source = f"plugin:{plugin.id}"
+    if not import_plugins:
+        return Offer(source=source, tools=plugin.declared(), config=own)
+    loaded = plugin.loaded()
+    return Offer(source=source, tools=loaded.tools, config=own, before=loaded.before, after=loaded.after)
 
 
 def _plugin_folders(loaded: Loaded) -> list[Path]:
     folders = loaded.config.plugins.get("folders", ())
-    base = loaded.document.files[0].parent if loaded.document.files else Path.cwd()
-    return [base / Path(folder).expanduser() for folder in folders] if isinstance(folders, tuple) else []
+    base = loaded.document.files[0].parent if loaded.document.files else Path()
+    return [base / os.path.expanduser(folder) for folder in folders] if isinstance(folders, tuple) else []  # noqa: PTH111  Path's own raises for a user who is not there
 
 
 def _host_facts(config: Config) -> frozenset[str]:

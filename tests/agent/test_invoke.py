@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.invoke import invoke
+from toolcrib.agent.invoke import Window, invoke
+from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ConfigError, ToolError
@@ -44,6 +45,11 @@ async def greet(ctx: Ctx, name: str, times: int = 1) -> str:
     return f"{ctx.call.id}: " + " ".join([f"hello {name}"] * times)
 
 
+async def called(belt: Belt, ctx: Ctx, **window: Any) -> Result:
+    """Invoke the context's call at a window with nothing but what is given."""
+    return await invoke(belt, ctx, Window(record=MemoryRecord(), **window))
+
+
 def failing(error: BaseException) -> Tool:
     @tool
     async def fail() -> str:
@@ -61,17 +67,17 @@ def failure(message: str, code: str, name: str) -> Result:
 
 async def test_a_call_runs_with_checked_arguments() -> None:
     ctx = fake_ctx("greet", {"name": 5, "times": "2"})
-    assert await invoke(belt_of(greet), ctx) == Result.text("call_1: hello 5 hello 5")
+    assert await called(belt_of(greet), ctx) == Result.text("call_1: hello 5 hello 5")
 
 
 @pytest.mark.parametrize("spelling", ["Greet", " greet\n", "ＧＲＥＥＴ"])
 async def test_another_spelling_of_a_name_means_the_same_tool(spelling: str) -> None:
-    assert (await invoke(belt_of(greet), fake_ctx(spelling, {"name": "a"}))).status == "ok"
+    assert (await called(belt_of(greet), fake_ctx(spelling, {"name": "a"}))).status == "ok"
 
 
 async def test_an_alias_means_the_tool_it_stands_for() -> None:
     run = tool(name="exec", description="Run.")(lambda: "ran")
-    assert await invoke(belt_of(run), fake_ctx("bash")) == Result.text("ran")
+    assert await called(belt_of(run), fake_ctx("bash")) == Result.text("ran")
 
 
 @pytest.mark.parametrize(
@@ -85,45 +91,45 @@ async def test_an_alias_means_the_tool_it_stands_for() -> None:
     ],
 )
 async def test_an_unknown_name_gets_the_nearest_names_and_is_never_repaired(name: str, message: str, told: str) -> None:
-    assert await invoke(belt_of(greet), fake_ctx(name)) == failure(message, "not_found", told)
+    assert await called(belt_of(greet), fake_ctx(name)) == failure(message, "not_found", told)
 
 
 async def test_bad_arguments_are_told_before_anything_else_happens() -> None:
     approver = FakeApprover()
-    result = await invoke(belt_of(greet, decision="ask"), fake_ctx("greet", {"nam": "a"}), approver=approver)
+    result = await called(belt_of(greet, decision="ask"), fake_ctx("greet", {"nam": "a"}), approver=approver)
     message = "greet: there is no parameter 'nam' (did you mean 'name'?); name is required"
     assert result == failure(message, "bad_arguments", "greet")
     assert approver.asked == []
 
 
 async def test_a_denied_call_says_which_rule_denies_it() -> None:
-    result = await invoke(belt_of(greet, decision="deny"), fake_ctx("greet", {"name": "a"}))
+    result = await called(belt_of(greet, decision="deny"), fake_ctx("greet", {"name": "a"}))
     assert (result.status, result.details["code"], result.details["tool"]) == ("error", "denied", "greet")
     assert REASONS["deny"] in result.details["error"]
 
 
 async def test_no_approval_can_lift_a_denial() -> None:
     approver = FakeApprover([True])
-    result = await invoke(belt_of(greet, decision="deny"), fake_ctx("greet", {"name": "a"}), approver=approver)
+    result = await called(belt_of(greet, decision="deny"), fake_ctx("greet", {"name": "a"}), approver=approver)
     assert (result.details["code"], approver.asked) == ("denied", [])
 
 
 async def test_with_nobody_to_ask_the_answer_is_no() -> None:
-    result = await invoke(belt_of(greet, decision="ask"), fake_ctx("greet", {"name": "a"}))
+    result = await called(belt_of(greet, decision="ask"), fake_ctx("greet", {"name": "a"}))
     assert result == failure(f"{REASONS['ask']}, and there is nobody to ask", "not_approved", "greet")
 
 
 async def test_a_humans_yes_lets_the_call_run_and_the_human_saw_the_call() -> None:
     approver, caller = FakeApprover([True]), Caller(agent="main")
     ctx = fake_ctx("greet", {"name": "a"}, caller=caller)
-    assert await invoke(belt_of(greet, decision="ask"), ctx, approver=approver) == Result.text("call_1: hello a")
+    assert await called(belt_of(greet, decision="ask"), ctx, approver=approver) == Result.text("call_1: hello a")
     assert approver.asked == [(caller, ctx.call, REASONS["ask"])]
 
 
 async def test_a_humans_no_is_told_and_nothing_runs() -> None:
     ran: list[str] = []
     mark = tool(name="greet", description="Greet.")(lambda: ran.append("ran"))
-    result = await invoke(belt_of(mark, decision="ask"), fake_ctx("greet"), approver=FakeApprover([False]))
+    result = await called(belt_of(mark, decision="ask"), fake_ctx("greet"), approver=FakeApprover([False]))
     assert result == failure("a human refused greet", "not_approved", "greet")
     assert ran == []
 
@@ -133,7 +139,7 @@ async def test_an_approver_that_breaks_counts_as_no() -> None:
         async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
             raise RuntimeError("no screen")
 
-    result = await invoke(belt_of(greet, decision="ask"), fake_ctx("greet", {"name": "a"}), approver=Broken())
+    result = await called(belt_of(greet, decision="ask"), fake_ctx("greet", {"name": "a"}), approver=Broken())
     assert (result.status, result.details["code"]) == ("error", "bug")
 
 
@@ -145,7 +151,7 @@ async def test_the_question_to_a_human_is_outside_the_deadline() -> None:
             return await decided.wait()
 
     ctx = fake_ctx("greet", {"name": "a"})
-    result = await invoke(belt_of(greet, decision="ask"), ctx, approver=Slow(), timeout=0.01)
+    result = await called(belt_of(greet, decision="ask"), ctx, approver=Slow(), timeout=0.01)
     assert result == Result.text("call_1: hello a")
 
 
@@ -158,19 +164,19 @@ async def hang() -> str:
 
 @pytest.mark.parametrize(("own", "general", "told"), [(None, 0.01, "0.01"), (0.02, 60, "0.02"), (0.01, 0.001, "0.01")])
 async def test_a_body_is_stopped_at_its_deadline(own: float | None, general: float, told: str) -> None:
-    result = await invoke(belt_of(replace(hang, timeout=own)), fake_ctx("hang"), timeout=general)
+    result = await called(belt_of(replace(hang, timeout=own)), fake_ctx("hang"), timeout=general)
     assert result == failure(f"hang did not finish within {told} seconds", "timeout", "hang")
 
 
 async def test_a_tools_own_time_out_is_not_ours() -> None:
-    result = await invoke(belt_of(failing(TimeoutError("the database"))), fake_ctx("fail"))
+    result = await called(belt_of(failing(TimeoutError("the database"))), fake_ctx("fail"))
     message = "fail failed unexpectedly (TimeoutError); the operator's log has the details"
     assert result == failure(message, "bug", "fail")
 
 
 async def test_a_bug_is_logged_in_full_and_told_without_private_detail(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="toolcrib"):
-        result = await invoke(belt_of(failing(KeyError("/home/me/.secret"))), fake_ctx("fail"))
+        result = await called(belt_of(failing(KeyError("/home/me/.secret"))), fake_ctx("fail"))
     message = "fail failed unexpectedly (KeyError); the operator's log has the details"
     assert result == failure(message, "bug", "fail")
     (record,) = caplog.records
@@ -186,20 +192,20 @@ async def test_a_bug_is_logged_in_full_and_told_without_private_detail(caplog: p
         (ToolError("gone", code="not_found"), "gone", "not_found"),
         (ToolError("first line\nsecond line"), "first line", "failed"),
         (ToolError("\n\nafter blank lines"), "after blank lines", "failed"),
-        (ToolError("tab\tbell\x07 esc\x1b[31m override\u202e"), "tab bell  esc [31m override ", "failed"),
-        (ToolError("x" * 500), "x" * 400, "failed"),
-        (ToolError(""), "fail failed and did not say why", "failed"),
+        (ToolError("tab\tbell\x07 esc\x1b[31m override\u202e"), "tab bell esc override", "failed"),
+        (ToolError("x" * 500), "x" * 399 + "…", "failed"),
+        (ToolError(""), "it failed and did not say why", "failed"),
         (ConfigError("tools.allow is empty"), "tools.allow is empty", "failed"),
     ],
 )
 async def test_an_expected_failure_is_one_bounded_line(error: Exception, message: str, code: str) -> None:
-    assert await invoke(belt_of(failing(error)), fake_ctx("fail")) == failure(message, code, "fail")
+    assert await called(belt_of(failing(error)), fake_ctx("fail")) == failure(message, code, "fail")
 
 
 async def test_a_failure_that_a_tool_returns_is_left_as_it_is() -> None:
     returned = Result.error("no", code="mine", details={"more": 1})
     probe = tool(name="probe", description="Probe.")(lambda: returned)
-    assert await invoke(belt_of(probe), fake_ctx("probe")) is returned
+    assert await called(belt_of(probe), fake_ctx("probe")) is returned
 
 
 async def test_cancelling_the_task_cancels_the_body_and_passes_through() -> None:
@@ -215,7 +221,7 @@ async def test_cancelling_the_task_cancels_the_body_and_passes_through() -> None
             stopped.set()
         return "never"
 
-    task = asyncio.create_task(invoke(belt_of(wait), fake_ctx("wait")))
+    task = asyncio.create_task(called(belt_of(wait), fake_ctx("wait")))
     async with asyncio.timeout(5):
         await started.wait()
         task.cancel()
@@ -225,13 +231,13 @@ async def test_cancelling_the_task_cancels_the_body_and_passes_through() -> None
 
 
 async def test_a_declared_tool_without_body_says_so() -> None:
-    result = await invoke(belt_of(Tool.declared("read", "Read a file.")), fake_ctx("read", {"path": "a"}))
+    result = await called(belt_of(Tool.declared("read", "Read a file.")), fake_ctx("read", {"path": "a"}))
     message = "read is declared, but this installation does not carry it yet"
     assert result == failure(message, "unavailable", "read")
 
 
 @pytest.mark.parametrize("args", [{"name": {"deep": [1]}}, {"name": None}, {"name": "a", "times": 10**400}])
 async def test_whatever_the_arguments_are_a_result_comes_back(args: dict[str, Any]) -> None:
-    result = await invoke(belt_of(greet), fake_ctx("greet", args))
+    result = await called(belt_of(greet), fake_ctx("greet", args))
     assert result.status == "error"
     assert len(result.details["error"]) <= 400

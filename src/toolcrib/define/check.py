@@ -19,7 +19,7 @@ __all__ = ["Filled", "check_of_fields", "check_of_model", "check_of_schema", "jo
 # Takes a value, its path and a list for complaints; returns the value tidied.
 _Tidy = Callable[[Any, str, list[str]], Any]
 
-_FINITE = ConfigDict(allow_inf_nan=False)
+_CLOSED = ConfigDict(allow_inf_nan=False, extra="forbid")
 _SHOWN = 40  # characters of a wrong value that a complaint repeats
 
 
@@ -27,11 +27,17 @@ def check_of_fields(fields: Iterable[Field], schema: Schema) -> Check:
     """Return a check that gives each field its Python value (dataclasses, enums and dates included)."""
     listed = tuple(fields)
     members = {f.name: (Required if f.required else NotRequired)[f.annotation] for f in listed}
-    arguments = with_config(_FINITE)(TypedDict("Arguments", members))  # type: ignore[operator]  # made at run time
+    arguments = with_config(_CLOSED)(TypedDict("Arguments", members))  # type: ignore[operator]  # made at run time
     validate, tidy = TypeAdapter(arguments).validator.validate_python, _tidy_object(listed)
+    # what pydantic takes as it is needs no readying, unless it would overlook something inside or leave a None out
+    is_flat = not any(field.null or _tidy_inside(field.annotation) for field in listed)
 
     def check(args: Mapping[str, Any]) -> Mapping[str, Any]:
-        checked: dict[str, Any] = _checked(validate, schema, tidy, args)
+        checked: dict[str, Any]
+        try:
+            checked = validate(args) if is_flat else _checked(validate, schema, tidy, args)
+        except ValidationError:
+            checked = _checked(validate, schema, tidy, args)  # once more, with coercion and our words
         return checked
 
     return check

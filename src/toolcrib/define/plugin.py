@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .agent import Agent
+from .hook import Guard, Hook, Observer
 from .tool import Tool
 
 __all__ = ["Factory", "Plugin"]
@@ -20,7 +21,7 @@ class Plugin:
     name: str
     tools: tuple[Tool | Factory, ...] = ()
     agents: tuple[Agent, ...] = ()
-    before: tuple[Callable[..., Any], ...] = ()
-    after: tuple[Callable[..., Any], ...] = ()
+    before: tuple[Hook | Guard, ...] = ()
+    after: tuple[Observer, ...] = ()
     hooks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     channels: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ class Options(TypedDict, total=False):
     optional: bool
     exclusive: bool
     timeout: float | None
+    limit: int | None
     requires: tuple[str, ...]
     aliases: Mapping[str, str]
     narrow: Narrow | None
@@ -70,7 +71,8 @@ class Tool:
     """A tool: what the model is told, what policy judges, and the body that only `invoke` runs.
 
     `effects` None means undeclared, which counts as having all. `source` is core, plugin:x, channel:x, client:x,
-    mcp:x or agent. `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`).
+    mcp:x or agent. `timeout` (seconds) and `limit` (characters of text for the model) default to the configuration's.
+    `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`).
     """
 
     name: str
@@ -85,6 +87,7 @@ class Tool:
     optional: bool = False
     exclusive: bool = False
     timeout: float | None = None
+    limit: int | None = None
     requires: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
@@ -105,6 +108,8 @@ class Tool:
             raise DeclarationError(
                 f"tool {self.name}: timeout must be a positive number of seconds, not {self.timeout!r}"
             )
+        if self.limit is not None and self.limit < 1:
+            raise DeclarationError(f"tool {self.name}: limit must be a positive number of characters")
 
     @classmethod
     def declared(cls, name: str, description: str, /, **options: Unpack[Options]) -> "Tool":

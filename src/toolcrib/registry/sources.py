@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.define.errors import DeclarationError
+from toolcrib.define.hook import Guard, Hook, Observer
 from toolcrib.define.names import ALIASES, fold, is_name
 from toolcrib.define.plugin import Factory
 from toolcrib.define.tool import Tool
@@ -28,6 +29,8 @@ class Offer:
     source: str
     tools: tuple[Tool | Factory, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
+    before: tuple[Hook | Guard, ...] = ()
+    after: tuple[Observer, ...] = ()
 
     def __post_init__(self) -> None:
         kind, colon, owner = self.source.partition(":")

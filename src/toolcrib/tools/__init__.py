@@ -7,6 +7,8 @@ counts as having all of them: a shell can do anything.
 
 from toolcrib import Tool
 
+from .sessions.result_get import result_get
+
 __all__ = ["CHANNEL_TOOLS", "SHELF"]
 
 SHELF: tuple[Tool, ...] = (
@@ -47,7 +49,7 @@ SHELF: tuple[Tool, ...] = (
     Tool.declared("sessions_spawn", "Start a background subagent.", group="sessions", effects={"execute"}),
     Tool.declared("session_status", "Show the state of a session.", group="sessions", effects={"read"}),
     Tool.declared("subagents", "List, steer and stop running subagents.", group="sessions", effects={"execute"}),
-    Tool.declared("result_get", "Page through a result that was cut.", group="sessions", effects={"read"}),
+    result_get,
     Tool.declared("web_search", "Search the web.", group="web", effects={"network"}, requires=("setting:web.search",)),
     Tool.declared("web_fetch", "Read a web page.", group="web", effects={"network"}, requires=("setting:web.fetch",)),
     Tool.declared(

@@ -1,0 +1,57 @@
+"""Hooks: what a plugin may say before a call and make of its result.
+
+A guard gets the context and the checked arguments, and returns nothing, `Block`, `Rewrite` or `Ask`. An observer also
+gets the result and returns nothing or another one. Plain or async functions; each sees what the one before made.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .context import Ctx
+from .result import Result
+
+__all__ = ["Ask", "Block", "Guard", "Hook", "Observer", "Rewrite", "Word"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The call must not run; the model reads the reason."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """These arguments instead of what the call says under the same names; they are checked again."""
+
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A human has to say yes."""
+
+    reason: str
+
+
+Word = Block | Rewrite | Ask | None
+Guard = Callable[[Ctx, Mapping[str, Any]], Word | Awaitable[Word]]
+Observer = Callable[[Ctx, Mapping[str, Any], Result], Result | Awaitable[Result | None] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """A guard that says more about itself: an `optional` one may fail without blocking the call."""
+
+    run: Guard
+    name: str = ""
+    optional: bool = False
+    seconds: float = 5.0
+
+    @classmethod
+    def of(cls, guard: "Hook | Guard") -> "Hook":
+        """Return the guard with its name, whichever way it was given."""
+        if not isinstance(guard, Hook):
+            guard = cls(run=guard)
+        return guard if guard.name else replace(guard, name=getattr(guard.run, "__name__", "a hook"))

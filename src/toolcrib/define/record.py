@@ -1,0 +1,41 @@
+"""What is written down about every call: the decision before it, the outcome after it."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from .caller import Caller
+from .message import Call
+from .result import Status
+from .verdict import Verdict
+
+__all__ = ["Decided", "Entry", "Finished", "Record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Whether a call may run: the verdict with its rule, or None and the reason when there is no such tool."""
+
+    call: Call
+    caller: Caller
+    verdict: Verdict | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What came of a call; `ran` says whether the body was started, `code` which kind of failure it was."""
+
+    call: Call
+    tool: str
+    status: Status | Literal["cancelled"]
+    code: str
+    ran: bool
+
+
+Entry = Decided | Finished
+
+
+class Record(Protocol):
+    """Where entries are written down; a call does not go on before its entry is."""
+
+    async def write(self, entry: Entry, /) -> None: ...
