@@ -430,6 +430,12 @@ def test_a_missing_plugin_in_a_missing_folder_is_told_both(tmp_path: Path, capsy
     )
 
 
+@pytest.mark.parametrize("folder", ["~nobody-of-that-name/x", "x" * 5000, "nowhere", "crib.yaml", "é😀"])
+def test_a_folder_that_is_none_is_told(tmp_path: Path, capsys: Capture, folder: str) -> None:
+    crib = crib_file(tmp_path, f"plugins: {{folders: ['{folder}'], allow: [dice]}}")
+    assert "folder" in refused(ask(capsys, "lint", "--config", crib)) or len(folder) > 255
+
+
 def test_a_config_that_does_not_fit_its_schema_is_told_at_its_key(tmp_path: Path, capsys: Capture) -> None:
     schema = {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}
     folder = plugin_folder(tmp_path / "plugins", manifest={"configSchema": schema})

@@ -107,8 +107,15 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full, started(["explain"], stdout=full.fileno()) as process:
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 2
-    assert err.startswith("toolcrib: the answer cannot be written")
+    assert err.startswith("toolcrib: could not finish (No space left on device)")
     assert len(err.splitlines()) == 1
+
+
+def test_a_folder_that_is_gone_is_no_obstacle(tmp_path: Path) -> None:
+    line = f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && {' '.join(COMMAND)} explain exec"
+    ran = subprocess.run(["bash", "-c", line], env=surroundings(), capture_output=True, text=True, timeout=SECONDS)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("exec is allowed")
 
 
 def test_closed_streams_are_nobodys_terminal(tmp_path: Path) -> None:
@@ -168,7 +175,9 @@ def at_a_terminal(crib: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
         assert process.stderr is not None
         asked = ""
         while not asked.endswith("Run it? [y/N]: "):
-            asked += process.stderr.read(1)
+            more = process.stderr.read(1)
+            assert more, asked
+            asked += more
         assert '"sides": 20' in asked
         yield process, ours
     os.close(ours)

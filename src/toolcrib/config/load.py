@@ -192,6 +192,7 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
         sandbox=config.sandbox.mode,
         workspace_access=config.sandbox.workspace_access,
         sources=sources,
+        place=lambda path: origin(tuple(path.split("."))),
     )
 
 

@@ -199,7 +199,8 @@ def _sandbox_layers(settings: PolicySettings, agent: AgentPolicy | None, caller:
     yield Layer("sandbox", deny[0], Rule(deny=deny[1]))
     if settings.workspace_access != "rw":
         files = _WRITING if settings.workspace_access == "ro" else ("group:fs",)
-        yield Layer("sandbox", "sandbox.workspaceAccess", Rule(deny=files), settings.workspace_access)
+        origin = settings.place("sandbox.workspaceAccess")
+        yield Layer("sandbox", origin, Rule(deny=files), settings.workspace_access)
 
 
 def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
@@ -218,7 +219,7 @@ def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller
             yield Layer("subagent", f"{origin}.tools", subagents.tools.rule())
         if subagents.include is not None or subagents.exclude:
             yield Layer("subagent", origin, Rule(allow=subagents.include, deny=subagents.exclude))
-    yield from _depth_layer(places, max(len(caller.parents), 1))
+    yield from _depth_layer(settings, places, max(len(caller.parents), 1))
     modes = [(origin, each) for origin, each in places if "mode" in each.model_fields_set]
     origin, chosen = modes[-1] if modes else places[0]
     if chosen.mode == "handover" and chosen.include is None:
@@ -227,13 +228,15 @@ def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller
         yield from _ceiling(settings, agent, caller)
 
 
-def _depth_layer(places: Sequence[tuple[str, SubagentSettings]], depth: int) -> Iterator[Layer]:
+def _depth_layer(
+    settings: PolicySettings, places: Sequence[tuple[str, SubagentSettings]], depth: int
+) -> Iterator[Layer]:
     """Yield the refusal to go deeper, as the innermost place that sets a depth says."""
     said = [(f"{origin}.maxDepth", each) for origin, each in places if "max_depth" in each.model_fields_set]
     origin, subagents = said[-1] if said else ("built-in subagent depth", places[0][1])
     if depth >= subagents.max_depth:
         note = f"{subagents.max_depth}, at depth {depth}"
-        yield Layer("subagent", origin, Rule(deny=("group:agents", "sessions_spawn")), note)
+        yield Layer("subagent", settings.place(origin), Rule(deny=("group:agents", "sessions_spawn")), note)
 
 
 def _ceiling(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:

@@ -10,6 +10,7 @@ _STATED = {
     "profile": "not in allow",
     "enabled": "subagents are switched off",
     "maxDepth": "subagents go no deeper",
+    "maxSpawnDepth": "subagents go no deeper",  # as an OpenClaw file calls it
     "workspaceAccess": "its files are out of reach",
     "mode": "nothing is handed over",
 }

@@ -4,7 +4,7 @@ Keys keep the documents' spelling (`alsoAllow`). The models are frozen; a rule's
 it as `origin`, so that a verdict can name it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
@@ -167,7 +167,10 @@ class AgentPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
-    """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`."""
+    """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`.
+
+    `place` tells where a setting stands in the file itself, when that is an OpenClaw file.
+    """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
     agents: Mapping[str, AgentPolicy] = field(default_factory=dict)
@@ -176,3 +179,4 @@ class PolicySettings:
     sandbox: SandboxMode = "off"
     workspace_access: Literal["none", "ro", "rw"] = "rw"
     sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)
+    place: Callable[[str], str] = field(default=str, repr=False)

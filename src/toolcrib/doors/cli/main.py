@@ -83,7 +83,8 @@ def run(args: list[str]) -> int:
     except BrokenPipeError:
         return 0  # whoever read our output has seen enough
     except OSError as error:
-        click.echo(f"toolcrib: the answer cannot be written ({error})", err=True)
+        what = ": ".join(str(part)[:200] for part in (error.filename, error.strerror) if part)
+        click.echo(f"toolcrib: could not finish ({what or error})", err=True)
         return 2
     except (KeyboardInterrupt, click.Abort):
         click.echo("toolcrib: interrupted", err=True)
