@@ -1,0 +1,5 @@
+"""Attacks and benign controls: one module per area with `judge(case, profiles) -> Outcome`; run by tests.cases."""
+
+from tests.cases.outcome import LATER, Outcome, alternatives, broken, kept
+
+__all__ = ["LATER", "Outcome", "alternatives", "broken", "kept"]

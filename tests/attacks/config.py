@@ -1,0 +1,140 @@
+"""attacks/config on the configuration reader and, where a workspace lies beside it, on the command itself."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import re2
+
+from toolcrib.app import open
+from toolcrib.define.errors import ConfigError, PluginError
+from toolcrib.policy.lint import Finding
+
+from . import LATER, Outcome, broken, kept
+from .policy import neutral
+
+Json = dict[str, Any]
+
+_SECRETS = {"GATEWAY_TOKEN": "a-long-enough-token-0123456789"}
+
+
+def judge(case: Json, profiles: Json) -> Outcome:
+    """Start with the case's file and compare whether it is taken, refused or warned about."""
+    asked, must = case["input"], case["must"]
+    if asked.get("when", "start") != "start" or "patch" in asked:
+        return LATER
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        path, env = _file(root, asked, profiles)
+        began, error = time.perf_counter(), ""
+        try:
+            findings: list[Finding] | None = open(path, env=env, import_plugins=False).lint() if _is_bare(asked) else []
+        except ConfigError as problem:
+            findings, error = None, str(problem)
+        except PluginError:
+            findings = []  # the file is in order; that a plugin it names is not installed is told apart from it
+        took = time.perf_counter() - began
+        if "workspace_env_file" in asked or "workspace_files" in asked:
+            return _in_workspace(root, path, env, asked)
+    why = _complaint(must, findings, error) or _slow(must, took) or _probe(must, asked, refused=findings is None)
+    seen = {"error": error} if findings is None else {"accepted": True}
+    return broken(why, seen) if why else kept(seen)
+
+
+def _is_bare(asked: Json) -> bool:
+    return "workspace_env_file" not in asked and "workspace_files" not in asked
+
+
+def _file(root: Path, asked: Json, profiles: Json) -> tuple[Path, Mapping[str, str]]:
+    """Write the configuration and what lies beside it; return its path and the environment."""
+    path = root / "toolcrib.json5"
+    env = {**(asked.get("env", _SECRETS)), "WORKSPACE": str(root / "workspace")}
+    for name, text in asked.get("files", {}).items():
+        (root / name).write_text(text)
+    if asked.get("path_is") == "directory":
+        path.mkdir()
+    elif asked.get("path_is") == "fifo":
+        os.mkfifo(path)
+    elif isinstance(asked.get("raw"), str):
+        path.write_text(asked["raw"])
+    elif "path_is" not in asked:
+        value = asked.get("object", {})
+        merged = _merged(profiles["good"], value) if asked.get("merge", "object" not in asked) else value
+        path.write_text(json.dumps(neutral(merged) if isinstance(merged, dict) else merged))
+    path.chmod(int(str(asked.get("file_mode", "600")), 8) | (0o100 if path.is_dir() else 0))
+    return path, env
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+    return above
+
+
+def _complaint(must: Json, findings: list[Finding] | None, error: str) -> str:
+    """Say what is not as it must be, "" when all is."""
+    verdict, named = must["verdict"], must.get("warning_names", "")
+    warned = findings is not None and any(named in f"{f.kind} {f.origin} {f.message}" for f in findings)
+    if verdict == "accept":
+        return "" if findings is not None else f"refused: {error}"
+    if verdict == "reject":
+        return "" if findings is None else "accepted"
+    if verdict in ("accept_warn", "accept_warn_or_fix"):
+        return "" if warned else error or f"no warning names {named!r}"
+    if verdict in ("reject_or_warn", "reject_or_accept_warn"):
+        return "" if findings is None or warned else f"accepted, and no warning names {named!r}"
+    if verdict in ("reject_or_bounded", "reject_or_clamp"):
+        return ""
+    return f"the verdict {verdict!r} is not known here"
+
+
+def _slow(must: Json, took: float) -> str:
+    return f"took {took:.1f} s" if took > must.get("max_seconds", 60) else ""
+
+
+def _probe(must: Json, asked: Json, *, refused: bool) -> str:
+    """Run accepted patterns over the probe the way redaction does, and say when that takes too long."""
+    if refused or "probe" not in asked:
+        return ""
+    patterns = asked["object"].get("logging", {}).get("redactPatterns", ())
+    began = time.perf_counter()
+    for pattern in patterns:
+        re2.compile(pattern).search(asked["probe"])
+    took = time.perf_counter() - began
+    return f"the probe took {took:.1f} s" if took > must.get("probe_seconds_max", 0.5) else ""
+
+
+def _in_workspace(root: Path, path: Path, env: Mapping[str, str], asked: Json) -> Outcome:
+    """Run the command inside a workspace that holds the case's files: nothing there may be read or run."""
+    workspace = root / "workspace"
+    workspace.mkdir()
+    name, _, value = asked.get("workspace_env_file", "").partition("=")
+    if name:
+        (workspace / ".env").write_text(f"{name}={value}\n")
+    for file, text in asked.get("workspace_files", {}).items():
+        target = workspace / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    # the command tells its own environment at the end, so that a name the file set would show
+    tell = (
+        "import os, sys; from toolcrib.doors.cli.main import run; "
+        f"code = run(['lint', '--config', {str(path)!r}]); print('NAME', os.environ.get({name!r})); sys.exit(code)"
+    )
+    surroundings = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": os.pathsep.join(sys.path), **env}
+    done = subprocess.run(
+        [sys.executable, "-c", tell], cwd=workspace, env=surroundings, capture_output=True, text=True, timeout=50
+    )
+    seen = {"exit": done.returncode}
+    if done.returncode not in (0, 1):
+        return broken(f"refused: {done.stderr.strip()}", seen)
+    if (workspace / "PWNED").exists() or (root / "PWNED").exists():
+        return broken("code of the workspace ran", seen)
+    if name and f"NAME {value}" in done.stdout:
+        return broken(f"{name} came from the workspace", seen)
+    return kept(seen)

@@ -1,0 +1,121 @@
+"""Where the recorded cases are, and how they are read."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+_NOTED = ("BUG", "SECURITY", "GAP", "SURPRISE")
+# What a row of differences.toml or later.toml may not look at: it must hold for cases that nobody has seen.
+_HIDDEN = frozenset({"id", "note", "expected", "must", "why"})
+
+
+class BadInputError(Exception):
+    """The run cannot start: a folder, a file or a row is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where to read: recorded cases, attacks, the two tables of rows, and the documents they may quote."""
+
+    cases: Path = HERE / "data"
+    attacks: Path = HERE.parent / "attacks" / "data"
+    rows: Path = HERE
+    documents: Path = ROOT.parent / "shared"
+
+
+def folders_from_environment(environment: Mapping[str, str]) -> Folders:
+    """Return our own copies, or what `TOOLCRIB_CASES` and `TOOLCRIB_ATTACKS` put in their place."""
+    own = Folders()
+    cases, attacks = environment.get("TOOLCRIB_CASES"), environment.get("TOOLCRIB_ATTACKS")
+    return Folders(cases=Path(cases) if cases else own.cases, attacks=Path(attacks) if attacks else own.attacks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One recorded case (`file` is `openclaw-policy`) or one attack (`attacks/policy`; its `fn` is its class)."""
+
+    file: str
+    fn: str
+    id: str
+    args: Any
+    expected: Any
+    body: Mapping[str, Any] = field(repr=False)
+    profiles: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.fn}:{self.id}"
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether the recording itself says that a better system should differ."""
+        return str(self.body.get("note", "")).startswith(_NOTED)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a row may look at besides `args`."""
+        return {key: value for key, value in self.body.items() if key not in _HIDDEN}
+
+
+def load(folders: Folders) -> list[Case]:
+    """Read every case in both folders, in the order of files and of cases."""
+    return [*_recorded(folders.cases), *_attacks(folders.attacks)]
+
+
+def expand(value: Any) -> Any:
+    """Join what the attack files write as {"$concat": [text, {"$repeat": [unit, times]}, ...]}."""
+    if isinstance(value, list):
+        return [expand(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"$concat"}:
+        return "".join(expand(part) for part in value["$concat"])
+    if value.keys() == {"$repeat"}:
+        unit, times = value["$repeat"]
+        return str(unit) * int(times)
+    return {key: expand(each) for key, each in value.items()}
+
+
+def _recorded(folder: Path) -> Iterator[Case]:
+    for path, content in _files(folder):
+        for body in content:
+            yield Case(
+                file=path.stem,
+                fn=body["fn"],
+                id=body["id"],
+                args=body.get("args"),
+                expected=body.get("expected"),
+                body=body,
+            )
+
+
+def _attacks(folder: Path) -> Iterator[Case]:
+    for path, content in _files(folder):
+        for raw in content["cases"]:
+            body = expand(raw)
+            yield Case(
+                file=f"attacks/{path.stem}",
+                fn=body["class"],
+                id=body["id"],
+                args=body["input"],
+                expected=body["must"],
+                body=body,
+                profiles=content.get("profiles", {}),
+            )
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, Any]]:
+    if not folder.is_dir():
+        raise BadInputError(f"no folder {str(folder)!r} with recorded cases; name one that exists")
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+    if not paths:
+        raise BadInputError(f"no *.json file in {str(folder)!r}; name the folder that holds the recorded cases")
+    for path in paths:
+        try:
+            yield path, json.loads(path.read_bytes())
+        except ValueError as error:
+            raise BadInputError(f"{path} is not JSON: {error}") from error

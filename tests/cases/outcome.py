@@ -1,0 +1,115 @@
+"""What an adapter found out about one case, and how answers are compared."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .load import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Our answer was an error; the sentence it said."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a row asserts about our answer: an error that mentions these words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a case came out as recorded (or an attack as it must), what was seen, and why not.
+
+    `later` says that the part of toolcrib the case is about does not exist yet; a row of later.toml must agree.
+    """
+
+    ok: bool
+    seen: Any = None
+    why: str = ""
+    later: bool = False
+
+
+Adapter = Callable[[Case], Outcome]
+Same = Callable[[Case, Any], str]
+
+LATER = Outcome(ok=False, why="not built yet", later=True)
+
+
+def kept(seen: Any = None) -> Outcome:
+    """Return the outcome of an attack case that came out as it must; `seen` is what a row may assert."""
+    return Outcome(ok=True, seen=seen)
+
+
+def broken(why: str, seen: Any = None) -> Outcome:
+    """Return the outcome of an attack case that did not come out as it must, with the reason in one sentence."""
+    return Outcome(ok=False, seen=seen, why=why)
+
+
+def alternatives(must: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return every set of demands that would do: one, or those under `any_of` (each with what stands beside it)."""
+    beside = {key: value for key, value in must.items() if key != "any_of"}
+    return [{**beside, **each} for each in must.get("any_of", [{}])]
+
+
+def is_same(ours: Any, recorded: Any) -> bool:
+    """Tell whether two JSON values are equal: 5 and 5.0 are, true and 1 are not, tuples are lists."""
+    if isinstance(ours, bool) or isinstance(recorded, bool):
+        return ours is recorded
+    if isinstance(recorded, Mapping) and isinstance(ours, Mapping):
+        return ours.keys() == recorded.keys() and all(is_same(ours[key], recorded[key]) for key in recorded)
+    if _is_list(recorded) and _is_list(ours):
+        return len(ours) == len(recorded) and all(map(is_same, ours, recorded))
+    return bool(ours == recorded)
+
+
+def fits(ours: Any, asserted: Any) -> bool:
+    """Tell whether our answer is what a row says it is."""
+    if isinstance(asserted, Refusal):
+        return isinstance(ours, Refused) and all(word in ours.message for word in asserted.words)
+    return not isinstance(ours, Refused) and is_same(ours, asserted)
+
+
+def mentions(message: str, args: Any) -> list[str]:
+    """Return what an error of ours must mention: the numbers, and the names from the arguments, of the recorded one."""
+    known = _words(args)
+    tokens = [token.rstrip(".,:;") for token in re.findall(r"[\w./@#+:,;-]+", message)]
+    return [token for token in dict.fromkeys(tokens) if token in known or token.isdigit()]
+
+
+def compare(case: Case, ours: Any) -> str:
+    """Return "" when our answer is the recorded one, else why not."""
+    expected = case.expected
+    if isinstance(expected, Mapping) and expected.get("ok") is False and "error" in expected:
+        return _compare_error(case, ours)
+    if isinstance(ours, Refused):
+        return f"ours is an error: {ours.message}"
+    if isinstance(expected, Mapping) and expected.keys() in ({"ok", "result"}, {"ok", "value"}):
+        expected = expected["result"] if "result" in expected else expected["value"]
+    return "" if is_same(ours, expected) else "the values differ"
+
+
+def _compare_error(case: Case, ours: Any) -> str:
+    if not isinstance(ours, Refused):
+        return "recorded is an error, ours is not"
+    error = case.expected["error"]
+    message = error.get("message", "") if isinstance(error, Mapping) else str(error)
+    missing = [word for word in mentions(message, case.args) if word not in ours.message]
+    return f"our error does not mention {', '.join(map(repr, missing))}" if missing else ""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _words(value: Any) -> set[str]:
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, Mapping):
+        return set(value).union(*map(_words, value.values()))
+    return set().union(*map(_words, value)) if _is_list(value) else set()

@@ -1,0 +1,86 @@
+"""openclaw-plugins-config-message on backends/plugins.py and config/: manifests, enabling and the file's schema."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from toolcrib.app import enabled_plugins
+from toolcrib.backends.plugins import MANIFEST, read_manifest
+from toolcrib.config.load import load
+from toolcrib.define.errors import ConfigError, PluginError
+
+from .load import Case
+
+Json = dict[str, Any]
+
+
+def _manifest(args: Json) -> Json:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / MANIFEST
+        text = args.get("raw", args.get("text"))
+        if text is None and "manifest" in args:
+            text = json.dumps(args["manifest"])
+        if text is not None:
+            path.write_text(text)
+        try:
+            manifest = read_manifest(path)
+        except PluginError as error:
+            return {"ok": False, "error": str(error)}
+    return {"ok": True, "manifest": {"id": manifest.id, "configSchema": manifest.config_schema}}
+
+
+def _same_manifest(case: Case, ours: Any) -> str:
+    recorded = case.expected["result"]
+    if ours["ok"] != recorded["ok"]:
+        return f"recorded: {recorded}"
+    if recorded["ok"]:
+        wanted = {key: recorded["manifest"][key] for key in ("id", "configSchema")}
+        return "" if ours["manifest"] == wanted else f"recorded: {wanted}"
+    words = [word for word in ("id", "configSchema", "object", "not found") if word in recorded["error"].split(":")[0]]
+    missing = [word for word in words if word not in ours["error"]]
+    return f"our error does not mention {missing}" if missing else ""
+
+
+def _enabled(args: Json) -> Json:
+    plugins = args.get("plugins") or {}
+    config = load({"plugins": plugins} if plugins else {}, {}, openclaw=True).config
+    return {"enabled": args["id"] in enabled_plugins(config)}
+
+
+def _same_enabled(case: Case, ours: Any) -> str:
+    recorded = case.expected["result"]["enabled"]
+    return "" if ours["enabled"] == recorded else f"recorded: {recorded}"
+
+
+def _validate(args: Json) -> Json:
+    try:
+        loaded = load(args["config"], {}, openclaw=True)
+    except ConfigError as error:
+        return {"ok": False, "path": error.place.path}
+    return {"ok": True, "ignored": list(loaded.ignored)} if loaded.ignored else {"ok": True}
+
+
+def _same_validation(case: Case, ours: Any) -> str:
+    recorded = case.expected["result"]
+    if ours["ok"] != recorded["ok"]:
+        return f"recorded: {recorded}"
+    if recorded["ok"]:
+        return ""
+    paths = [issue["path"] for issue in recorded["issues"]]
+    near = any(ours["path"].startswith(path) or path.startswith(ours["path"]) for path in paths)
+    return "" if near else f"ours is about {ours['path']}, recorded are {paths}"
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "loadPluginManifest": _manifest,
+    "pluginEnableState": _enabled,
+    "validateConfig": _validate,
+}
+
+SAME: dict[str, Callable[[Case, Any], str]] = {
+    "loadPluginManifest": _same_manifest,
+    "pluginEnableState": _same_enabled,
+    "validateConfig": _same_validation,
+}
