@@ -50,7 +50,8 @@ SCRIPTS = {
         "the owner has ",
         "a stranger has 2 of ",
         "not in allow (channels.telegram.groups.*.toolsBySender.*)",
-        "calling weather: ok It is fine in Kyiv.",
+        "Source: weather-service",
+        "It is fine in Kyiv.",
         "calling gateway: error gateway is denied at the owner layer",
     ],
 }

@@ -48,7 +48,8 @@ _HOMES = {
 
 __all__ = [
     "Agent", "Args", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError", "Image",
-    "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError", "__version__", "actions", "open", "tool",
+    "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError", "__version__", "actions",
+    "open", "tool",
 ]  # fmt: skip
 
 
