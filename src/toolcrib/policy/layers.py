@@ -251,4 +251,5 @@ def _ceiling(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller
         if id(policy) not in seen:
             seen.add(id(policy))
             yield from _scope_layers(settings, policy, above, f"of the parent {parent!r}")
-            yield from _sandbox_layers(settings, policy, above)
+        # parents with one scope may speak in different sessions, and only some of those are sandboxed
+        yield from _sandbox_layers(settings, policy, above)
