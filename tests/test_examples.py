@@ -43,7 +43,7 @@ SCRIPTS = {
     "03_adapter_alone.py": [
         'anthropic: {"name": "cut"',
         'openai: {"type": "function"',
-        "gemini is not told: board: pattern; sizes: minItems; sizes[].width: minimum; sizes[].width: maximum",
+        "gemini is not told: board: pattern; ",
         "refused: cut: there is no parameter 'color'",
     ],
     "04_who_gets_what.py": [

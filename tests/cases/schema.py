@@ -1,16 +1,17 @@
 """openclaw-schema on adapter/gemini_schema.py.
 
-OpenClaw cleans every schema for Gemini, so its answers are compared with our Gemini form. The originals leave unions,
-lists of types, `allOf`, missing types and conditions inside what they answer; we never do. An answer of ours is the
-same when it says the same in the words that every provider takes: at every place the same members, a kind of value
-that they allow, their enum values, their notes, and no name required that they do not require.
+OpenClaw cleans every schema for Gemini, whatever the provider, so its answers are compared with our Gemini form. They
+still hold unions, lists of types, `allOf`, conditions and places without a type; to us they are foreign schemas like
+any other. So an answer is the same when theirs, normalized, is ours: what they keep we keep, in words that every
+provider takes. A place of which they say nothing (a reference they cut or cannot follow) may be told better.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.gemini_schema import GEMINI, gemini_form
+from toolcrib.adapter.normalize_refs import DEFINITIONS
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import tool_named
@@ -20,16 +21,15 @@ from .outcome import Refused, Same, compare, is_same
 
 Json = dict[str, Any]
 
-_NOTES = ("title", "description", "default")
-_WORDS = frozenset({"type", *_NOTES, "enum", "properties", "required", "items"})
+_NOTES = frozenset({"title", "description", "default"})
+_NOTHING = "they say nothing of this place"
 
 
-def _cleaned(args: Json) -> Any:
+def _shown(args: Json) -> Json:
     return gemini_form(args["schema"]).schema
 
 
 def _sanitized(args: Json) -> list[Json]:
-    """Return the tools with the schemas that the provider of that name is shown."""
     provider = "gemini" if args["provider"].startswith("google") else args["provider"]
     return [_sanitized_tool(entry, provider) for entry in args["tools"]]
 
@@ -42,76 +42,72 @@ def _sanitized_tool(entry: Json, provider: str) -> Json:
     return {**entry, "parameters": declared.get("function", declared)["parameters"]}
 
 
+def _left_out(_: Json) -> list[str]:
+    """Return the words of JSON Schema that Gemini is never shown."""
+    return sorted(GEMINI.refused | GEMINI.silent | {"$ref", *DEFINITIONS})
+
+
 def _same(case: Case, ours: Any) -> str:
     why = compare(case, ours)
-    if not why or isinstance(ours, Refused) or not isinstance(case.expected["result"], Mapping):
+    if not why or isinstance(ours, Refused):
         return why
-    theirs = dict(_places(case.expected["result"], ""))
-    shown = dict(_places(ours, ""))
-    if theirs.keys() != shown.keys():
-        return f"other members: {sorted(theirs.keys() ^ shown.keys())}"
-    return next((found for at in shown for found in _differences(at, shown[at][0], theirs[at])), "")
+    theirs = gemini_form(_marked(case.expected["result"])).schema
+    return "" if _agrees(ours, theirs) else f"theirs, normalized, is {theirs}"
 
 
-def _places(schema: Any, at: str) -> Iterator[tuple[str, list[Any]]]:
-    """Give every place with all that is said of it, the members of unions and intersections taken together."""
-    said = list(_said(schema))
-    yield at, said
-    members: dict[str, list[Any]] = {}
-    for each in said:
-        properties = each.get("properties")
-        for name, inner in properties.items() if isinstance(properties, Mapping) else ():
-            if inner is not False:
-                members.setdefault(f"{at}.{name}", []).append(inner)
-        if isinstance(each.get("items"), Mapping):
-            members.setdefault(f"{at}[]", []).append(each["items"])
-    for place, inner in members.items():
-        yield from _places({"allOf": inner}, place)
+def _same_tools(case: Case, ours: Any) -> str:
+    theirs = case.expected["result"]
+    if case.args["provider"] == "openai":
+        return compare(case, ours)
+    told = [
+        {**each, "parameters": gemini_form(each["parameters"]).schema} if "parameters" in each else each
+        for each in theirs
+    ]
+    return "" if is_same(ours, told) else f"theirs, normalized, is {told}"
 
 
-def _said(schema: Any) -> Iterator[Mapping[str, Any]]:
+def _same_words(case: Case, ours: Any) -> str:
+    missing = set(case.expected["result"]).difference(ours)
+    return f"Gemini is shown {sorted(missing)}" if missing else ""
+
+
+def _marked(schema: Any, inner: bool = False) -> Any:
+    """Return their answer with a mark where they say nothing."""
+    if isinstance(schema, list):
+        return [_marked(each, inner) for each in schema]
     if not isinstance(schema, Mapping):
-        return
-    yield schema
-    for keyword in ("allOf", "anyOf", "oneOf"):
-        variants = schema.get(keyword)
-        for variant in variants if isinstance(variants, list) else ():
-            yield from _said(variant)
+        return schema
+    if inner and schema.keys() <= _NOTES:
+        return {"description": _NOTHING}
+    kept = dict(schema)
+    if isinstance(schema.get("properties"), Mapping):
+        kept["properties"] = {name: _marked(each, inner=True) for name, each in schema["properties"].items()}
+    for keyword in ("items", "allOf", "anyOf", "oneOf"):
+        if keyword in schema:
+            kept[keyword] = _marked(schema[keyword], inner=keyword == "items")
+    return kept
 
 
-def _differences(at: str, ours: Mapping[str, Any], theirs: list[Any]) -> Iterator[str]:
-    if not ours.keys() <= _WORDS:
-        yield f"{at}: words that Gemini does not take"
-    kinds = [kind for said in theirs for kind in _kinds(said)]
-    if kinds and ours["type"] not in kinds and at:
-        yield f"{at}: {ours['type']} instead of one of {kinds}"
-    required = [set(said["required"]) for said in theirs if isinstance(said.get("required"), list)]
-    if not set(ours.get("required", ())) <= set().union(*required):
-        yield f"{at}: more is required"
-    if ours.get("enum") != _values(theirs):
-        yield f"{at}: other values"
-    for note in _NOTES:
-        first = next((said[note] for said in theirs if note in said), None)
-        if not is_same(ours.get(note), first if note == "default" or isinstance(first, str) else None):
-            yield f"{at}: another {note}"
-
-
-def _values(theirs: list[Any]) -> list[str] | None:
-    """Return the texts that their enums list, unless some variant leaves the value free."""
-    plain = [said for said in theirs if said != {"not": {}} and said.keys().isdisjoint(("allOf", "anyOf", "oneOf"))]
-    listed = dict.fromkeys(value for said in plain for value in said.get("enum", ()) if isinstance(value, str))
-    return list(listed) if listed and all("enum" in said for said in plain) else None
-
-
-def _kinds(said: Mapping[str, Any]) -> list[Any]:
-    kind = said.get("type")
-    return kind if isinstance(kind, list) else [kind] if kind else []
+def _agrees(ours: Any, theirs: Any) -> bool:
+    if not isinstance(theirs, Mapping) or not isinstance(ours, Mapping):
+        return is_same(ours, theirs)
+    if theirs.get("description") == _NOTHING:
+        return True
+    told = {
+        name for name, each in theirs.items() if not (isinstance(each, Mapping) and each.get("description") == _NOTHING)
+    }
+    return told <= ours.keys() <= theirs.keys() and all(_agrees(ours[key], theirs[key]) for key in ours)
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
-    "cleanSchemaForGemini": _cleaned,
-    "normalizeToolParameters": _cleaned,
+    "cleanSchemaForGemini": _shown,
+    "normalizeToolParameters": _shown,
     "sanitizeToolsForGoogle": _sanitized,
-    "geminiUnsupportedKeywords": lambda _: sorted(GEMINI.refused),
+    "geminiUnsupportedKeywords": _left_out,
 }
-SAME: dict[str, Same] = {"cleanSchemaForGemini": _same, "normalizeToolParameters": _same}
+SAME: dict[str, Same] = {
+    "cleanSchemaForGemini": _same,
+    "normalizeToolParameters": _same,
+    "sanitizeToolsForGoogle": _same_tools,
+    "geminiUnsupportedKeywords": _same_words,
+}

@@ -12,6 +12,7 @@ from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 
 from . import anthropic, gemini, mcp, openai
+from .forms import Form, lost
 
 __all__ = ["PROVIDERS", "declare", "losses"]
 
@@ -21,6 +22,7 @@ PROVIDERS: Mapping[str, Callable[[Tool], dict[str, Any]]] = {
     "mcp": mcp.declare,
     "openai": openai.declare,
 }
+_FORMS: Mapping[str, Form] = {"anthropic": "portable", "gemini": "gemini", "mcp": "whole", "openai": "portable"}
 
 
 def declare(tool: Tool, provider: str) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def declare(tool: Tool, provider: str) -> dict[str, Any]:
 def losses(tool: Tool, provider: str) -> list[str]:
     """Return what the provider will not be told about the tool's parameters, one clause each."""
     _adapter(provider)
-    return gemini.losses(tool) if provider == "gemini" else []
+    return lost(tool.shape, _FORMS[provider])
 
 
 def _adapter(provider: str) -> Callable[[Tool], dict[str, Any]]:

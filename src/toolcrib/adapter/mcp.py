@@ -1,9 +1,10 @@
 """Tools as the Model Context Protocol lists them."""
 
-from copy import deepcopy
 from typing import Any
 
 from toolcrib.define.tool import Tool
+
+from .forms import shown
 
 __all__ = ["declare"]
 
@@ -15,5 +16,5 @@ def declare(tool: Tool) -> dict[str, Any]:
         "destructiveHint": bool(tool.effects & {"write", "execute"}),
         "openWorldHint": bool(tool.effects & {"network", "send", "execute"}),
     }
-    declared = {"name": tool.name, "description": tool.description, "inputSchema": deepcopy(dict(tool.parameters))}
+    declared = {"name": tool.name, "description": tool.description, "inputSchema": shown(tool.shape, "whole")}
     return {**declared, "annotations": hints} | ({"title": tool.label} if tool.label else {})

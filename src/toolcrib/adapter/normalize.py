@@ -1,0 +1,42 @@
+"""Foreign schemas (MCP servers, plugins, connected clients) as one that every provider takes.
+
+    normalize({"anyOf": [{"$ref": "#/$defs/Open"}, {"$ref": "#/$defs/Close"}], "$defs": ...})
+    # Shown(schema={"type": "object", "properties": ...}, losses=())
+
+What comes out is within the subset that our own authors write (`define/portable.py`): definitions inlined, unions
+flattened, every value of one kind. It is only for showing: arguments are checked against the original, and `losses`
+says what the model is not told.
+"""
+
+from typing import Any, NamedTuple
+
+from .normalize_walk import Dialect, Walk
+
+__all__ = ["Loss", "Shown", "normalize", "shown_in"]
+
+Loss = tuple[str, str]
+
+_PORTABLE = Dialect()
+
+
+class Shown(NamedTuple):
+    """A schema as a provider is shown it, and what it is not told: (place, keyword), the root's place being empty."""
+
+    schema: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def clauses(self) -> list[str]:
+        """The losses in words, one clause each."""
+        return [f"{where or 'the arguments'}: {keyword}" for where, keyword in self.losses]
+
+
+def normalize(schema: Any) -> Shown:
+    """Return any JSON value, read as the schema of a tool's arguments, as an object within the portable subset."""
+    return shown_in(_PORTABLE, schema)
+
+
+def shown_in(dialect: Dialect, schema: Any) -> Shown:
+    """Return the schema as a dialect of the portable subset has it."""
+    walk = Walk(schema, dialect)
+    return Shown(walk.root(), tuple(walk.losses))

@@ -1,0 +1,174 @@
+"""Several readings of one value merged into one: any of them (a union) or all of them (an intersection).
+
+A reading is a schema within the portable subset, but for three things that are settled last: `type` may be missing
+(any kind) or "null", `nullable` marks a value that may be null as well, and `required` may name what is not described.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from .normalize_kinds import KINDS, SCALARS, chosen_kind
+from .normalize_words import NOTES
+
+__all__ = ["NEVER", "Losses", "Reading", "all_of", "any_of", "copied", "inside"]
+
+Reading = dict[str, Any]
+Losses = list[tuple[str, str]]
+
+NEVER: Reading = {"type": "never"}  # no value fits; compared by identity, never changed
+
+_NESTED = (dict, list)
+_PATH = 400  # characters of a path
+_NO_LIMITS = frozenset({*NOTES, "type", "nullable", "enum", "properties", "required", "items", "additionalProperties"})
+_LOWEST = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_HIGHEST = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+
+
+def inside(where: str, name: str) -> str:
+    """Return the path of a member; the root's is empty, so a nameless member is written as quotes."""
+    return f"{where[:_PATH]}.{name}" if where else name or '""'
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of plain JSON that shares nothing that could be changed."""
+    if type(value) is dict:
+        return {key: copied(each) if type(each) in _NESTED else each for key, each in value.items()}
+    return [copied(each) if type(each) in _NESTED else each for each in value] if type(value) is list else value
+
+
+def any_of(
+    readings: list[Reading], where: str, losses: Losses, *, word: str = "anyOf", wanted: str | None = None
+) -> Reading:
+    """Return one reading that says what all of them take; where kinds differ, the wanted or the first kind speaks.
+
+    `word` is the keyword to name where the union says more than that.
+    """
+    if not readings:
+        return NEVER
+    if readings.count(readings[0]) == len(readings):
+        return readings[0]
+    kinds = [reading.get("type") for reading in readings]
+    kind, alike, nullable = kinds[0], readings, False
+    if kind not in KINDS or kinds.count(kind) < len(kinds):
+        kind = chosen_kind(kinds, wanted)
+        nullable = "null" in kinds
+        alike = _of_kind(kind, readings)
+        if len(alike) + kinds.count("null") + kinds.count("never") < len(kinds):
+            losses.append((where, word))
+        if not alike:
+            return {"type": "null"} if nullable else NEVER
+    if len(alike) == 1:
+        merged = alike[0]
+    else:
+        if kind == "object":
+            losses.append((where, word))  # which members go together is not told
+        merged = _joined(alike, kind, lambda one, place: any_of(one, place, losses, word=word), where)
+        _widen(merged, alike, where, losses)
+    if nullable or [reading for reading in readings if "nullable" in reading]:
+        merged["nullable"] = True
+    return merged
+
+
+def _of_kind(kind: str | None, readings: list[Reading]) -> list[Reading]:
+    fitting = (kind, "integer") if kind == "number" else (kind,)
+    return [reading for reading in readings if reading.get("type") in fitting]
+
+
+def all_of(readings: Sequence[Reading], where: str, losses: Losses) -> Reading:
+    """Return one reading that says what each of them asks; where they contradict, the first speaks."""
+    if any(reading is NEVER for reading in readings):
+        return NEVER
+    if len(readings) == 2 and readings[0].keys() <= NOTES:
+        return {**readings[1], **readings[0]}
+    kinds = [kind for reading in readings if (kind := reading.get("type"))]
+    kind = "integer" if set(kinds) == {"integer", "number"} else kinds[0] if kinds else None
+    fitting = {None, kind, "number"} if kind == "integer" else {None, kind}
+    alike = [reading for reading in readings if reading.get("type") in fitting]
+    if len(alike) < len(readings):
+        losses.append((where, "allOf"))
+    merged = _joined(alike, kind, lambda one, place: all_of(one, place, losses), where)
+    _narrow(merged, alike, where, losses)
+    if kind is not None and all("nullable" in reading for reading in alike if "type" in reading):
+        merged["nullable"] = True
+    return merged
+
+
+def _joined(
+    readings: Sequence[Reading], kind: str | None, merge: Callable[[list[Reading], str], Reading], where: str
+) -> Reading:
+    """Return the notes of the first reading that has them, and the members of all, each merged the same way."""
+    joined: Reading = {} if kind is None else {"type": kind}
+    for reading in readings:
+        for keyword in reading:
+            if keyword in NOTES and keyword not in joined:
+                joined[keyword] = reading[keyword]
+    if kind in SCALARS:
+        return joined
+    members: dict[str, list[Reading]] = {}
+    for reading in readings:
+        for name, inner in reading.get("properties", {}).items():
+            if name in members:
+                members[name].append(inner)
+            else:
+                members[name] = [inner]
+    if members:
+        joined["properties"] = {
+            name: one[0] if len(one) == 1 else merge(one, inside(where, name)) for name, one in members.items()
+        }
+    items = [reading["items"] for reading in readings if "items" in reading]
+    if items:
+        joined["items"] = merge(items, f"{where}[]")
+    return joined
+
+
+def _widen(merged: Reading, readings: list[Reading], where: str, losses: Losses) -> None:
+    """Write what a union keeps of limits: enums joined, names that all require, ranges that all share."""
+    first = readings[0]
+    enums = [reading["enum"] for reading in readings if "enum" in reading]
+    if len(enums) == len(readings):
+        merged["enum"] = list(dict.fromkeys(chain.from_iterable(enums)))
+    if merged.get("type") == "object":
+        shared = set(first.get("required", ())).intersection(*[reading.get("required", ()) for reading in readings])
+        if shared:
+            merged["required"] = [name for name in first["required"] if name in shared]
+        extra = [reading.get("additionalProperties", True) for reading in readings]
+        if True not in extra:
+            schemas = [each for each in extra if isinstance(each, dict)]
+            merged["additionalProperties"] = any_of(schemas, f"{where}{{}}", losses) if schemas else False
+    for keyword in _limits(readings):
+        if all(reading.get(keyword) == first.get(keyword) for reading in readings):
+            merged[keyword] = first[keyword]
+        else:
+            losses.append((where, keyword))
+
+
+def _narrow(merged: Reading, readings: Sequence[Reading], where: str, losses: Losses) -> None:
+    """Write what an intersection keeps of limits: values in all enums, every required name, the closest ranges."""
+    enums = [reading["enum"] for reading in readings if "enum" in reading]
+    if enums:
+        common = set(enums[0]).intersection(*enums[1:])
+        merged["enum"] = [value for value in enums[0] if value in common] or enums[0]
+    required = dict.fromkeys(name for reading in readings for name in reading.get("required", ()))
+    if required:
+        merged["required"] = list(required)
+    extra = [reading["additionalProperties"] for reading in readings if "additionalProperties" in reading]
+    schemas = [each for each in extra if isinstance(each, dict)]
+    if False in extra or (extra and not schemas):
+        merged["additionalProperties"] = False not in extra
+    elif schemas:
+        merged["additionalProperties"] = all_of(schemas, f"{where}{{}}", losses)
+    for keyword in _limits(readings):
+        values = [reading[keyword] for reading in readings if keyword in reading]
+        choose = max if keyword in _LOWEST else min if keyword in _HIGHEST else None
+        merged[keyword] = choose(values) if choose else values[0]
+        if choose is None and any(value != values[0] for value in values):
+            losses.append((where, keyword))
+
+
+def _limits(readings: Sequence[Reading]) -> list[str]:
+    found: dict[str, None] = {}
+    for reading in readings:
+        if not _NO_LIMITS.issuperset(reading):
+            found |= dict.fromkeys(keyword for keyword in reading if keyword not in _NO_LIMITS)
+    return list(found)

@@ -1,0 +1,298 @@
+"""One walk over a foreign schema: every place read, references followed, unions merged, all of it bounded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .normalize_kinds import KINDS, SCALARS, evident_kind, flat_enum
+from .normalize_merge import NEVER, Losses, Reading, all_of, any_of, copied
+from .normalize_readers import READERS
+from .normalize_refs import DEFINITIONS, Definitions, Target
+from .normalize_settle import lose_nulls, settle, settle_within
+from .normalize_unions import NULL, UNIONS, joined_variants
+from .normalize_words import ATOMS, FITTING, MISFIT, NOTES, SILENT, TEXTS
+
+__all__ = ["Dialect", "Walk"]
+
+_DEPTH = 64  # steps into members, items, references and variants
+_PLACES = 5_000  # members, items and variants in all; OpenAI takes no more
+
+_COMPOSED = frozenset({"$ref", "allOf", *UNIONS, "not", *DEFINITIONS})
+_NOTED = {keyword: NOTES | {keyword} for keyword in (*UNIONS, "$ref")}
+_TYPES = KINDS | {"null"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What a provider takes of the portable subset.
+
+    `refused` words are lost, `silent` ones left out without a word; an enum may list the kinds in `enums`. With
+    `tells_null` the mark `nullable` stays where a value may be null as well.
+    """
+
+    refused: frozenset[str] = frozenset()
+    silent: frozenset[str] = SILENT
+    enums: frozenset[str] = KINDS
+    tells_null: bool = False
+    texts: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", TEXTS - self.refused)
+
+
+class Walk:
+    """The state of one walk: the document, what was lost, and what the places around leave to be settled."""
+
+    __slots__ = (
+        "_cuts",
+        "_definitions",
+        "_dialect",
+        "_document",
+        "_loose",
+        "_marks",
+        "_places",
+        "_refused",
+        "_texts",
+        "losses",
+    )
+
+    def __init__(self, document: Any, dialect: Dialect) -> None:
+        self.losses: Losses = []
+        self._document, self._dialect = document, dialect
+        self._texts, self._refused = dialect.texts, dialect.refused
+        self._definitions: Definitions | None = None
+        self._places = _PLACES
+        self._loose = 0  # unions around this place: nothing is supplied before they are merged
+        self._marks = 0  # places that may be null, for the object or array around them to settle
+        self._cuts = 0  # places that say less than they would elsewhere
+
+    def root(self) -> Reading:
+        """Return the whole document as the reading of an object."""
+        document = self._document
+        if type(document) is dict and ("$defs" in document or "definitions" in document):
+            document = {keyword: value for keyword, value in document.items() if keyword not in DEFINITIONS}
+        reading = self.place(document, "", 0)
+        if reading["type"] != "object":
+            self.losses.append(("", "type"))
+            reading = {"type": "object"}
+        if "properties" not in reading:
+            reading["properties"] = {}
+        reading.pop("nullable", None)
+        return reading
+
+    def place(self, schema: Any, where: str, depth: int) -> Reading:
+        """Return the reading of one place. This loop decides how fast a walk is."""
+        if type(schema) is not dict:
+            return self._odd(schema, where, depth)
+        if not _COMPOSED.isdisjoint(schema):
+            return self._composed(schema, where, depth)
+        reading: Reading = {}
+        texts, refused = self._texts, self._refused
+        for keyword, value in schema.items():
+            if keyword in texts and type(value) is str:
+                reading[keyword] = value
+            elif keyword in refused:
+                if value is not False and (value is not True or keyword != "additionalProperties"):
+                    self.losses.append((where, keyword))
+            elif keyword in READERS:
+                READERS[keyword](self, reading, value, where, depth)
+            elif keyword == "default" and type(value) in ATOMS:
+                reading[keyword] = value
+            else:
+                self._keep(reading, keyword, value, where)
+        kind = reading.get("type")
+        if kind in SCALARS and ("enum" not in reading or (kind == "string" and type(reading["enum"]) is list)):
+            return reading
+        return self._completed(reading, schema, where)
+
+    def mark(self, reading: Reading) -> None:
+        """Note that a value may be null as well."""
+        if "nullable" not in reading:
+            reading["nullable"] = True
+            self._marks += 1
+
+    def may_enter(self, count: int, where: str, depth: int) -> bool:
+        """Tell whether so many places inside may be read, and pay for them."""
+        self._places -= count
+        if depth < _DEPTH and self._places >= 0:
+            return True
+        self._cuts += 1
+        self.losses.append((where, "depth" if depth >= _DEPTH else "size"))
+        return False
+
+    def _odd(self, schema: Any, where: str, depth: int) -> Reading:
+        if isinstance(schema, Mapping):
+            return self.place(dict(schema), where, depth)
+        if schema is False:
+            return NEVER
+        return self._completed({}, {}, where) if schema is True else self._cut(schema, where, "schema")
+
+    def _cut(self, schema: Any, where: str, why: str) -> Reading:
+        """Return what can be said without going further: the kind of value."""
+        self.losses.append((where, why))
+        self._cuts += 1
+        kind = evident_kind(schema) if isinstance(schema, Mapping) else None
+        return self._completed({"type": kind} if kind else {}, {}, where)
+
+    def _keep(self, reading: Reading, keyword: str, value: Any, where: str) -> None:
+        if keyword in self._dialect.silent or keyword.startswith("x-"):
+            return
+        kept = FITTING[keyword](value) if keyword in FITTING else MISFIT
+        if kept is MISFIT:
+            self.losses.append((where, keyword))
+        else:
+            reading[keyword] = kept
+
+    def _completed(self, reading: Reading, schema: Mapping[str, Any], where: str) -> Reading:
+        """Find the kind of value and make the enum flat; outside of unions, supply what is left open."""
+        if "enum" in reading:
+            self._flatten_enum(reading, where)
+        kind = reading.get("type")
+        if kind in SCALARS:
+            return reading
+        if kind not in _TYPES:
+            kind = evident_kind(schema)
+            if kind:
+                reading["type"] = kind
+            else:
+                reading.pop("type", None)
+        if not self._loose:
+            if kind != "object" or "required" in reading:
+                settle(reading, where)
+            if self._marks and not self._dialect.tells_null:
+                self._marks -= lose_nulls(reading, where, self.losses)
+            self._marks += kind == "null"
+        return reading
+
+    def _flatten_enum(self, reading: Reading, where: str) -> None:
+        listed, declared = reading["enum"], reading.get("type")
+        spoken = [value for value in listed if value is not None]
+        if len(spoken) < len(listed):
+            self.mark(reading)
+        kind, kept = flat_enum(spoken, declared if declared in KINDS else None)
+        if kind not in self._dialect.enums:
+            kept = []
+        if len(kept) < len(spoken):
+            self.losses.append((where, "enum"))
+        if kept:
+            reading["enum"] = list(dict.fromkeys(kept))
+        else:
+            del reading["enum"]
+        if kind or not spoken:
+            reading["type"] = kind or "null"
+
+    # References and unions
+
+    def _composed(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
+        """Return a place that is put together from others."""
+        if depth >= _DEPTH or self._places < 0:
+            return self._cut(schema, where, "depth" if depth >= _DEPTH else "size")
+        if "$ref" in schema and len(schema) == 1:
+            return self._target(schema["$ref"], where, depth)
+        for keyword, words in _NOTED.items():
+            if keyword in schema and words.issuperset(schema):
+                noted = self._noted(keyword, schema, where, depth)
+                if noted is not None:
+                    return noted
+        if "not" in schema:
+            if schema["not"] is True or schema["not"] == {}:
+                return NEVER
+            self.losses.append((where, "not"))
+        if schema.keys().isdisjoint(DEFINITIONS):
+            return self._merged(schema, where, depth)
+        scopes = self._known().scopes
+        scopes.append(schema)
+        reading = self._merged(schema, where, depth)
+        scopes.pop()
+        return reading
+
+    def _noted(self, keyword: str, schema: dict[str, Any], where: str, depth: int) -> Reading | None:
+        """Return a place that only notes something about one other schema, or that null will do as well."""
+        value, takes_null = schema[keyword], False
+        if keyword == "$ref":
+            reading = self._target(value, where, depth)
+            if reading is not NEVER:
+                reading = dict(reading)  # the definition itself is noted nothing
+        elif type(value) is list:
+            takes_null = NULL in value
+            variants = [each for each in value if each != NULL] if takes_null else value
+            is_one = variants and variants.count(variants[0]) == len(variants)
+            source = variants[0] if is_one else joined_variants(variants)
+            if source is None:
+                return None
+            if not is_one and "properties" in source:
+                self.losses.append((where, keyword))  # which members go together is not told
+            reading = self.place(source, where, depth + 1)
+        else:
+            return None
+        if reading is NEVER:
+            return self.place(NULL, where, depth + 1) if takes_null else NEVER
+        for note, said in schema.items():
+            if note == "default" and type(said) in ATOMS:
+                reading[note] = said
+            elif note in NOTES:
+                self._keep(reading, note, said, where)
+        if takes_null:
+            self.mark(reading)
+        return reading
+
+    def _merged(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
+        """Return everything that a place says, itself first, as one."""
+        lost = len(self.losses)
+        self._loose += 1
+        own = {keyword: value for keyword, value in schema.items() if keyword not in _COMPOSED}
+        parts = [self.place(own, where, depth)] if own else []
+        if "$ref" in schema:
+            parts.append(self._target(schema["$ref"], where, depth))
+        parts += self._variants(schema, "allOf", where, depth)
+        wanted = (parts[0].get("type") if parts else None) if where else "object"
+        for keyword in UNIONS:
+            variants = self._variants(schema, keyword, where, depth)
+            if variants:
+                parts.append(any_of(variants, where, self.losses, word=keyword, wanted=wanted))
+        self._loose -= 1
+        merged = parts[0] if len(parts) == 1 else all_of(parts, where, self.losses)
+        if not self._loose and merged is not NEVER:
+            settle_within(merged, where, None if self._dialect.tells_null else self.losses)
+            self._marks += "nullable" in merged
+            self.losses[lost:] = dict.fromkeys(self.losses[lost:])
+        return merged
+
+    def _variants(self, schema: Mapping[str, Any], keyword: str, where: str, depth: int) -> list[Reading]:
+        listed = schema.get(keyword, ())
+        if not isinstance(listed, (list, tuple)):
+            self.losses.append((where, keyword))
+            return []
+        if not listed or not self.may_enter(len(listed), where, depth):
+            return []
+        return [self.place(each, where, depth + 1) for each in listed]
+
+    def _known(self) -> Definitions:
+        if self._definitions is None:
+            self._definitions = Definitions(self._document)
+        return self._definitions
+
+    def _target(self, reference: Any, where: str, depth: int) -> Reading:
+        definitions = self._known()
+        target = definitions.find(reference)
+        if target is None:
+            return self._cut({}, where, "$ref")
+        if target.is_open:
+            return self._cut(target.schema, where, "recursion")
+        if not definitions.has_room(target):
+            return self._cut(target.schema, where, "size")
+        if self._loose or target.reading is None:
+            return self._entered(target, where, depth)
+        self.losses += [(where + place[len(target.place) :], keyword) for place, keyword in target.lost]
+        again: Reading = copied(target.reading)
+        return again
+
+    def _entered(self, target: Target, where: str, depth: int) -> Reading:
+        lost, cuts = len(self.losses), self._cuts
+        target.is_open = True
+        reading = self.place(target.schema, where, depth + 1)
+        target.is_open = False
+        is_whole = cuts == self._cuts and not self._loose and reading is not NEVER and "nullable" not in reading
+        if where and is_whole:
+            target.reading, target.place, target.lost = reading, where, self.losses[lost:]
+        return reading
