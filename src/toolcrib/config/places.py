@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from toolcrib.define.errors import ConfigError, Place
 
@@ -15,12 +15,14 @@ __all__ = [
     "Places",
     "Scan",
     "ScanError",
+    "Scanner",
     "Spot",
     "deep",
     "dotted",
     "line_finder",
     "place",
     "printable",
+    "scanned",
     "twice",
 ]
 
@@ -87,6 +89,23 @@ class Scan:
 
     lines: Mapping[KeyPath, int]
     fault: Fault | None = None
+
+
+class Scanner(Protocol):
+    """Walks a text once, filling in `lines`; raises ScanError where it loses its way."""
+
+    lines: dict[KeyPath, int]
+
+    def run(self) -> None: ...
+
+
+def scanned(scanner: Scanner) -> Scan:
+    """Return what a scanner finds, as far as it gets."""
+    try:
+        scanner.run()
+    except ScanError as stop:
+        return Scan(scanner.lines, stop.fault)
+    return Scan(scanner.lines)
 
 
 def line_finder(text: str) -> Callable[[int], int]:

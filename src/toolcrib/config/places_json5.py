@@ -11,7 +11,7 @@ from sys import intern
 
 import pyjson5
 
-from toolcrib.config.places import MAX_DEPTH, Fault, KeyPath, Scan, ScanError, deep, line_finder, twice
+from toolcrib.config.places import MAX_DEPTH, Fault, KeyPath, Scan, ScanError, deep, line_finder, scanned, twice
 
 __all__ = ["scan_json5"]
 
@@ -26,12 +26,7 @@ _NUMBER = re.compile(
 
 def scan_json5(text: str) -> Scan:
     """The lines of a JSON5 text; never raises, and takes time in proportion to the text."""
-    scanner = _Scanner(text)
-    try:
-        scanner.run()
-    except ScanError as stop:
-        return Scan(scanner.lines, stop.fault)
-    return Scan(scanner.lines)
+    return scanned(_Scanner(text))
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from sys import intern
 
-from toolcrib.config.places import MAX_DEPTH, Fault, KeyPath, Scan, ScanError, deep, line_finder, twice
+from toolcrib.config.places import MAX_DEPTH, Fault, KeyPath, Scan, ScanError, deep, line_finder, scanned, twice
 
 __all__ = ["scan_toml"]
 
@@ -26,12 +26,7 @@ _SCALAR = re.compile(
 
 def scan_toml(text: str) -> Scan:
     """The lines of a TOML text; never raises, and takes time in proportion to the text."""
-    scanner = _Scanner(text)
-    try:
-        scanner.run()
-    except ScanError as stop:
-        return Scan(scanner.lines, stop.fault)
-    return Scan(scanner.lines)
+    return scanned(_Scanner(text))
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ from importlib import import_module
 import click
 
 from toolcrib import __version__
+from toolcrib.define.errors import CribError
+from toolcrib.define.names import nearest
 
 __all__ = ["main", "run"]
 
@@ -92,8 +94,6 @@ def run(args: list[str]) -> int:
 
 
 def _run(args: list[str]) -> int:
-    from toolcrib.define.errors import CribError  # noqa: PLC0415  --version and --help need none of it
-
     try:
         with cli.make_context("toolcrib", list(args)) as ctx:
             code = cli.invoke(ctx)
@@ -113,8 +113,6 @@ def _run(args: list[str]) -> int:
 
 def _usage(error: click.UsageError) -> str:
     """Return what is wrong with the command's words in one sentence, with the nearest word that would work."""
-    from toolcrib.define.names import nearest  # noqa: PLC0415  only when something went wrong
-
     ctx = error.ctx
     if isinstance(error, click.NoSuchOption) and ctx is not None:
         known = [name for param in ctx.command.get_params(ctx) for name in (*param.opts, *param.secondary_opts)]
