@@ -9,7 +9,8 @@ NULL = {"type": "null"}
 
 _LITERAL = frozenset({"const", "enum", "type", "title", "description"})
 _OBJECT = frozenset({"type", "properties", "required"})
-_STRINGS = {str}
+_STRINGS: frozenset[type] = frozenset({str})
+_TYPES_OF = {"integer": frozenset({int}), "number": frozenset({int, float}), "boolean": frozenset({bool})}
 
 
 def joined_variants(variants: list[Any]) -> dict[str, Any] | None:
@@ -33,7 +34,10 @@ def _joined_literals(variants: list[Any]) -> dict[str, Any] | None:
             values += variant["enum"]
         else:
             return None
-    return {"enum": values} if kind is None else {"type": kind, "enum": values}
+    types = set(map(type, values))
+    if kind is None:
+        return {"enum": values} if len(types) == 1 else None
+    return {"type": kind, "enum": values} if types <= _TYPES_OF.get(kind, _STRINGS) else None
 
 
 def _joined_objects(variants: list[Any]) -> dict[str, Any] | None:

@@ -77,10 +77,17 @@ def is_owner(settings: PolicySettings, caller: Caller) -> bool:
     return is_listed(caller.sender, listed)
 
 
+def _claims_subagent(key: str) -> bool:
+    """Tell whether a key says it is a subagent's, in whatever spelling: such a word may always narrow."""
+    words = [fold(word) for word in key.split(":") if word.strip()]
+    return (words[:1] == ["subagent"] and len(words) > 1) or (words[:1] == ["agent"] and words[2:3] == ["subagent"])
+
+
 def _is_local(key: str) -> bool:
     """Tell whether a session key (or an agent's id) says nothing of a channel, a hook or a device."""
-    words = key.lower().split(":")
-    return session.kind_from_key(key) not in ("group", "hook", "node") and "dm" not in words
+    folded = fold(key)
+    words = [word.strip() for word in folded.split(":")]
+    return session.kind_from_key(folded) not in ("group", "hook", "node") and "dm" not in words
 
 
 def is_sandboxed(settings: PolicySettings, caller: Caller) -> bool:
@@ -211,7 +218,7 @@ def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller
         if not subagents.enabled:
             off = Rule(deny=("group:agents", "sessions_spawn", "subagents"))
             yield Layer("subagent", f"{origin}.enabled", off, "false")
-    if not caller.parents and not session.is_subagent(caller.session or ""):
+    if not caller.parents and not _claims_subagent(caller.session or ""):
         return
     yield Layer("subagent", "built-in subagent list", Rule(deny=SUBAGENT_DENY))
     for origin, subagents in places:
