@@ -60,7 +60,11 @@ def _leaves() -> st.SearchStrategy[Any]:
         },
     )
     plain = st.sampled_from(_TYPES).map(lambda kind: {"type": kind})
-    literal = st.sampled_from(("x", "y", 1)).map(lambda value: {"const": value, "type": "string"})
+    literal = st.builds(
+        lambda value, notes: {"const": value, "type": "string", **notes},
+        st.sampled_from(("x", "y", 1)),
+        st.sampled_from(({}, {}, {"title": "T"}, {"description": "D"})),
+    )
     reference = st.sampled_from(_REFERENCES).map(lambda ref: {"$ref": ref})
     return plain | plain | literal | reference | limits | st.booleans() | st.just({}) | st.just({"not": {}})
 

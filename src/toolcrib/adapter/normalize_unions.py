@@ -7,7 +7,7 @@ __all__ = ["NULL", "UNIONS", "joined_variants"]
 UNIONS = ("anyOf", "oneOf")
 NULL = {"type": "null"}
 
-_LITERAL = frozenset({"const", "enum", "type", "title", "description"})
+_LITERAL = frozenset({"const", "enum", "type", "title"})
 _OBJECT = frozenset({"type", "properties", "required"})
 _STRINGS: frozenset[type] = frozenset({str})
 _TYPES_OF = {"integer": frozenset({int}), "number": frozenset({int, float}), "boolean": frozenset({bool})}
@@ -37,7 +37,8 @@ def _joined_literals(variants: list[Any]) -> dict[str, Any] | None:
     types = set(map(type, values))
     if kind is None:
         return {"enum": values} if len(types) == 1 else None
-    return {"type": kind, "enum": values} if types <= _TYPES_OF.get(kind, _STRINGS) else None
+    fits = isinstance(kind, str) and types <= _TYPES_OF.get(kind, _STRINGS)
+    return {"type": kind, "enum": values} if fits else None
 
 
 def _joined_objects(variants: list[Any]) -> dict[str, Any] | None:

@@ -249,6 +249,7 @@ class Walk:
         for keyword in UNIONS:
             variants = self._variants(schema, keyword, where, depth)
             if variants:
+                self._forget_notes(variants, where)
                 parts.append(any_of(variants, where, self.losses, word=keyword, wanted=wanted))
         self._loose -= 1
         merged = parts[0] if len(parts) == 1 else all_of(parts, where, self.losses)
@@ -257,6 +258,17 @@ class Walk:
             self._marks += "nullable" in merged
             self.losses[lost:] = dict.fromkeys(self.losses[lost:])
         return merged
+
+    def _forget_notes(self, variants: list[Reading], where: str) -> None:
+        """Take the notes from literals that become one enum: what is noted on one is not true of all."""
+        literals = [variant for variant in variants if "enum" in variant]
+        if len(literals) < 2 or any("enum" not in variant and variant != NULL for variant in variants):
+            return
+        for literal in literals:
+            if "description" in literal:
+                self.losses.append((where, "description"))
+            for note in NOTES:
+                literal.pop(note, None)
 
     def _variants(self, schema: Mapping[str, Any], keyword: str, where: str, depth: int) -> list[Reading]:
         listed = schema.get(keyword, ())
