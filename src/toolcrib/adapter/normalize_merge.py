@@ -105,14 +105,12 @@ def _joined(
                 joined[keyword] = reading[keyword]
     if kind in SCALARS:
         return joined
-    members: dict[str, list[Reading]] = {}
-    for reading in readings:
-        for name, inner in reading.get("properties", {}).items():
-            if name in members:
-                members[name].append(inner)
-            else:
-                members[name] = [inner]
-    if members:
+    described = [reading["properties"] for reading in readings if "properties" in reading]
+    if described:
+        members: dict[str, list[Reading]] = {}
+        for properties in described:
+            for name, inner in properties.items():
+                members.setdefault(name, []).append(inner)
         joined["properties"] = {
             name: one[0] if len(one) == 1 else merge(one, inside(where, name)) for name, one in members.items()
         }

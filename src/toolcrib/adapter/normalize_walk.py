@@ -245,7 +245,7 @@ class Walk:
         if "$ref" in schema:
             parts.append(self._target(schema["$ref"], where, depth))
         parts += self._variants(schema, "allOf", where, depth)
-        wanted = (parts[0].get("type") if parts else None) if where else "object"
+        wanted = next((part["type"] for part in parts if "type" in part), None) if where else "object"
         for keyword in UNIONS:
             variants = self._variants(schema, keyword, where, depth)
             if variants:
