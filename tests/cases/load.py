@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 _NOTED = ("BUG", "SECURITY", "GAP", "SURPRISE")
-# What a row of differences.toml or later.toml may not look at: it must hold for cases that nobody has seen.
+# What a row of differences/*.toml or later.toml may not look at: it must hold for cases that nobody has seen.
 _HIDDEN = frozenset({"id", "note", "expected", "must", "why"})
 
 

@@ -1,4 +1,6 @@
-"""The rows of differences.toml and later.toml: where we differ on purpose, and what a later step builds.
+"""The rows of differences/*.toml and later.toml: where we differ on purpose, and what a later step builds.
+
+A file of differences names the recorded `file` once, at its head, for all of its rows.
 
 `when` is a Python expression over `args` and `case` (a case without its id, its note and what was recorded); `ours`
 one over `args`, `case` and `recorded`, giving our answer, or `error("word", ...)` for an error that mentions the words.
@@ -43,7 +45,7 @@ class Difference:
     sentence: str = ""
 
     def __str__(self) -> str:
-        return f"differences.toml: {self.file} {self.fn} ({self.because})"
+        return f"differences: {self.file} {self.fn} ({self.because})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +83,9 @@ class Rows:
 
 def read_rows(folder: Path) -> Rows:
     """Read both tables; raise BadInputError at the first row that is not one."""
-    return Rows(
-        _table(folder / "differences.toml", "difference", Difference), _table(folder / "later.toml", "later", Later)
-    )
+    files = sorted((folder / "differences").glob("*.toml"))
+    differences = [row for path in files for row in _table(path, "difference", Difference)]
+    return Rows(differences, _table(folder / "later.toml", "later", Later))
 
 
 def catches(row: Difference | Later, case: Case) -> bool:
@@ -135,11 +137,13 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
     if not path.is_file():
         raise BadInputError(f"no file {str(path)!r} with rows")
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get(name, [])
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInputError(f"{path} is not TOML: {error}") from error
+    head = {"file": content["file"]} if "file" in content else {}
     rows = []
-    for number, entry in enumerate(entries, 1):
+    for number, each in enumerate(content.get(name, ()), 1):
+        entry = head | each
         try:
             row = kind(**entry)
             _check(row)

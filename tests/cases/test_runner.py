@@ -30,12 +30,12 @@ def world(
     folder: Path, cases: list[Any], *, differences: str = "", later: str = "", attacks: list[Any] | None = None
 ) -> Folders:
     """Write a folder of everything a run reads."""
-    for name in ("cases", "attacks", "rows", "documents"):
+    for name in ("cases", "attacks", "rows/differences", "documents"):
         (folder / name).mkdir(parents=True)
     (folder / "cases" / "f.json").write_text(json.dumps(cases))
     profiles = {"cases": attacks or [], "profiles": {"p": {"limit": 3}}}
     (folder / "attacks" / "a.json").write_text(json.dumps(profiles))
-    (folder / "rows" / "differences.toml").write_text(differences)
+    (folder / "rows" / "differences" / "f.toml").write_text(differences)
     (folder / "rows" / "later.toml").write_text(later)
     (folder / "documents" / "guarantees.md").write_text("Absent means\n  unrestricted at that layer.")
     return Folders(folder / "cases", folder / "attacks", folder / "rows", folder / "documents")

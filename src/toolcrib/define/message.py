@@ -4,29 +4,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .result import Content
+from .result import Image, Status, Text
 
-__all__ = ["Call", "Message", "Role"]
+__all__ = ["Call", "Finish", "Message", "Part", "Role", "Thinking"]
 
 Role = Literal["system", "user", "assistant", "tool"]
+
+# Why a reply ended: it was done, it wants tools run, it reached its length, it was refused, it broke off, we stopped it.
+# The calls of a reply that ended by length, refused, error or aborted never run (G10).
+Finish = Literal["stop", "calls", "length", "refused", "error", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """What a model thought aloud. `mark` is its provider's seal on it (a signature, or the thought in cipher)."""
+
+    text: str
+    mark: str = ""
+
+
+Part = Text | Image | Thinking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A model's wish to run a tool. `key` stays the same when the same call is tried again."""
+    """A model's wish to run a tool. `key` stays the same when the same call is tried again.
+
+    `mark` is whatever its provider wants back with the call (a thought signature, an item id); nobody else reads it.
+    `flaw` says what is wrong with arguments that could not be read; such a call is answered and never run.
+    """
 
     id: str
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
+    mark: str = ""
+    flaw: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One entry of a conversation. `call_id` is set when it answers a call, `at` is seconds since the epoch."""
+    """One entry of a conversation. `at` is seconds since the epoch.
+
+    An answer of a tool has `call_id`, and the `status` of its result; a reply has its `calls`, the reason it ended and
+    `by`, the model that said it (`provider/model`): marks go back to that model and to no other.
+    """
 
     role: Role
-    content: tuple[Content, ...] = ()
+    content: tuple[Part, ...] = ()
     calls: tuple[Call, ...] = ()
     call_id: str | None = None
+    status: Status = "ok"
+    finish: Finish = "stop"
+    by: str = ""
     at: float = 0.0
