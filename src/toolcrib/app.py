@@ -1,16 +1,17 @@
 """The only place that knows everyone: configuration in, a wired crib out."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from .adapter import declare, losses
 from .agent.belt import Belts
 from .agent.hooks import ready_guards, ready_observers
-from .agent.invoke import Window, invoke
+from .agent.invoke import Window, invoke, invoke_all
+from .agent.keys import new_key
 from .backends.plugins import Found, find_plugins, pick
 from .backends.stores.memory import MemoryBlobs, MemoryRecord
 from .config.advice import advice
@@ -20,10 +21,12 @@ from .config.places import printable
 from .config.settings import Config, ExpectedCaller, PluginSettings
 from .config.values import check_sender
 from .define.caller import Caller, Sender
-from .define.context import Ctx
+from .define.context import Course, Ctx, Ports
 from .define.errors import CribError, PluginError
+from .define.event import CallEvent
+from .define.make import maker
 from .define.message import Call
-from .define.ports import Absent, Approver
+from .define.ports import Approver, Blobs
 from .define.result import Result
 from .define.tool import Tool
 from .define.verdict import Belt, Verdict
@@ -31,9 +34,12 @@ from .policy.identity import sender_key
 from .policy.lint import Expect, Finding, lint
 from .registry.catalog import Catalog, Problem
 from .registry.sources import Offer, catalog_from
+from .services.router import Router
 from .tools import CHANNEL_TOOLS, SHELF
 
 __all__ = ["BeltHandle", "Crib", "enabled_plugins", "open", "sender_from"]
+
+_make_call, _make_ctx = maker(Call), maker(Ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,7 @@ class BeltHandle:
     belt: Belt
     catalog: Catalog = field(repr=False)
     window: Window = field(repr=False)
+    ports: Ports = field(repr=False)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -54,22 +61,32 @@ class BeltHandle:
         return self.belt.verdicts
 
     def declare(self, provider: str) -> list[dict[str, Any]]:
-        """Return the belt's tools as `provider` takes them."""
-        return [declare(tool, provider) for tool in self.belt.tools.values()]
+        """Return the belt's tools as `provider` takes them, for the program to keep and change."""
+        return [deepcopy(declare(tool, provider)) for tool in self.belt.tools.values()]
 
-    async def call(self, name: str, args: Mapping[str, Any] | None = None) -> Result:
-        """Run one tool for this caller; what fails comes back as a Result that says so."""
-        id = f"call_{uuid4().hex}"
-        call = Call(id=id, name=name, args=args or {}, key=id)
-        ctx = Ctx(call=call, caller=self.caller, blobs=self.window.blobs or Absent("blob store"))
-        return await invoke(self.belt, ctx, self.window)
+    def call(self, name: str, args: Mapping[str, Any] | None = None, *, id: str = "") -> Coroutine[Any, Any, Result]:
+        """Run one tool for this caller, when awaited; what fails comes back as a Result that says so."""
+        key = new_key()
+        call = _make_call((id or key, name, args or {}, key, "", ""))
+        return invoke(self.belt, _make_ctx((call, self.caller, Course(), self.ports)), self.window)
+
+    async def call_all(self, calls: Iterable[Call]) -> list[Result]:
+        """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
+        keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
+        ctxs = [Ctx(call, self.caller, Course(), self.ports) for call in keyed]
+        return await invoke_all(self.belt, ctxs, self.window)
+
+    def watched_by(self, watch: Callable[[CallEvent], None]) -> "BeltHandle":
+        """Return the same belt, whose calls tell `watch` how they go."""
+        return replace(self, window=replace(self.window, watch=watch))
 
 
 class Crib:
     """A wired crib: which tools exist, and who gets which."""
 
-    def __init__(self, loaded: Loaded, catalog: Catalog, window: Window) -> None:
+    def __init__(self, loaded: Loaded, catalog: Catalog, window: Window, blobs: Blobs, router: Router) -> None:
         self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, catalog, window
+        self.blobs, self.router = blobs, router
         self._belts = Belts(
             catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
         )
@@ -84,6 +101,7 @@ class Crib:
             belt=self._belts.belt_for(who, own),
             catalog=self._belts.catalog_with(own),
             window=self.window if approver is None else replace(self.window, approver=approver),
+            ports=Ports(rpc=self.router.rpc_for(who), blobs=self.blobs),
         )
 
     def lint(self, provider: str | None = None) -> list[Finding]:
@@ -111,10 +129,11 @@ class Crib:
         ]
 
 
-def open(
+def open(  # noqa: PLR0913  each by name, and all have a default
     config: str | Path | Mapping[str, Any] | None = None,
     *,
     plugins: Sequence[Offer] = (),
+    services: Sequence[object] = (),
     import_plugins: bool = True,
     openclaw: bool | None = None,
     approver: Approver | None = None,
@@ -122,7 +141,8 @@ def open(
 ) -> Crib:
     """Open a crib from a path, a mapping, or nothing for the defaults.
 
-    `import_plugins=False` takes enabled plugins as their manifests declare them: enough to explain and lint.
+    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes
+    enabled plugins as their manifests declare them: enough to explain and lint.
     """
     loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
     offers, problems = _plugin_offers(loaded, import_plugins=import_plugins)
@@ -130,16 +150,17 @@ def open(
     catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
+    blobs = MemoryBlobs()
     window = Window(
         record=MemoryRecord(),
         guards=ready_guards(hook for offer in (*offers, *plugins) for hook in offer.before),
         observers=ready_observers(hook for offer in (*offers, *plugins) for hook in offer.after),
         approver=approver,
-        blobs=MemoryBlobs(),
+        blobs=blobs,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
-    return Crib(loaded, Catalog(catalog.tools, told), window)
+    return Crib(loaded, Catalog(catalog.tools, told), window, blobs, Router(services))
 
 
 def enabled_plugins(config: Config) -> tuple[str, ...]:

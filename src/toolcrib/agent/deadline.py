@@ -1,68 +1,115 @@
-"""A deadline that costs nothing until somebody waits.
+"""A deadline that costs next to nothing until somebody waits.
 
-Most bodies and hooks finish without ever suspending; for those a timer would cost more than the work. So the first
-step is taken right away, and only what then waits is put under a timer. A body that blocks the loop could not be
-stopped by a timer either.
+Most bodies and hooks finish without ever suspending; for those a timer would cost more than the work. So a deadline
+only puts itself on a list. The event loop gets to that list when, and only when, somebody waits, and sets timers for
+those that are still open by then. A body that blocks the loop could not be stopped by a timer either.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
-from types import CoroutineType
-from typing import Any, Generic, TypeVar
+import logging
+from collections.abc import Awaitable
+from typing import TypeVar
 
-__all__ = ["DeadlineError", "within"]
+__all__ = ["Deadline", "finished", "is_cancelled"]
+
+log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")
 
-
-class DeadlineError(Exception):
-    """The time was up; told apart from a TimeoutError of the work's own."""
+_listed: dict[asyncio.AbstractEventLoop, list["Deadline"]] = {}  # opened since the loop's last turn
 
 
-async def within(seconds: float, work: Awaitable[T]) -> T:
-    """Return what `work` returns; raise DeadlineError, with the work cancelled, when it takes longer."""
-    if not isinstance(work, CoroutineType):
-        work = _awaited(work)
+class Deadline:
+    """How long the parts of some work may take, each told by `give` before it begins.
+
+    deadline = Deadline()
     try:
-        waits_for = work.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    timer = asyncio.timeout(seconds)
-    try:
-        async with timer:
-            return await _Resumed(work, waits_for)
-    except TimeoutError:
-        if timer.expired():
-            raise DeadlineError from None
-        raise
+        deadline.give(5)
+        await work()
+    except asyncio.CancelledError:
+        if deadline.was_missed(): ...  # it was our doing, and is taken back
+    finally:
+        deadline.close()
+    """
+
+    # on the class: most deadlines never come to differ from this, and one is made for every call
+    _seconds: float | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _is_seen = False  # by the loop: somebody has waited
+    _is_missed = False
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop)
+        listed = _listed.get(loop)
+        if listed is None:
+            listed = _listed[loop] = []
+            loop.call_soon(_see, loop)
+        listed.append(self)
+        self._beside = listed
+
+    def give(self, seconds: float | None) -> None:
+        """Give what comes next so many seconds from now, or all the time in the world."""
+        self._seconds = seconds
+        if self._is_seen:
+            self._set_timer()
+
+    def was_missed(self) -> bool:
+        """Tell whether a CancelledError is this deadline's doing; if so, the task is not cancelled any more."""
+        if not self._is_missed or self._task is None:
+            return False
+        self._is_missed = False
+        return self._task.uncancel() == 0
+
+    def close(self) -> None:
+        """Let go."""
+        if self._is_seen:
+            self.give(None)
+            self.was_missed()  # by work that took no notice and came to its end
+        elif self._beside[-1] is self:
+            self._beside.pop()
+        else:
+            self._beside.remove(self)
+
+    def see(self) -> None:
+        """Set the timer, now that somebody waits."""
+        self._is_seen = True
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = None if self._seconds is None else loop.call_later(self._seconds, self._miss)
+
+    def _miss(self) -> None:
+        if self._task is not None:
+            self._is_missed = True
+            self._task.cancel()
 
 
-async def _awaited(work: Awaitable[T]) -> T:
-    return await work
+def _see(loop: asyncio.AbstractEventLoop) -> None:
+    for deadline in _listed.pop(loop):
+        deadline.see()
 
 
-class _Resumed(Generic[T]):
-    """A coroutine that has taken its first step already, to be awaited from there."""
-
-    __slots__ = ("_waits_for", "_work")
-
-    def __init__(self, work: Coroutine[Any, Any, T], waits_for: Any) -> None:
-        self._work, self._waits_for = work, waits_for
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        waits_for = self._waits_for
+async def finished(work: Awaitable[T]) -> T:
+    """Return what `work` returns; it is finished also when who waits for it is cancelled, who then stays cancelled."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
         try:
-            while True:
-                try:
-                    sent = yield waits_for
-                except GeneratorExit:
-                    self._work.close()
-                    raise
-                except BaseException as error:  # noqa: BLE001  handed on to the work itself, as `await` would
-                    waits_for = self._work.throw(error)
-                else:
-                    waits_for = self._work.send(sent)
-        except StopIteration as done:
-            result: T = done.value
-            return result
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled() and (failure := task.exception()):
+        log.error("what had to be finished failed", exc_info=failure)
+    raise cancelled
+
+
+def is_cancelled() -> bool:
+    """Tell a cancellation from outside, which has to go on, from a CancelledError that some code made up."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

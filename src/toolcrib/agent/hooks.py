@@ -3,22 +3,24 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Ask, Block, Guard, Hook, Observer, Rewrite, Word
+from toolcrib.define.hook import Ask, Block, Guard, Hook, Observer, Rewrite
 from toolcrib.define.result import Result
+from toolcrib.define.threads import in_thread
 from toolcrib.define.tool import Tool
 
-from .deadline import DeadlineError, within
+from .deadline import Deadline, is_cancelled
 
-__all__ = ["Ready", "guarded", "observed", "ready_guards", "ready_observers"]
+__all__ = ["Ready", "amended", "failure", "heeded", "own", "ready_guards", "ready_observers"]
 
 log = logging.getLogger("toolcrib")
 
+_NESTED = frozenset({dict, list})
 _PATIENCE = 5.0  # seconds an observer may take
 
 
@@ -32,6 +34,10 @@ class Ready:
     seconds: float
 
 
+class LateError(Exception):
+    """A hook did not answer in its time; told apart from a TimeoutError of its own."""
+
+
 def ready_guards(guards: Iterable[Hook | Guard]) -> tuple[Ready, ...]:
     """Return the guards ready to be called."""
     hooks = [Hook.of(guard) for guard in guards]
@@ -43,51 +49,64 @@ def ready_observers(observers: Iterable[Observer]) -> tuple[Ready, ...]:
     return tuple(Ready(_async(each), getattr(each, "__name__", "a hook"), True, _PATIENCE) for each in observers)
 
 
-async def guarded(
-    guards: Sequence[Ready], tool: Tool, ctx: Ctx, args: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the arguments the guards leave, checked again, and what a human has to be asked for.
+def own(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy to hand out: what somebody does to it changes nothing here."""
+    for value in args.values():
+        if type(value) in _NESTED:
+            return deepcopy(dict(args))
+    return dict(args)
 
-    Raises ToolError when one blocks. One that fails or hangs blocks too, unless it declares itself optional.
+
+def failure(error: BaseException, deadline: Deadline) -> BaseException:
+    """Return how a hook failed; a cancellation from outside goes on."""
+    if isinstance(error, asyncio.CancelledError):
+        if deadline.was_missed():
+            return LateError()
+        if is_cancelled():
+            raise error
+    return error
+
+
+def heeded(guard: Ready, said: Any, tool: Tool, args: Mapping[str, Any], questions: list[str]) -> Mapping[str, Any]:
+    """Return the arguments as a guard leaves them, checked again; what a human is to be asked joins the questions.
+
+    Raises ToolError when it blocks. One that fails, hangs or says what is no word blocks too, unless it is optional.
     """
-    questions: list[str] = []
-    for guard in guards:
-        word = await _word(guard, ctx, args)
-        if word is None:
-            continue
-        match word:
-            case Block(reason):
-                raise ToolError(reason or f"{tool.name} is blocked by {guard.name}", code="blocked")
-            case Rewrite(changed):
-                args = tool.check({**args, **changed})
-            case Ask(reason):
-                questions.append(reason)
-    return args, questions
+    match said:
+        case Rewrite(changed):
+            return tool.check({**args, **changed})
+        case Ask(reason):
+            questions.append(reason)
+            return args
+        case Block(reason):
+            raise ToolError(reason or f"{tool.name} is blocked by {guard.name}", code="blocked")
+        case None:
+            how = "changed the arguments it was shown instead of saying so"
+        case LateError():
+            how = "did not answer in time"
+        case BaseException():
+            how = f"failed ({type(said).__name__})"
+        case _:
+            how = f"said {type(said).__name__}, which is no Block, Rewrite or Ask"
+    log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=_failed(said))
+    if not guard.optional:
+        raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
+    return args
 
 
-async def observed(observers: Sequence[Ready], ctx: Ctx, args: Mapping[str, Any], result: Result) -> Result:
-    """Return the result as the observers leave it; one that fails or hangs changes nothing and is logged."""
-    for observer in observers:
-        try:
-            made = await within(observer.seconds, observer.run(ctx, args, result))
-        except (Exception, DeadlineError):
-            log.exception("observer %s of %s failed; its word does not count", observer.name, ctx.call.name)
-            continue
-        if isinstance(made, Result):
-            result = made
+def amended(observer: Ready, said: Any, name: str, result: Result) -> Result:
+    """Return the result as an observer leaves it; one that fails or hangs changes nothing and is logged.
+
+    An observer may call a success a failure. A failure stays one, whatever is made of its words.
+    """
+    if isinstance(said, Result):
+        return said if result.status != "error" else said._replace(status="error")
+    log.error("observer %s of %s does not count", observer.name, name, exc_info=_failed(said))
     return result
 
 
-async def _word(guard: Ready, ctx: Ctx, args: Mapping[str, Any]) -> Word:
-    try:
-        word: Word = await within(guard.seconds, guard.run(ctx, args))
-    except (Exception, DeadlineError) as error:
-        log.exception("guard %s failed before %s", guard.name, ctx.call.name)
-        if guard.optional:
-            return None
-        how = "did not answer in time" if isinstance(error, DeadlineError) else f"failed ({type(error).__name__})"
-        return Block(f"{guard.name} {how}, so {ctx.call.name} was not run")
-    return word
+def _failed(said: Any) -> BaseException | None:
+    return said if isinstance(said, BaseException) else None
 
 
 def _async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -95,7 +114,7 @@ def _async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
         return hook
 
     async def threaded(*args: Any) -> Any:
-        said: Any | Awaitable[Any] = await asyncio.to_thread(hook, *args)
+        said: Any | Awaitable[Any] = await in_thread(hook, *args)
         return await said if inspect.isawaitable(said) else said
 
     return threaded

@@ -1,8 +1,8 @@
 """One call, start to finish: the only place where a tool body runs. The order is fixed:
 
     1 the canonical name, looked up on the belt       6 the body, under its deadline
-    2 arguments renamed, coerced, checked             7 observers
-    3 the decision recorded                           8 outside text fenced, then cut inside the fence
+    2 the decision recorded                           7 observers
+    3 arguments renamed, coerced, checked             8 outside text fenced, then cut inside the fence
     4 guards, each of which may block or rewrite      9 the outcome recorded
     5 a human asked, where somebody says so
 
@@ -11,126 +11,162 @@ Nothing but cancellation leaves as an exception: what fails comes back as a Resu
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from toolcrib.adapter.fence import new_token
-from toolcrib.adapter.fence_clean import writable
-from toolcrib.adapter.trim import LIMIT, error_text, is_long, present, text_of
 from toolcrib.define.context import Ctx
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import ArgumentError, CribError, ToolError
+from toolcrib.define.make import maker
+from toolcrib.define.message import Call
 from toolcrib.define.names import canonical, nearest
-from toolcrib.define.ports import Approver, Blobs
-from toolcrib.define.record import Decided, Finished, Record
-from toolcrib.define.result import Content, Result, Text
+from toolcrib.define.ports import Approver
+from toolcrib.define.record import Decided, Finished
+from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt, Verdict
 from toolcrib.policy.explain import explain_sentence
 
-from .deadline import DeadlineError, within
-from .hooks import Ready, guarded, observed
+from .deadline import Deadline, finished, is_cancelled
+from .hooks import amended, failure, heeded, own
+from .line import Place, line_of
+from .present import failed, is_plain, presented
+from .watch import Watched
+from .window import Window
 
-__all__ = ["Window", "invoke"]
+__all__ = ["Window", "invoke", "invoke_all"]
 
 log = logging.getLogger("toolcrib")
 
 _LONGEST_NAME = 64
+_FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
+_make_call, _make_ctx, _make_decided, _make_finished = maker(Call), maker(Ctx), maker(Decided), maker(Finished)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The crib's window: who looks at a call before and after it, and what everybody is bound by.
+async def invoke_all(belt: Belt, ctxs: Sequence[Ctx], window: Window) -> list[Result]:
+    """Run the calls of one reply: checked in their order, run side by side, answered in their order.
 
-    `timeout` and `limit` (characters of text for the model) hold for tools that do not state their own.
+    The body of an exclusive tool overlaps with no other: it waits for those before it, those behind wait for it.
     """
-
-    record: Record
-    guards: tuple[Ready, ...] = ()
-    observers: tuple[Ready, ...] = ()
-    approver: Approver | None = None
-    blobs: Blobs | None = None
-    redact: Callable[[str], str] = str
-    timeout: float = 120.0
-    limit: int = LIMIT
+    places = line_of(len(ctxs))
+    return await asyncio.gather(*(invoke(belt, ctx, window, place) for ctx, place in zip(ctxs, places, strict=True)))
 
 
-class _Progress:
-    """How far a call has come."""
-
-    __slots__ = ("started",)
-
-    def __init__(self) -> None:
-        self.started = False
-
-
-async def invoke(belt: Belt, ctx: Ctx, window: Window) -> Result:
+async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = None) -> Result:  # noqa: C901, PLR0915  the nine steps, top to bottom
     """Run `ctx.call` for `ctx.caller` if the belt permits it, and return what came of it."""
-    asked = ctx.call.name
-    name = asked if asked in belt.verdicts else canonical(asked) or ""
-    progress = _Progress()
+    call, course, deadline = ctx.call, ctx.course, Deadline()
+    name, verdict = call.name, belt.verdicts.get(call.name)
+    if verdict is None:
+        name = canonical(name) or name[:_LONGEST_NAME]
+        verdict = belt.verdicts.get(name)
+    watched = Watched(window.watch, ctx, verdict) if window.watch else None
+    cancelled: asyncio.CancelledError | None = None
+    said: Any
     try:
-        result = await _run(belt, name, ctx, window, progress)
-    except ToolError as error:
-        result = _failed(name or asked[:_LONGEST_NAME], str(error), error.code, window)
-    except CribError as error:
-        result = _failed(name, str(error), "failed", window)
-    except asyncio.CancelledError:
-        await window.record.write(Finished(ctx.call, name, "cancelled", "cancelled", progress.started))
-        raise
-    except Exception as error:
-        log.exception("tool %s failed in call %s", name, ctx.call.id)
-        kind = type(error).__name__
-        words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
-        result = _failed(name, words, "bug", window)
-    await window.record.write(Finished(ctx.call, name, result.status, _code(result), progress.started))
+        if place:
+            await place.come_up()
+        # 2: nothing runs before it is written down that it may
+        reason = verdict.reason if verdict else _no_such_tool(call.name, belt)
+        if writing := window.record.write(_make_decided((call, ctx.caller, verdict, reason))):
+            await finished(writing)
+        tool, questions = _permitted(belt, verdict, reason)
+        # 3
+        args = _checked(tool, call)
+        if call.name is not name or call.args != args:
+            ctx = _understood(ctx, name, args)
+        # 4
+        for guard in window.guards:
+            deadline.give(guard.seconds)
+            try:
+                said = await guard.run(ctx, shown := own(args))
+                if said is None and shown == args == ctx.call.args:
+                    continue
+            except _FAILURES as error:
+                said = failure(error, deadline)
+            args = heeded(guard, said, tool, args, questions)
+            ctx = _understood(ctx, name, args)
+        # 5: a human takes the time it takes
+        if questions:
+            deadline.give(None)
+            await _ask(ctx, questions, window.approver)
+        if place:
+            deadline.give(None)
+            await place.go(exclusive=tool.exclusive)
+        # 6
+        deadline.give(tool.timeout or window.timeout)
+        course.started = True
+        result = await tool.run(ctx, args)
+        # 7
+        for observer in window.observers:
+            deadline.give(observer.seconds)
+            try:
+                said = await observer.run(ctx, args, result)
+            except _FAILURES as error:
+                said = failure(error, deadline)
+            if said is not None:
+                result = amended(observer, said, name, result)
+        # 8
+        if not is_plain(result, limit := tool.limit or window.limit):
+            deadline.give(None)
+            result = await presented(result, limit, window.blobs if "result_get" in belt.tools else None)
+    except _FAILURES as error:
+        if isinstance(error, asyncio.CancelledError):
+            if deadline.was_missed():
+                error = ToolError(
+                    f"{name} did not finish within {tool.timeout or window.timeout:g} seconds", code="timeout"
+                )
+            elif is_cancelled():
+                cancelled = error
+        result = _failure(error, call, name, window)
+    finally:
+        deadline.close()
+        course.stopped = True
+        if place:
+            place.leave()
+    # 9
+    try:
+        status = "cancelled" if cancelled else result.status
+        code = "" if status == "ok" else _code(result)
+        if writing := window.record.write(_make_finished((call, name, status, code, course.started))):
+            await finished(writing)
+    except Exception:
+        log.exception("what came of %s in call %s could not be recorded", name, call.id)
+        ran = "ran" if course.started else "did not run"
+        result = failed(name, f"{name} {ran}, and that could not be recorded", "unrecorded", window)
+    if watched:
+        watched.finished(result)
+    if cancelled:
+        raise cancelled
     return result
 
 
-async def _run(belt: Belt, name: str, ctx: Ctx, window: Window, progress: _Progress) -> Result:
-    tool, verdict = await _judged(belt, name, ctx, window)
-    args = tool.check(ctx.call.args)
-    asked = [verdict.reason] if verdict.decision == "ask" else []
-    if window.guards:
-        ctx = _as_checked(ctx, name, args)
-        args, questions = await guarded(window.guards, tool, ctx, args)
-        asked += questions
-    if asked:
-        await _ask(_as_checked(ctx, name, args), asked, window.approver)
-    progress.started = True
-    try:
-        result = await within(tool.timeout or window.timeout, tool.run(ctx, args))
-    except DeadlineError:
-        seconds = tool.timeout or window.timeout
-        raise ToolError(f"{tool.name} did not finish within {seconds:g} seconds", code="timeout") from None
-    if window.observers:
-        result = await observed(window.observers, ctx, args, result)
-    return await _presented(result, tool.limit or window.limit, window.blobs if "result_get" in belt.tools else None)
-
-
-def _as_checked(ctx: Ctx, name: str, args: Mapping[str, Any]) -> Ctx:
-    """Return the context with the call as it was understood: hooks and humans never see another spelling."""
-    if ctx.call.name == name and ctx.call.args == args:
-        return ctx
-    return replace(ctx, call=replace(ctx.call, name=name, args=args))
-
-
-async def _judged(belt: Belt, name: str, ctx: Ctx, window: Window) -> tuple[Tool, Verdict]:
-    """Return the tool and its verdict, recorded; raise ToolError when there is none or it is denied."""
-    call = ctx.call
-    if name not in belt.verdicts:
-        close = nearest(call.name, belt.tools, 3)
-        hint = f"; the nearest are {', '.join(close)}" if close else ""
-        sentence = f"there is no tool {call.name[:_LONGEST_NAME]!r}{hint}"
-        await window.record.write(Decided(call, ctx.caller, None, sentence))
-        raise ToolError(sentence, code="not_found")
-    verdict = belt.verdicts[name]
-    await window.record.write(Decided(call, ctx.caller, verdict, verdict.reason))
+def _permitted(belt: Belt, verdict: Verdict | None, reason: str) -> tuple[Tool, list[str]]:
+    """Return the tool, and what a human has to be asked; raise ToolError when there is none or it is denied."""
+    if verdict is None:
+        raise ToolError(reason, code="not_found")
     if verdict.decision == "deny":
         raise ToolError(explain_sentence(verdict), code="denied")
-    return belt.tools[name], verdict
+    return belt.tools[verdict.tool], [reason] if verdict.decision == "ask" else []
+
+
+def _no_such_tool(name: str, belt: Belt) -> str:
+    close = nearest(name, belt.tools, 3)
+    hint = f"; the nearest are {', '.join(close)}" if close else ""
+    return f"there is no tool {name[:_LONGEST_NAME]!r}{hint}"
+
+
+def _checked(tool: Tool, call: Call) -> Mapping[str, Any]:
+    if call.flaw:
+        raise ArgumentError(f"{tool.name}: {call.flaw}")
+    if type(call.args) is not dict and not isinstance(call.args, Mapping):
+        raise ArgumentError(f"{tool.name}: the arguments are not an object, but {type(call.args).__name__}")
+    return tool.check(call.args)
+
+
+def _understood(ctx: Ctx, name: str, args: Mapping[str, Any]) -> Ctx:
+    """Return the context with the call as it was understood: hooks, humans and bodies never see another spelling."""
+    call = ctx.call
+    call = _make_call((call.id, name, own(args), call.key, call.mark, call.flaw))
+    return _make_ctx((call, ctx.caller, ctx.course, ctx.ports))
 
 
 async def _ask(ctx: Ctx, reasons: Sequence[str], approver: Approver | None) -> None:
@@ -138,30 +174,19 @@ async def _ask(ctx: Ctx, reasons: Sequence[str], approver: Approver | None) -> N
     reason = "; ".join(reasons)
     if approver is None:
         raise ToolError(f"{reason}, and there is nobody to ask", code="not_approved")
-    if not await approver.approve(ctx.caller, ctx.call, reason):
+    if await approver.approve(ctx.caller, ctx.call, reason) is not True:  # "no" is not a yes
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 
-async def _presented(result: Result, limit: int, blobs: Blobs | None) -> Result:
-    """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
-    if len(result.content) == 1 and _is_plain(result.content[0], limit):
-        return result
-    key = ""
-    if blobs is not None and is_long(result, limit):
-        sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
-        # the source goes with the text, so that every page of it is fenced again
-        key = await blobs.put(orjson.dumps({"source": next(iter(sources), None), "text": writable(text_of(result))}))
-    return present(result, new_token(), limit, key=key)
-
-
-def _is_plain(part: Content, limit: int) -> bool:
-    """Tell whether there is nothing to fence, to cut or to clean."""
-    return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
-
-
-def _failed(name: str, message: str, code: str, window: Window) -> Result:
-    """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted."""
-    return Result.error(error_text(message, window.redact), code=code, details={"tool": name})
+def _failure(error: BaseException, call: Call, name: str, window: Window) -> Result:
+    """Return a failure as the model may read it: ours in its own words, anybody else's in ours."""
+    if isinstance(error, CribError):
+        return failed(name, str(error), error.code if isinstance(error, ToolError) else "failed", window)
+    if isinstance(error, asyncio.CancelledError):
+        return failed(name, f"{name} was cancelled", "cancelled", window)
+    log.error("tool %s failed in call %s", name, call.id, exc_info=error)
+    words = f"{name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
+    return failed(name, words, "bug", window)
 
 
 def _code(result: Result) -> str:

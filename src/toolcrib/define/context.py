@@ -1,42 +1,86 @@
 """Ctx: everything a running tool may touch."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from .caller import Caller
 from .errors import ToolError
 from .message import Call
-from .ports import Absent, Blobs, Http, Rpc, Workspace
+from .ports import Absent, Blobs, Http, Workspace
 from .result import Result
+from .rpc import Rpc
 
-__all__ = ["Ctx"]
+__all__ = ["Course", "Ctx", "Ports"]
+
+
+_NO_WORKSPACE, _NO_HTTP = Absent("workspace"), Absent("way out to the web")
+_NO_RPC, _NO_BLOBS = Absent("gateway"), Absent("blob store")
 
 
 def _no_secret(name: str) -> str:
     raise ToolError(f"this crib holds no secret {name!r}", code="unavailable")
 
 
-def _ignore(partial: Result) -> None:
-    """Progress that nobody watches."""
-
-
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ctx:
-    """One call, seen from inside the tool: who asks, what for, and the ports it may use.
+class Ports:
+    """The ports that are open to the tools of one caller; one that is not wired says so when it is used."""
 
-    `progress` takes a partial Result; `cancelled` tells a body that runs in a thread to stop.
+    workspace: Workspace = _NO_WORKSPACE
+    http: Http = _NO_HTTP
+    rpc: Rpc = _NO_RPC
+    blobs: Blobs = _NO_BLOBS
+    secret: Callable[[str], str] = _no_secret
+
+
+_NO_PORTS = Ports()
+
+
+class Course:
+    """How one call goes: whether its body has `started`, whether it was `stopped`, and who watches its progress.
+
+    The only part of a context that changes; `invoke` writes it.
     """
+
+    started = False
+    stopped = False
+    watch: Callable[[Result], None] | None = None
+
+
+class Ctx(NamedTuple):
+    """One call, seen from inside the tool: who asks, what for, and the ports it may use."""
 
     call: Call
     caller: Caller
-    workspace: Workspace = field(default_factory=lambda: Absent("workspace"))
-    http: Http = field(default_factory=lambda: Absent("way out to the web"))
-    rpc: Rpc = field(default_factory=lambda: Absent("gateway"))
-    blobs: Blobs = field(default_factory=lambda: Absent("blob store"))
-    secret: Callable[[str], str] = _no_secret
-    progress: Callable[[Result], None] = _ignore
-    cancelled: Callable[[], bool] = _never
+    course: Course
+    ports: Ports = _NO_PORTS
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.ports.workspace
+
+    @property
+    def http(self) -> Http:
+        return self.ports.http
+
+    @property
+    def rpc(self) -> Rpc:
+        return self.ports.rpc
+
+    @property
+    def blobs(self) -> Blobs:
+        return self.ports.blobs
+
+    def secret(self, name: str) -> str:
+        """Return a secret that the configuration lends to tools by name."""
+        return self.ports.secret(name)
+
+    def progress(self, partial: Result) -> None:
+        """Show watchers how far the work has come."""
+        watch = self.course.watch
+        if watch is not None:
+            watch(partial)
+
+    def cancelled(self) -> bool:
+        """Tell a body that runs in a thread whether it should stop: nobody waits for its result any more."""
+        return self.course.stopped

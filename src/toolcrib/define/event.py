@@ -1,13 +1,14 @@
 """What a reply and a running turn say about themselves, as they happen.
 
-    a reply   TextDelta, ThinkingDelta, CallDelta ..., then Replied, once and last
-    a call    ToolStarted, ToolProgress ..., then ToolFinished, once and last
+a reply   TextDelta, ThinkingDelta, CallDelta ..., then Replied, once and last
+a call    ToolStarted, ToolProgress ..., then ToolFinished, once and last
 """
 
 from dataclasses import dataclass
 
 from .message import Call, Message
 from .result import Result
+from .verdict import Verdict
 
 __all__ = [
     "CallDelta", "CallEvent", "Replied", "ReplyEvent", "TextDelta", "ThinkingDelta", "ToolFinished", "ToolProgress",
@@ -59,9 +60,10 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A call was taken up, as the model wrote it."""
+    """A call was taken up, as the model wrote it; there is no verdict on a tool that does not exist."""
 
     call: Call
+    verdict: Verdict | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,34 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 from typing_extensions import is_typeddict
 
 from .errors import DeclarationError
 
-__all__ = ["LISTS", "SUBSET", "Field", "fields_of_function", "is_field_info", "members_of", "without_notes"]
+__all__ = [
+    "LISTS",
+    "SUBSET",
+    "Field",
+    "Parameter",
+    "fields_of_function",
+    "is_field_info",
+    "members_of",
+    "parameters_of",
+    "without_notes",
+]
 
 SUBSET = "use str, int, float, bool, Literal, Enum, list[...], dict[str, scalar], a dataclass, TypedDict or model"
 LISTS = (list, tuple, set, frozenset, Sequence)
 
+ABSENT = inspect.Parameter.empty
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
-@dataclass(frozen=True, slots=True)
-class Field:
+
+class Field(NamedTuple):
     """One parameter: its annotation with `| None` and `Annotated` still on it, and what stands behind the `=`.
 
     `null` says that it is optional by `| None` alone: when it is absent, None has to be passed for it.
@@ -35,21 +46,54 @@ class Field:
     null: bool = False
 
 
-def fields_of_function(function: Callable[..., Any], where: str, *, skip: str | None = None) -> tuple[Field, ...]:
-    """Return the parameters of `function` but the one called `skip`; refuse what cannot be passed by name."""
+class Parameter(NamedTuple):
+    """One parameter of a function as it was written; ABSENT stands for what was not."""
+
+    name: str
+    annotation: Any
+    default: Any
+    by_name: bool = True
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """Return the parameters of a function, in order.
+
+    Plain functions are read from their code: that is a third of what `inspect.signature` takes, and most tools are
+    plain functions.
+    """
+    code = getattr(function, "__code__", None)
+    if (
+        type(function) is not types.FunctionType
+        or code is None
+        or code.co_posonlyargcount
+        or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        or function.__dict__  # wrapped, or with a signature of its own
+    ):
+        listed = inspect.signature(function).parameters.values()
+        return tuple(Parameter(each.name, each.annotation, each.default, each.kind in _BY_NAME) for each in listed)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    values, annotations = function.__defaults__ or (), function.__annotations__
+    defaults = dict(zip(names[code.co_argcount - len(values) : code.co_argcount], values, strict=True))
+    defaults |= function.__kwdefaults__ or {}
+    return tuple(Parameter(name, annotations.get(name, ABSENT), defaults.get(name, ABSENT)) for name in names)
+
+
+def fields_of_function(function: Callable[..., Any], parameters: Iterable[Parameter], where: str) -> tuple[Field, ...]:
+    """Return the parameters as fields; refuse what cannot be passed by name."""
     fields = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == skip:
-            continue
-        spot = f"{where}: parameter {parameter.name!r}"
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise DeclarationError(f"{spot} cannot be passed by name; write it as an ordinary parameter")
-        if parameter.annotation is parameter.empty:
-            raise DeclarationError(f"{spot} has no annotation; {SUBSET}")
-        annotation = _resolved(parameter.annotation, function, spot)
-        _refuse_misplaced_field(annotation, parameter.default, spot)
-        bare = parameter.default is parameter.empty
-        fields.append(_field(parameter.name, annotation, bare=bare, default=None if bare else parameter.default))
+    for name, annotation, default, by_name in parameters:
+        if not by_name:
+            raise DeclarationError(
+                f"{where}: parameter {name!r} cannot be passed by name; write it as an ordinary parameter"
+            )
+        if annotation is ABSENT:
+            raise DeclarationError(f"{where}: parameter {name!r} has no annotation; {SUBSET}")
+        if isinstance(annotation, str):
+            annotation = _resolved(annotation, function, f"{where}: parameter {name!r}")
+        if complaint := _misplaced_field(annotation, default):
+            raise DeclarationError(f"{where}: parameter {name!r} {complaint}")
+        bare = default is ABSENT
+        fields.append(_field(name, annotation, bare=bare, default=None if bare else default))
     return tuple(fields)
 
 
@@ -62,7 +106,8 @@ def members_of(shape: Any, where: str) -> tuple[Field, ...] | None:
         hints = _hints(shape, where)
         listed = [field for field in dataclasses.fields(shape) if field.init]
         for field in listed:
-            _refuse_misplaced_field(None, field.default, f"{where}: field {field.name!r}")
+            if complaint := _misplaced_field(None, field.default):
+                raise DeclarationError(f"{where}: field {field.name!r} {complaint}")
         return tuple(_dataclass_field(field, hints[field.name]) for field in listed)
     if is_typeddict(shape):
         if sys.version_info < (3, 12) and type(shape).__module__ == "typing":
@@ -94,7 +139,7 @@ def without_notes(annotation: Any) -> Any:
 
 
 def _field(name: str, annotation: Any, *, bare: bool, default: Any = None) -> Field:
-    optional = _admits_none(annotation)
+    optional = not isinstance(annotation, type) and _admits_none(annotation)
     return Field(name, annotation, bare and not optional, default, null=bare and optional)
 
 
@@ -103,7 +148,7 @@ def _model_field(name: str, info: Any) -> Field:
     default = None if info.default is PydanticUndefined else info.default
     known_as = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or name
     made = _field(known_as, annotation, bare=info.is_required(), default=default)
-    return dataclasses.replace(made, description=info.description or "")
+    return made._replace(description=info.description or "")
 
 
 def _dataclass_field(field: dataclasses.Field[Any], annotation: Any) -> Field:
@@ -112,13 +157,15 @@ def _dataclass_field(field: dataclasses.Field[Any], annotation: Any) -> Field:
     return _field(field.name, annotation, bare=bare, default=default)
 
 
-def _refuse_misplaced_field(annotation: Any, default: Any, where: str) -> None:
-    """Refuse pydantic's `Field` where Python would take it for a value, or where it says what only Python can say."""
+def _misplaced_field(annotation: Any, default: Any) -> str:
+    """Say what is wrong where pydantic's `Field` would be taken for a value, or says what only Python can say."""
     if is_field_info(default):
-        raise DeclarationError(f"{where} has a Field for a default; write Annotated[..., Field(...)] = value")
-    for note in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
-        if is_field_info(note) and not (note.is_required() and note.validation_alias is None):
-            raise DeclarationError(f"{where} has a default or an alias in its Field; write `= value` and its own name")
+        return "has a Field for a default; write Annotated[..., Field(...)] = value"
+    if not isinstance(annotation, type) and get_origin(annotation) is Annotated:
+        for note in get_args(annotation)[1:]:
+            if is_field_info(note) and not (note.is_required() and note.validation_alias is None):
+                return "has a default or an alias in its Field; write `= value` and its own name"
+    return ""
 
 
 def _hints(shape: type, where: str) -> dict[str, Any]:
@@ -128,10 +175,8 @@ def _hints(shape: type, where: str) -> dict[str, Any]:
         raise DeclarationError(f"{where}: {shape.__name__} has an annotation that cannot be read ({error})") from error
 
 
-def _resolved(annotation: Any, function: Callable[..., Any], where: str) -> Any:
+def _resolved(annotation: str, function: Callable[..., Any], where: str) -> Any:
     """Return the annotation itself where `from __future__ import annotations` left its text."""
-    if not isinstance(annotation, str):
-        return annotation
     plain = inspect.unwrap(function)
     try:
         return eval(annotation, getattr(plain, "__globals__", {}), _names_around(plain))  # noqa: S307  the author's own source text

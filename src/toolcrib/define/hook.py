@@ -4,11 +4,13 @@ A guard gets the context and the checked arguments, and returns nothing, `Block`
 gets the result and returns nothing or another one. Plain or async functions; each sees what the one before made.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .context import Ctx
+from .errors import DeclarationError
 from .result import Result
 
 __all__ = ["Ask", "Block", "Guard", "Hook", "Observer", "Rewrite", "Word"]
@@ -48,6 +50,10 @@ class Hook:
     name: str = ""
     optional: bool = False
     seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < math.inf:
+            raise DeclarationError(f"hook {self.name}: seconds must be a positive number, not {self.seconds!r}")
 
     @classmethod
     def of(cls, guard: "Hook | Guard") -> "Hook":

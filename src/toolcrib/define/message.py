@@ -1,8 +1,9 @@
 """What a conversation is made of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from .result import Image, Status, Text
 
@@ -10,7 +11,7 @@ __all__ = ["Call", "Finish", "Message", "Part", "Role", "Thinking"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 
-# Why a reply ended: it was done, it wants tools run, it reached its length, it was refused, it broke off, we stopped it.
+# Why a reply ended: done, tools are wanted, its length reached, refused, broken off, stopped by us.
 # The calls of a reply that ended by length, refused, error or aborted never run (G10).
 Finish = Literal["stop", "calls", "length", "refused", "error", "aborted"]
 
@@ -26,8 +27,7 @@ class Thinking:
 Part = Text | Image | Thinking
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(NamedTuple):
     """A model's wish to run a tool. `key` stays the same when the same call is tried again.
 
     `mark` is whatever its provider wants back with the call (a thought signature, an item id); nobody else reads it.
@@ -36,7 +36,7 @@ class Call:
 
     id: str
     name: str
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: Mapping[str, Any] = MappingProxyType({})
     key: str = ""
     mark: str = ""
     flaw: str = ""

@@ -1,21 +1,79 @@
 """Ports: what the crib needs from the world, as Protocols. `backends/` and `testing` implement them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from .caller import Caller
 from .errors import ToolError
+from .files import Change, Entry, Find, Found, Listing, Names, Passage, Search
 from .message import Call
+from .rpc import Progress
 
-__all__ = ["Absent", "Approver", "Blobs", "Http", "Page", "Rpc", "Workspace"]
+__all__ = ["Absent", "Approver", "Blobs", "Http", "Page", "Workspace"]
 
 
 class Workspace(Protocol):
-    """Files beneath one pinned root; paths are relative to it."""
+    """Files beneath one pinned root, for one session. Nothing leads out: not `..`, a link, a special file or a race.
 
-    async def read(self, path: str, /) -> bytes: ...
+    Every path is relative to the root, or absolute and inside it. What cannot be done is a ToolError of one sentence,
+    with the code `not_found`, `is_folder`, `not_folder`, `exists`, `denied` (outside, linked, special, protected,
+    read-only), `changed` (not the version expected), `too_large`, `bad_path` or `failed` (the disk said no).
+    """
 
-    async def write(self, path: str, data: bytes, /) -> None: ...
+    async def stat(self, path: str, /) -> Entry:
+        """Return what stands there."""
+        ...
+
+    async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
+        """Return a file's bytes, or those from `start`; a whole that is too large to hold is refused."""
+        ...
+
+    async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
+        """Return whole lines from line `first`, never holding the file in memory.
+
+        At most `most` of them and, the end of the last line not counted, at most `size` bytes.
+        """
+        ...
+
+    async def list(self, path: str, /, most: int = 10_000) -> Listing:
+        """Return the first `most` entries of a folder."""
+        ...
+
+    async def write(self, path: str, data: bytes, /) -> Entry:
+        """Put a file there at once, parents made, permissions kept: a reader or a crash sees the old or the new."""
+        ...
+
+    async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
+        """Write and delete several files, all or none, also across a crash; return the files written, in order."""
+        ...
+
+    async def delete(self, path: str, /, *, recursive: bool = False) -> None:
+        """Remove a file, a link itself, an empty folder or, when `recursive`, a folder with what is in it."""
+        ...
+
+    async def mkdir(self, path: str, /) -> None:
+        """Make a folder and its parents; one that is there already is fine."""
+        ...
+
+    async def move(self, path: str, to: str, /) -> None:
+        """Rename a file or a folder, parents of the new name made; never onto something that exists."""
+        ...
+
+    async def search(self, query: Search, /) -> Found:
+        """Return the lines that match."""
+        ...
+
+    async def find(self, query: Find, /) -> Names:
+        """Return the names that match."""
+        ...
+
+    def note(self, entry: Entry, /) -> None:
+        """Remember that the session has been shown this version of a file; what it wrote itself is noted already."""
+        ...
+
+    def noted(self, path: str, /) -> Entry | None:
+        """Return the file as the session last saw it, None when it never did."""
+        ...
 
 
 class Page(Protocol):
@@ -32,12 +90,6 @@ class Http(Protocol):
     """Requests to the outside, guarded by address."""
 
     async def get(self, url: str, /) -> Page: ...
-
-
-class Rpc(Protocol):
-    """The gateway's methods, bound to one caller: it can never do more than that caller may."""
-
-    async def __call__(self, method: str, params: Mapping[str, Any], /) -> Any: ...
 
 
 class Blobs(Protocol):
@@ -65,10 +117,43 @@ class Absent:
     def _refuse(self) -> NoReturn:
         raise ToolError(f"this crib has no {self._port}", code="unavailable")
 
-    async def read(self, path: str, /) -> bytes:
+    async def stat(self, path: str, /) -> Entry:
         self._refuse()
 
-    async def write(self, path: str, data: bytes, /) -> None:
+    async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
+        self._refuse()
+
+    async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
+        self._refuse()
+
+    async def list(self, path: str, /, most: int = 10_000) -> Listing:
+        self._refuse()
+
+    async def write(self, path: str, data: bytes, /) -> Entry:
+        self._refuse()
+
+    async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
+        self._refuse()
+
+    async def delete(self, path: str, /, *, recursive: bool = False) -> None:
+        self._refuse()
+
+    async def mkdir(self, path: str, /) -> None:
+        self._refuse()
+
+    async def move(self, path: str, to: str, /) -> None:
+        self._refuse()
+
+    async def search(self, query: Search, /) -> Found:
+        self._refuse()
+
+    async def find(self, query: Find, /) -> Names:
+        self._refuse()
+
+    def note(self, entry: Entry, /) -> None:
+        self._refuse()
+
+    def noted(self, path: str, /) -> Entry | None:
         self._refuse()
 
     async def get(self, key: str, /) -> Any:
@@ -77,5 +162,5 @@ class Absent:
     async def put(self, data: bytes, /) -> str:
         self._refuse()
 
-    async def __call__(self, method: str, params: Mapping[str, Any], /) -> Any:
+    async def __call__(self, method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
         self._refuse()

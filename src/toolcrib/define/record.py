@@ -1,7 +1,7 @@
 """What is written down about every call: the decision before it, the outcome after it."""
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Awaitable
+from typing import Literal, NamedTuple, Protocol
 
 from .caller import Caller
 from .message import Call
@@ -11,8 +11,7 @@ from .verdict import Verdict
 __all__ = ["Decided", "Entry", "Finished", "Record"]
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """Whether a call may run: the verdict with its rule, or None and the reason when there is no such tool."""
 
     call: Call
@@ -21,8 +20,7 @@ class Decided:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """What came of a call; `ran` says whether the body was started, `code` which kind of failure it was."""
 
     call: Call
@@ -38,4 +36,6 @@ Entry = Decided | Finished
 class Record(Protocol):
     """Where entries are written down; a call does not go on before its entry is."""
 
-    async def write(self, entry: Entry, /) -> None: ...
+    def write(self, entry: Entry, /) -> Awaitable[None] | None:
+        """Write the entry: at once, or when what is returned was awaited."""
+        ...

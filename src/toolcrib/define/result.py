@@ -3,9 +3,8 @@
 import base64
 import json as jsonlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from .errors import ToolError
 
@@ -22,16 +21,14 @@ _SIGNATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """Words for the model. `source` says where they came from when they came from outside (`web:https://...`)."""
 
     text: str
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """A picture for the model."""
 
     data: bytes
@@ -41,8 +38,7 @@ class Image:
 Content = Text | Image
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(NamedTuple):
     """The outcome of one call. Make it with `Result.text`, `json`, `image`, `image_from_file`, `error` or `pending`."""
 
     content: tuple[Content, ...] = ()

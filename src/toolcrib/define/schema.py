@@ -12,6 +12,7 @@ import re
 import types
 import uuid
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from .errors import DeclarationError
@@ -63,8 +64,17 @@ def fields_of(shape: type, where: str) -> tuple[Field, ...]:
 def check_portable(fields: Iterable[Field], where: str) -> None:
     """Raise DeclarationError, naming the parameter, unless every field is within the portable subset."""
     for field in fields:
-        if not (isinstance(field.annotation, type) and field.annotation in _SCALARS):
+        try:
+            _is_portable(field.annotation)
+        except (DeclarationError, TypeError):  # refused, or of a kind that cannot be remembered
             _schema(field.annotation, f"{where}: parameter {field.name!r}", ())
+
+
+@lru_cache(maxsize=1024)
+def _is_portable(annotation: Any) -> bool:
+    """Remember annotations that are within the subset: a thousand functions mostly share a few dozen."""
+    _schema(annotation, "", ())
+    return True
 
 
 def object_schema(fields: Iterable[Field]) -> dict[str, Any]:

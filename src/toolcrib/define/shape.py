@@ -16,12 +16,12 @@ class Shape:
     The check takes arguments as a model wrote them and returns them coerced, or raises ArgumentError.
     """
 
-    __slots__ = ("_check", "_make_check", "_make_schema", "_schema")
+    __slots__ = ("_make_check", "_make_schema", "_schema", "check")
 
     def __init__(self, schema: Callable[[], Schema], check: Callable[[Schema], Check]) -> None:
         self._make_schema, self._make_check = schema, check
         self._schema: Schema | None = None
-        self._check: Check | None = None
+        self.check: Check = self._first_check
 
     @property
     def schema(self) -> Schema:
@@ -29,7 +29,6 @@ class Shape:
             self._schema = self._make_schema()
         return self._schema
 
-    def check(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._check is None:
-            self._check = self._make_check(self.schema)
-        return self._check(args)
+    def _first_check(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.check = self._make_check(self.schema)
+        return self.check(args)

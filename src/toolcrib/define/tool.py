@@ -12,9 +12,9 @@ Three ways give the same `Tool`:
     async def lookup(ctx: Ctx, args: Args) -> Result: ...
 """
 
-import asyncio
 import inspect
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, Unpack, get_args, overload
@@ -25,13 +25,15 @@ from .caller import Caller
 from .check import check_of_fields, check_of_model, check_of_schema, model_from
 from .context import Ctx
 from .errors import ArgumentError, DeclarationError, ToolError
-from .fields import fields_of_function
+from .fields import Parameter, fields_of_function, parameters_of
+from .make import maker
 from .names import canonical, is_name
 from .portable import check_portable_schema
 from .reader import Args
-from .result import Result
+from .result import Result, Text
 from .schema import Schema, check_portable, fields_of, object_schema
 from .shape import Shape
+from .threads import in_thread
 
 __all__ = ["EFFECTS", "Effect", "Narrow", "Options", "Run", "Tool", "not_carried", "result_from", "tool", "tool_named"]
 
@@ -139,17 +141,28 @@ class Tool:
         try:
             return self.shape.check(self._renamed(args) if self.aliases else args)
         except ArgumentError as error:
-            raise ArgumentError(f"{self.name}: {error}") from None
+            raise ArgumentError(f"{self.name}: {error}{self._other_names(str(error))}") from None
 
     def _renamed(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments with other spellings of a parameter (`file_path`) under its own name (`path`)."""
+        """Return the arguments with other spellings of a parameter (`file_path`) under its own name (`path`).
+
+        Null says nothing, so it never stands against another spelling; two values that differ are refused.
+        """
         renamed: dict[str, Any] = {}
         for name, value in args.items():
             own = self.aliases.get(name, name)
-            if own in renamed:
-                raise ArgumentError(f"{own} is given under two names; give it once")
-            renamed[own] = value
+            before = renamed.get(own)
+            if before is None or value is None:
+                renamed[own] = value if before is None else before
+            elif type(before) is not type(value) or before != value:
+                raise ArgumentError(f"{own} is given under two names with two values; give it once")
         return renamed
+
+    def _other_names(self, complaint: str) -> str:
+        """Return how else a parameter may be written that the complaint is about: the model may know only that name."""
+        words = set(re.findall(r"\w+", complaint))
+        others = [f"{own} may be written {other}" for other, own in self.aliases.items() if own in words]
+        return f" ({', '.join(others)})" if others else ""
 
     def narrowed(self, caller: Caller, channels: Sequence[str]) -> "Tool":
         """Return the tool as this caller sees it: narrowed to the current channel or, with none, to all `channels`."""
@@ -170,7 +183,10 @@ class Tool:
         return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, current), check), narrow=None)
 
 
+_make_text, _make_result = maker(Text), maker(Result)
+
 Body = Callable[..., Any]
+Bind = Callable[[Mapping[str, Any]], Any]  # the arguments as the one value that the body takes
 
 
 @overload
@@ -210,7 +226,19 @@ def tool_named(name: str, description: str, shape: Shape, run: Run = not_carried
     """Return a Tool from its parts; every way of declaring one ends here."""
     effects = options.get("effects")
     options["effects"] = EFFECTS if effects is None else frozenset(effects)
+    if options.get("aliases"):
+        _refuse_misleading(options["aliases"], shape.schema, name)
     return Tool(name=name, description=description, shape=shape, run=run, **options)  # type: ignore[arg-type]  # a frozenset by now
+
+
+def _refuse_misleading(aliases: Mapping[str, str], schema: Schema, name: str) -> None:
+    """Refuse another spelling of a parameter that is a parameter itself, or of one that the tool does not have."""
+    properties = schema.get("properties", {})
+    for other, own in aliases.items():
+        if other in properties:
+            raise DeclarationError(f"tool {name}: alias {other!r} is a parameter of its own; choose another spelling")
+        if own not in properties and not schema.get("additionalProperties", True):
+            raise DeclarationError(f"tool {name}: alias {other!r} stands for {own!r}, which is no parameter")
 
 
 def result_from(value: Any) -> Result:
@@ -218,60 +246,64 @@ def result_from(value: Any) -> Result:
     if isinstance(value, Result):
         return value
     if isinstance(value, str):
-        return Result.text(value)
+        return _make_result(((_make_text((value, None)),), None, "ok"))
     if isinstance(value, BaseModel):
         return Result.json(value.model_dump(mode="json"))
     return Result.json(value)
 
 
 def _shape_and_run(body: Body, parameters: type[BaseModel] | Schema | None, where: str) -> tuple[Shape, Run]:
-    takes_ctx = _takes_ctx(body, where)
+    listed = parameters_of(body)
+    takes_ctx = _takes_ctx(listed, where)
     if parameters is None:
-        fields = fields_of_function(body, where, skip=takes_ctx)
+        fields = fields_of_function(body, listed[takes_ctx:], where)
         check_portable(fields, where)
         shape = Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema))
-        return shape, _runner(body, takes_ctx is not None, lambda args: ((), args))
+        return shape, _runner(body, takes_ctx, None)
     if isinstance(parameters, Mapping):
         check_portable_schema(parameters, where)
         schema = {"properties": {}, "additionalProperties": False, **parameters}
         shape = Shape(lambda: schema, check_of_schema)
-        return shape, _runner(body, takes_ctx is not None, lambda args: ((Args(args),), {}))
+        return shape, _runner(body, takes_ctx, Args)
     model = parameters
     shape = Shape(lambda: object_schema(fields_of(model, where)), lambda schema: check_of_model(model, schema))
     fields_of(model, where)
-    return shape, _runner(body, takes_ctx is not None, lambda args: ((model_from(model, args),), {}))
+    return shape, _runner(body, takes_ctx, lambda args: model_from(model, args))
 
 
-def _runner(
-    body: Body, takes_ctx: bool, bind: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], Mapping[str, Any]]]
-) -> Run:
+def _runner(body: Body, takes_ctx: bool, bind: Bind | None) -> Run:
     """Return the body as `run(ctx, args)`. A plain function runs in a thread, so that it cannot hold up the others."""
-    is_async = inspect.iscoroutinefunction(body)
+    start = body if inspect.iscoroutinefunction(body) else _beside_the_loop(body)
 
-    async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
-        positional, named = bind(args)
-        if takes_ctx:
-            positional = (ctx, *positional)
-        if is_async:
-            return result_from(await body(*positional, **named))
-        value = await asyncio.to_thread(body, *positional, **named)
+    async def run_named(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        return result_from(await (start(ctx, **args) if takes_ctx else start(**args)))
+
+    async def run_bound(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        one = bind(args) if bind else args
+        return result_from(await (start(ctx, one) if takes_ctx else start(one)))
+
+    return run_bound if bind else run_named
+
+
+def _beside_the_loop(body: Body) -> Body:
+    async def threaded(*args: Any, **named: Any) -> Any:
+        value = await in_thread(body, *args, **named)
         # a decorated or callable object may hide that it is async
-        return result_from(await value if inspect.isawaitable(value) else value)
+        return await value if inspect.isawaitable(value) else value
 
-    return run
+    return threaded
 
 
-def _takes_ctx(body: Body, where: str) -> str | None:
-    """Return the name of the first parameter when it is the context."""
-    contexts = [
-        (at, parameter.name)
-        for at, parameter in enumerate(inspect.signature(body).parameters.values())
-        if parameter.name == "ctx" or parameter.annotation in (Ctx, "Ctx")
-    ]
-    for at, name in contexts:
-        if at:
-            raise DeclarationError(f"{where}: parameter {name!r} is the context; write it first, and once")
-    return contexts[0][1] if contexts else None
+def _takes_ctx(parameters: Sequence[Parameter], where: str) -> bool:
+    """Tell whether the first parameter is the context."""
+    for at, parameter in enumerate(parameters):
+        if parameter.name == "ctx" or parameter.annotation in (Ctx, "Ctx"):
+            if at:
+                raise DeclarationError(
+                    f"{where}: parameter {parameter.name!r} is the context; write it first, and once"
+                )
+            return True
+    return False
 
 
 def _where(body: Body) -> str:

@@ -93,6 +93,11 @@ class Verdicts(Mapping[str, Verdict]):
             made = self._made[name] = self._judge(name)
         return made
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the verdict, `default` when there is no such tool; every call comes this way."""
+        made = self._made.get(name)
+        return made if made is not None else self[name] if name in self._names else default
+
     def __contains__(self, name: object) -> bool:
         return name in self._names
 

@@ -17,7 +17,7 @@ class MemoryRecord:
     def __init__(self, most: int = _ENTRIES) -> None:
         self.entries: deque[Entry] = deque(maxlen=most)
 
-    async def write(self, entry: Entry, /) -> None:
+    def write(self, entry: Entry, /) -> None:
         self.entries.append(entry)
 
 

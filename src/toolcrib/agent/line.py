@@ -1,0 +1,47 @@
+"""The calls of one reply, in line: checked one after another, run side by side, exclusive bodies alone."""
+
+import asyncio
+
+__all__ = ["Place", "line_of"]
+
+
+class Place:
+    """One call's place in line. It waits for those before it only, so nobody waits for each other."""
+
+    __slots__ = ("barrier", "before", "checked", "done")
+
+    def __init__(self, before: "Place | None" = None) -> None:
+        self.before = before
+        self.checked, self.done = asyncio.Event(), asyncio.Event()
+        self.barrier: Place | None = None  # whom the next one waits for: the last exclusive body up to here
+
+    async def come_up(self) -> None:
+        """Wait until every call before this one is through its checks."""
+        if self.before is not None:
+            await self.before.checked.wait()
+            self.barrier = self.before.barrier
+
+    async def go(self, *, exclusive: bool) -> None:
+        """Let the next one be checked; wait for the bodies that this one must not overlap with."""
+        barrier, other = self.barrier, self.before
+        if exclusive:
+            self.barrier = self
+        self.checked.set()
+        while exclusive and other is not None and other is not barrier:
+            await other.done.wait()
+            other = other.before
+        if barrier is not None:  # it waited for all before it
+            await barrier.done.wait()
+
+    def leave(self) -> None:
+        """Hold nobody up any more."""
+        self.checked.set()
+        self.done.set()
+
+
+def line_of(calls: int) -> list[Place]:
+    """Return a place for each of so many calls, in the order in which the model wrote them."""
+    places: list[Place] = []
+    for _ in range(calls):
+        places.append(Place(places[-1] if places else None))
+    return places

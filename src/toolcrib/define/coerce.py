@@ -1,0 +1,213 @@
+"""Values as models spell them, turned into the kind that a schema wants where the spelling leaves no doubt.
+
+    a number        from a text that is one: "5", " 2.5 ", "1e3", "0x10"; a whole one also from 5.0 and "5.0"
+    true or false   from "true" and "false", 1 and 0
+    a text          from a number, as JSON writes it, and from true and false
+    nothing         from null, where null does not fit: models that must fill in every field write it for "not given"
+
+A value that fits is left alone. Nothing is guessed: null is never 0 or "", true is never 1, and a text is neither
+split into a list nor read as JSON.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from .reader import text_from_number, trim
+from .schema import Schema
+
+__all__ = ["coerce", "target_of"]
+
+_MOST = 15_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
+_HOPS = 8  # references from one to the next
+_EXACT = 2**53  # up to here a float is the whole number that was written
+_LONGEST_NUMBER, _LONGEST_BITS = 400, 1300  # characters, and the bits they make
+_COMPOSED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
+_NONE: frozenset[str] = frozenset()
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_INDEX = re.compile(r"[0-9]{1,6}")
+_BASED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
+_PLAIN: Mapping[str, type] = {"string": str, "boolean": bool, "integer": int}
+_KINDS = {str: "string", bool: "boolean", int: "integer", dict: "object", list: "array", type(None): "null"}
+
+
+def coerce(schema: Any, value: Any) -> Any:
+    """Return `value` with what does not fit the schema turned into what does, where that is clear."""
+    return _Walk(schema).coerced(schema, value)
+
+
+def target_of(reference: Any, root: Any) -> Any:
+    """Return the schema that a `$ref` within `root` means, or None when there is no such place."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    target = root
+    for part in reference.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, dict):
+            target = target.get(key)
+        elif isinstance(target, list) and _INDEX.fullmatch(key) and int(key) < len(target):
+            target = target[int(key)]
+        else:
+            return None
+    return target
+
+
+class _Walk:
+    """One walk over a value with its schema beside it, bounded in steps."""
+
+    __slots__ = ("_left", "_root")
+
+    def __init__(self, root: Any) -> None:
+        self._root, self._left = root, _MOST
+
+    def coerced(self, schema: Any, value: Any, seen: frozenset[str] = _NONE) -> Any:
+        """Return the value coerced; `seen` are the references followed since the last step into the value."""
+        self._left -= 1
+        if self._left < 0 or not isinstance(schema, dict):
+            return value
+        if not _COMPOSED.isdisjoint(schema):
+            value = self._composed(schema, value, seen)
+        if isinstance(value, dict):
+            return self._object(schema, value)
+        if isinstance(value, (list, tuple)):
+            return self._list(schema.get("items"), value)
+        return _scalar(_kinds(schema), value)
+
+    def _composed(self, schema: Schema, value: Any, seen: frozenset[str]) -> Any:
+        """Return the value coerced by the schemas that this one is made of."""
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference not in seen:
+            value = self.coerced(target_of(reference, self._root), value, seen | {reference})
+        for part in _listed(schema, "allOf"):
+            value = self.coerced(part, value, seen)
+        branch = self._branch(_listed(schema, "anyOf") or _listed(schema, "oneOf"), value)
+        return value if branch is None else self.coerced(branch, value, seen)
+
+    def _object(self, schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+        properties = schema.get("properties")
+        known: Schema = properties if isinstance(properties, dict) else {}
+        made = {}
+        for name, inner in value.items():
+            own = known[name] if name in known else _unlisted(schema, name)
+            if inner is not None or name not in known or self._takes_null(own):
+                made[name] = self.coerced(own, inner)
+        return made
+
+    def _list(self, items: Any, value: Sequence[Any]) -> list[Any]:
+        kind = items.get("type") if isinstance(items, dict) and _COMPOSED.isdisjoint(items) else None
+        plain = _PLAIN.get(kind) if isinstance(kind, str) else None
+        return [inner if type(inner) is plain else self.coerced(items, inner) for inner in value]
+
+    def _branch(self, branches: Sequence[Any], value: Any) -> Any:
+        """Return the branch of a union that the value is meant for: the only one of its kind, or one it can become."""
+        kind, kinds = _kind_of(value), [_kinds(self._followed(branch)) for branch in branches]
+        own = [branch for branch, taken in zip(branches, kinds, strict=True) if _takes(taken, kind)]
+        if own:
+            return own[0] if len(own) == 1 else None
+        changed = (branch for branch, taken in zip(branches, kinds, strict=True) if _scalar(taken, value) is not value)
+        return next(changed, None)
+
+    def _takes_null(self, schema: Any) -> bool:
+        """Tell whether null is a value here, and not just a way to say nothing."""
+        schema = self._followed(schema)
+        if not isinstance(schema, dict):
+            return True
+        if "type" in schema:
+            return "null" in _kinds(schema)
+        branches = _listed(schema, "anyOf") or _listed(schema, "oneOf")
+        if branches:
+            return any(self._takes_null(branch) for branch in branches)
+        return None in schema.get("enum", [None]) and schema.get("const") is None
+
+    def _followed(self, schema: Any) -> Any:
+        for _ in range(_HOPS):
+            if not isinstance(schema, dict) or "$ref" not in schema:
+                break
+            schema = target_of(schema["$ref"], self._root)
+        return schema
+
+
+def _listed(schema: Schema, keyword: str) -> Sequence[Any]:
+    parts = schema.get(keyword)
+    return parts if isinstance(parts, (list, tuple)) else ()
+
+
+def _unlisted(schema: Schema, name: str) -> Any:
+    """Return the schema of a member that `properties` does not list."""
+    patterns = schema.get("patternProperties")
+    for pattern, inner in patterns.items() if isinstance(patterns, dict) else ():
+        compiled = _compiled(pattern)
+        if compiled is not None and compiled.search(name):
+            return inner
+    return schema.get("additionalProperties")
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> Any:
+    """Return the pattern in linear time, or None where it needs more than that: then the values stay as they are."""
+    import re2  # noqa: PLC0415  only schemas with patternProperties pay for it
+
+    try:
+        return re2.compile(pattern)
+    except re2.error:
+        return None
+
+
+def _kinds(schema: Any) -> Sequence[str]:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return (kind,) if isinstance(kind, str) else kind if isinstance(kind, (list, tuple)) else ()
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    return _KINDS.get(type(value), "")
+
+
+def _takes(kinds: Sequence[str], kind: str) -> bool:
+    return kind in kinds or (kind == "integer" and "number" in kinds)
+
+
+def _scalar(kinds: Sequence[str], value: Any) -> Any:
+    """Return a scalar as the first of these kinds that it can be."""
+    if _takes(kinds, _kind_of(value)):
+        return int(value) if isinstance(value, float) and "integer" in kinds and "number" not in kinds else value
+    for kind in kinds:
+        made = _as(kind, value)
+        if made is not None:
+            return made
+    return value
+
+
+def _as(kind: str, value: Any) -> Any:
+    match kind, value:
+        case "string", bool():
+            return "true" if value else "false"
+        case "string", int() if value.bit_length() <= _LONGEST_BITS:
+            return str(int(value))
+        case "string", float() if math.isfinite(value):
+            return text_from_number(value)
+        case "boolean", "true" | "false":
+            return value == "true"
+        case "boolean", int() | float() if value in (0, 1):
+            return value == 1
+        case (("integer" | "number"), str()) if len(value) <= _LONGEST_NUMBER:
+            return _number(trim(value), whole=kind == "integer")
+    return None
+
+
+def _number(text: str, *, whole: bool) -> int | float | None:
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, 0)
+    number = float(text) if _NUMBER.fullmatch(text) else math.inf
+    if not math.isfinite(number):
+        return None
+    if not whole:
+        return number
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else None

@@ -1,0 +1,148 @@
+"""What a workspace is asked and what it answers: entries, passages, changes, searches.
+
+Paths are text, relative to the root of the workspace and written with `/`; the root itself is `.`. A name that is not
+UTF-8 keeps its bytes as surrogate escapes. Contents are bytes, in and out.
+
+A version is an opaque word for "this file with this content": it differs as soon as the file may have changed. A
+workspace belongs to one session and keeps the versions that session has been shown (`note`, `noted`), so that an edit
+of a file that somebody else changed since can be refused. It holds no more than a few thousand and forgets the oldest.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = [
+    "NOWHERE", "Change", "Entry", "Find", "Found", "Kind", "Line", "Listing", "Names", "Passage", "Search", "in_order",
+]  # fmt: skip
+
+Kind = Literal["file", "folder", "link", "other"]
+
+NOWHERE = ""
+"""The version of a file that does not exist."""
+
+# Marks before digits before letters, as dictionaries have them.
+_RANKS = {char: chr(rank + 1) for rank, char in enumerate("_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$")}
+
+
+def in_order(name: str) -> tuple[str, str, str]:
+    """Return what names are ordered by: marks, digits, letters; accents and case only where all else is the same."""
+    split = unicodedata.normalize("NFD", name.casefold())
+    base = "".join(char for char in split if not unicodedata.combining(char))
+    return "".join(_RANKS.get(char, char) for char in base), split, name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a workspace.
+
+    `kind` is what stands at the end of the links, as long as they stay inside; `link` for a link that leads nowhere or
+    out, `other` for pipes, sockets and devices. `target` is what a link says, as written. `changed` counts nanoseconds.
+    """
+
+    path: str
+    kind: Kind
+    size: int = 0
+    changed: int = 0
+    version: str = NOWHERE
+    target: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The first entries of a folder, in the order of `in_order`; `total` counts all of them."""
+
+    entries: tuple[Entry, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Whole lines of a file, from line `first` (counted from 1), as they are on disk, line ends included.
+
+    `count` lines are in `data`. `more` says that lines follow; `total` counts all lines when the end was reached
+    within the work the passage took anyway, else it is None. `long` is the length of line `first` when that line
+    alone is more than was asked for; `data` is empty then. `entry` is the file the lines were taken from.
+    """
+
+    data: bytes
+    first: int
+    count: int
+    more: bool
+    total: int | None
+    entry: Entry
+    long: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One file to be written (`data`) or deleted (None), as part of a change that happens whole or not at all.
+
+    `expect` is the version the file must still have: NOWHERE when it must not exist, None when it does not matter.
+    `like` names a file whose permissions a new file takes over: the old name of a file that moves.
+    """
+
+    path: str
+    data: bytes | None
+    expect: str | None = None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Lines that match a pattern, in the files beneath `path` (or in that one file), `glob` naming which."""
+
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    ignore_case: bool = False
+    literal: bool = False
+    context: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of an answer: one that matched, or one around it."""
+
+    path: str
+    number: int
+    text: str
+    matched: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found, in the order of paths and lines.
+
+    `more` only when something was left out because of the limit; `linked` counts the files left out as hard links,
+    `unreadable` the files and folders that could not be opened.
+    """
+
+    lines: tuple[Line, ...]
+    more: bool = False
+    linked: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """Files and folders beneath `path` whose name, or path when the pattern has a `/`, matches a glob."""
+
+    pattern: str
+    path: str = "."
+    limit: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What was found by name, in order, folders with a `/` at the end; `more` only when something was left out."""
+
+    paths: tuple[str, ...]
+    more: bool = False
+    unreadable: int = 0

@@ -1,0 +1,96 @@
+"""Plain functions beside the event loop, each in a thread where it can hold up nobody.
+
+The threads are our own: one that hangs must neither starve the loop's few shared ones nor keep the program from ending.
+"""
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from .errors import ToolError
+
+__all__ = ["in_thread"]
+
+log = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
+
+_MOST, _SPARE = 128, 8  # threads at work at once, and threads kept for the next function
+
+_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", threading.Lock, Callable[[], Any]]
+
+_lock = threading.Lock()
+_idle: list[SimpleQueue[_Job]] = []
+_at_work = 0
+
+
+async def in_thread(function: Callable[..., T], /, *args: Any, **named: Any) -> T:
+    """Return what the function returns.
+
+    Cancelled before it began, it never begins; cancelled later, only the waiting stops: it has to look for the end.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+    begin = threading.Lock()  # held by who comes first: the thread that runs it, or the one who calls it off
+    _worker().put((loop, outcome, begin, partial(contextvars.copy_context().run, function, *args, **named)))
+    try:
+        return await outcome
+    except asyncio.CancelledError:
+        begin.acquire(blocking=False)
+        raise
+
+
+def _worker() -> SimpleQueue[_Job]:
+    """Return the in-tray of a thread that has nothing to do."""
+    global _at_work
+    with _lock:
+        if _at_work >= _MOST:
+            raise ToolError(f"{_MOST} plain functions are running at once; try again when one is done", code="busy")
+        _at_work += 1
+        if _idle:
+            return _idle.pop()
+    tray: SimpleQueue[_Job] = SimpleQueue()
+    threading.Thread(target=_work, args=(tray,), name="toolcrib-body", daemon=True).start()
+    return tray
+
+
+def _work(tray: SimpleQueue[_Job]) -> None:
+    while _worked(tray.get(), tray):
+        pass
+
+
+def _worked(job: _Job, tray: SimpleQueue[_Job]) -> bool:
+    """Run one function and tell its loop; return whether the thread should wait for another."""
+    global _at_work
+    loop, outcome, begin, run = job
+    value, error = None, None
+    try:
+        value = run() if begin.acquire(blocking=False) else None
+    except BaseException as raised:  # noqa: BLE001  whatever it is, it belongs to who waits
+        error = raised
+    with _lock:
+        _at_work -= 1
+        stays = len(_idle) < _SPARE
+        if stays:
+            _idle.append(tray)
+    try:
+        loop.call_soon_threadsafe(_settle, outcome, value, error)
+    except RuntimeError:
+        log.debug("a plain function ended after its event loop")
+    return stays
+
+
+def _settle(outcome: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
+    if outcome.done():  # nobody waits any more
+        return
+    if error is None:
+        outcome.set_result(value)
+    elif isinstance(error, StopIteration):  # a future cannot carry it
+        outcome.set_exception(RuntimeError(f"a plain function raised {error!r}"))
+    else:
+        outcome.set_exception(error)

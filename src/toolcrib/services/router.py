@@ -1,0 +1,125 @@
+"""Method name to service method: who may ask for what, with which parameters. Every way in to a service ends here."""
+
+import inspect
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.check import check_of_fields
+from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
+from toolcrib.define.fields import fields_of_function, parameters_of
+from toolcrib.define.names import nearest
+from toolcrib.define.rpc import Mark, Progress, Rpc, Scope, mark_of
+from toolcrib.define.schema import Schema, check_portable, object_schema
+from toolcrib.define.shape import Shape
+
+__all__ = ["TOOL_SCOPES", "Method", "Router"]
+
+log = logging.getLogger("toolcrib")
+
+# What tools may ask for. Never `approve` or `admin`: a model must not say yes to itself, nor widen its limits (G8).
+TOOL_SCOPES: frozenset[Scope] = frozenset({"read", "write"})
+
+_OURS = ("caller", "progress")  # given by the router, never by who asks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One method of a service: its name, the scope it needs, what it takes and does."""
+
+    name: str
+    scope: Scope
+    doc: str
+    shape: Shape = field(repr=False)
+    run: Callable[..., Any] = field(repr=False)
+    wants: frozenset[str]
+
+    @property
+    def parameters(self) -> Schema:
+        """The JSON Schema of the parameters."""
+        return self.shape.schema
+
+
+class Router:
+    """The methods of all services, by name."""
+
+    def __init__(self, services: Iterable[object] = ()) -> None:
+        self.methods: dict[str, Method] = {}
+        for service in services:
+            self._mount(service)
+
+    def rpc_for(self, caller: Caller, scopes: Collection[Scope] = TOOL_SCOPES) -> Rpc:
+        """Return what a caller asks through: bound to it and to the scopes it came with."""
+
+        async def ask(name: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
+            return await self.ask(name, params, caller=caller, scopes=scopes, progress=progress)
+
+        return ask
+
+    async def ask(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        caller: Caller,
+        scopes: Collection[Scope],
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return what the method returns; raise ToolError when there is none, it is out of reach, or it fails."""
+        method = self.methods.get(name)
+        if method is None:
+            close = nearest(name, self.methods)
+            raise ToolError(
+                f"no method {name[:64]!r}{f'; did you mean {close[0]!r}?' if close else ''}", code="not_found"
+            )
+        if method.scope not in scopes:
+            raise ToolError(f"{name} needs the scope {method.scope!r}, which this caller lacks", code="denied")
+        try:
+            args = dict(method.shape.check(params))
+        except ArgumentError as error:
+            raise ArgumentError(f"{name}: {error}") from None
+        ours = {"caller": caller, "progress": _safe(name, progress)}
+        return await method.run(**args, **{each: ours[each] for each in method.wants})
+
+    def _mount(self, service: object) -> None:
+        for _, bound in inspect.getmembers(service, inspect.ismethod):
+            mark = mark_of(bound)
+            if mark is None:
+                continue
+            method = _method(mark, bound)
+            if mark.name in self.methods:
+                raise DeclarationError(f"two services offer the method {mark.name!r}")
+            self.methods[mark.name] = method
+
+
+def _method(mark: Mark, bound: Callable[..., Any]) -> Method:
+    where = f"method {mark.name} ({bound.__qualname__})"
+    if not inspect.iscoroutinefunction(bound):
+        raise DeclarationError(f"{where}: is not async")
+    listed = parameters_of(bound)
+    fields = fields_of_function(bound, [each for each in listed if each.name not in _OURS], where)
+    check_portable(fields, where)
+    return Method(
+        name=mark.name,
+        scope=mark.scope,
+        doc=inspect.getdoc(bound) or "",
+        shape=Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema)),
+        run=bound,
+        wants=frozenset(_OURS) & {each.name for each in listed},
+    )
+
+
+def _safe(name: str, progress: Progress | None) -> Progress:
+    """Return a `progress` that a method can call whether anybody listens or not, and whatever the listener does."""
+
+    def tell(part: Any) -> None:
+        if progress is None:
+            return
+        try:
+            progress(part)
+        except Exception:
+            log.exception("who listens to %s failed; the method goes on", name)
+
+    return tell

@@ -1,0 +1,412 @@
+"""No way around (G1): bodies run in one place only, and what stands before them is missed when it is taken away.
+
+The first half reads every module of the package. The second half takes the source of `invoke`, removes one step of it
+in memory, and runs a battery of calls through every entry: the battery must go red. On the real one it is green.
+"""
+
+import ast
+import asyncio
+import importlib.util
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import toolcrib.app
+from toolcrib.agent import hooks as real_hooks
+from toolcrib.agent import invoke as real_invoke
+from toolcrib.app import BeltHandle
+from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.define.context import Course, Ctx
+from toolcrib.define.event import Replied
+from toolcrib.define.hook import Block, Guard, Rewrite
+from toolcrib.define.message import Call, Message
+from toolcrib.define.ports import Approver
+from toolcrib.define.record import Decided, Entry, Finished
+from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import tool
+from toolcrib.doors.bridges._calls import answered
+from toolcrib.registry.sources import Offer
+from toolcrib.testing import FakeApprover
+
+SOURCE = Path(toolcrib.app.__file__).parent
+
+# Every place that reaches for something called `run`; only one of them is the body of a tool that was called.
+RUNS = {
+    ("agent/invoke.py", "tool.run"): "THE body",
+    ("agent/invoke.py", "guard.run"): "a guard",
+    ("agent/invoke.py", "observer.run"): "an observer",
+    ("agent/hooks.py", "hook.run"): "a hook, made ready",
+    ("config/places.py", "scanner.run"): "a scanner of JSON5",
+    ("define/actions.py", "parts[args['action']].run"): "a part of a tool, inside that tool's own body",
+    ("define/hook.py", "guard.run"): "the name of a guard",
+    ("define/threads.py", "contextvars.copy_context().run"): "a function in its context",
+    ("define/tool.py", "self.run"): "whether there is a body",
+    ("doors/cli/tools.py", "asyncio.run"): "an event loop",
+    ("services/router.py", "method.run"): "a method of a service",
+}
+# Who may call `invoke` and `invoke_all`; every other way in holds a BeltHandle.
+CALLERS = {"agent/invoke.py", "app.py"}
+
+
+@cache
+def modules() -> Mapping[str, ast.Module]:
+    """Return every module of the package, parsed."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def nodes() -> Iterator[tuple[str, ast.AST]]:
+    return ((path, node) for path, module in modules().items() for node in ast.walk(module))
+
+
+def test_a_body_is_run_in_one_place_only() -> None:
+    found = {
+        (path, ast.unparse(node))
+        for path, node in nodes()
+        if isinstance(node, ast.Attribute) and node.attr == "run" and isinstance(node.ctx, ast.Load)
+    }
+    assert found - RUNS.keys() == set(), "list it here and say what it runs, unless it is the body of a tool"
+
+
+def test_the_body_is_run_by_one_line() -> None:
+    runs = [node for node in ast.walk(modules()["agent/invoke.py"]) if isinstance(node, ast.Attribute)]
+    assert [ast.unparse(node) for node in runs if node.attr == "run"].count("tool.run") == 1
+
+
+def test_nobody_reaches_for_a_body_by_its_name() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path, node in nodes()
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("getattr", "attrgetter", "methodcaller")
+        and any(isinstance(each, ast.Constant) and each.value == "run" for each in node.args)
+    ]
+    assert found == []
+
+
+def test_invoke_is_called_by_the_belt_only() -> None:
+    named = ("invoke", "invoke_all")
+    calls = {
+        path
+        for path, node in nodes()
+        if (isinstance(node, ast.Name) and node.id in named)
+        or (isinstance(node, ast.alias) and node.name in named)
+        or (isinstance(node, ast.Attribute) and node.attr == "invoke_all")
+    }
+    whole = {
+        path
+        for path, node in nodes()
+        if (isinstance(node, ast.ImportFrom) and node.module in ("agent", "toolcrib.agent"))
+        and any(alias.name == "invoke" for alias in node.names)
+    }
+    assert (calls, whole) == (CALLERS, set())
+
+
+# What stands before a body, removed piece by piece
+
+
+class Probe:
+    """A tool that keeps what it ran with, and what was on record by then."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, list[str]]] = []
+        self.record = MemoryRecord()
+
+        @tool(name="probe")
+        async def body(ctx: Ctx, text: str) -> Result:
+            """Probe."""
+            self.ran.append((text, [type(entry).__name__ for entry in self.record.entries]))
+            return Result.text(text, source="web:https://a.test")
+
+        self.tool = body
+
+
+CALL = Call(id="call_1", name="probe", args={"text": "a"}, key="call_1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """One call, and the crib it is made in."""
+
+    probe: Probe
+    call: Call = CALL
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    guards: Sequence[Guard] = ()
+    approver: Approver | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the model was told, and what was written down."""
+
+    status: str
+    text: str
+    entries: Sequence[Entry]
+
+
+Enter = Callable[[Situation], Awaitable[Seen]]
+
+
+def opened(app: ModuleType, situation: Situation) -> BeltHandle:
+    """Return the belt of a crib opened for the situation."""
+    offer = Offer(source="plugin:proof", tools=(situation.probe.tool,), before=tuple(situation.guards))
+    crib = app.open({"tools": dict(situation.tools)}, plugins=[offer], env={}, approver=situation.approver)
+    handle: BeltHandle = crib.belt()
+    assert isinstance(handle.window.record, MemoryRecord)
+    situation.probe.record = handle.window.record
+    return handle
+
+
+def seen(handle: BeltHandle, result: Result | Message) -> Seen:
+    record = handle.window.record
+    assert isinstance(record, MemoryRecord)
+    text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return Seen(result.status, text, tuple(record.entries))
+
+
+def app_around(module: ModuleType) -> ModuleType:
+    """Return a copy of the app whose belts call the `invoke` of this module."""
+    app = copied("toolcrib.app", modules()["app.py"])
+    vars(app).update({name: vars(module)[name] for name in ("invoke", "invoke_all")})
+    return app
+
+
+def by_invoke(module: ModuleType) -> Enter:
+    async def enter(situation: Situation) -> Seen:
+        handle = opened(toolcrib.app, situation)
+        ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
+        return seen(handle, await module.invoke(handle.belt, ctx, handle.window))
+
+    return enter
+
+
+def by_invoke_all(module: ModuleType) -> Enter:
+    async def enter(situation: Situation) -> Seen:
+        handle = opened(toolcrib.app, situation)
+        ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
+        return seen(handle, (await module.invoke_all(handle.belt, [ctx], handle.window))[0])
+
+    return enter
+
+
+def by_call(module: ModuleType) -> Enter:
+    app = app_around(module)
+
+    async def enter(situation: Situation) -> Seen:
+        handle, call = opened(app, situation), situation.call
+        return seen(handle, await handle.call(call.name, call.args, id=call.id))
+
+    return enter
+
+
+def by_call_all(module: ModuleType) -> Enter:
+    app = app_around(module)
+
+    async def enter(situation: Situation) -> Seen:
+        handle = opened(app, situation)
+        return seen(handle, (await handle.call_all([situation.call]))[0])
+
+    return enter
+
+
+def by_bridge(module: ModuleType) -> Enter:
+    app = app_around(module)
+
+    async def enter(situation: Situation) -> Seen:
+        handle = opened(app, situation)
+        reply = Message(role="assistant", calls=(situation.call,), finish="calls")
+        return seen(handle, (await answered(handle, Replied(reply)))[1])
+
+    return enter
+
+
+# Every way in. A new one gets a line here.
+ENTRIES: Mapping[str, Callable[[ModuleType], Enter]] = {
+    "invoke": by_invoke,
+    "invoke_all": by_invoke_all,
+    "BeltHandle.call": by_call,
+    "BeltHandle.call_all": by_call_all,
+    "bridges": by_bridge,
+}
+
+
+async def said_nothing(ctx: Ctx, args: Mapping[str, Any]) -> None:
+    return None
+
+
+async def blocked(ctx: Ctx, args: Mapping[str, Any]) -> Block:
+    return Block("not today")
+
+
+async def spoiled(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite:
+    return Rewrite({"text": ["no", "text"]})
+
+
+def outcome_of(entries: Sequence[Entry]) -> tuple[list[str], str, bool]:
+    """Return the kinds of entries in their order, the code of the outcome, and whether it says that the body ran."""
+    finished = [entry for entry in entries if isinstance(entry, Finished)]
+    last = finished[-1] if finished else None
+    kinds = [type(entry).__name__ for entry in entries]
+    return kinds, last.code if last else "", last.ran if last else False
+
+
+async def battery(enter: Enter) -> list[str]:
+    """Make calls that must not run and one that must; return everything that is not as it has to be."""
+    probe = Probe()
+    wrong: list[str] = []
+
+    async def expect(what: str, code: str, **situation: Any) -> Seen:
+        probe.ran.clear()
+        got = await enter(Situation(probe=probe, **situation))
+        kinds, told, ran = outcome_of(got.entries)
+        body = [] if code else [("a", ["Decided"])]
+        if (kinds, told, ran, probe.ran) != (["Decided", "Finished"], code, not code, body):
+            wrong.append(f"{what}: {kinds} {told!r}, ran {ran} with {probe.ran}")
+        if got.status != ("error" if code else "ok"):
+            wrong.append(f"{what}: told {got.status}")
+        return got
+
+    got = await expect("an allowed call", "", guards=[said_nothing])
+    decided = next((entry for entry in got.entries if isinstance(entry, Decided)), None)
+    if decided is None or decided.verdict is None or decided.verdict.decision != "allow":
+        wrong.append("an allowed call: its permission is not on record")
+    if "web:https://a.test" not in got.text:
+        wrong.append("an allowed call: outside text came without its fence")
+    await expect("a denied call", "denied", tools={"deny": ["probe"]})
+    await expect("a call that nobody approves", "not_approved", tools={"ask": ["probe"]})
+    await expect("a refused call", "not_approved", tools={"ask": ["probe"]}, approver=FakeApprover([False]))
+    await expect("an approved call", "", tools={"ask": ["probe"]}, approver=FakeApprover([True]))
+    await expect("a blocked call", "blocked", guards=[blocked])
+    await expect("a spoiled call", "bad_arguments", guards=[spoiled])
+    await expect("a call with a list", "bad_arguments", call=CALL._replace(args={"text": ["a"]}))
+    await expect("a call without text", "bad_arguments", call=CALL._replace(args={"txt": "a"}))
+    await expect("an unknown name", "not_found", call=CALL._replace(name="prope"))
+    return wrong
+
+
+Change = Callable[[ast.AST], ast.AST | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One step removed; `change` returns what stands instead of a node, None where it stays."""
+
+    change: Change
+    module: str = "agent/invoke.py"
+
+
+def mentions(node: ast.AST, *names: str) -> bool:
+    """Tell whether a name, an attribute or a constant of that spelling stands in the node."""
+    spelled = (getattr(each, "id", None) or getattr(each, "attr", None) or getattr(each, "value", None)
+               for each in ast.walk(node))  # fmt: skip
+    return any(isinstance(each, str) and each in names for each in spelled)
+
+
+def without(*names: str) -> Change:
+    """Remove statements that use a name for its effect, and what is done on a condition or for each of such a name."""
+
+    def change(node: ast.AST) -> ast.AST | None:
+        match node:
+            case ast.Expr(value=said) | ast.If(test=said) | ast.For(iter=said) if mentions(said, *names):
+                return ast.Pass()
+        return None
+
+    return change
+
+
+def no_gate(node: ast.AST) -> ast.AST | None:
+    if isinstance(node, ast.Assign) and mentions(node.value, "_permitted"):
+        node.value = ast.parse("(belt.tools[ctx.call.name], [])", mode="eval").body
+        return node
+    return None
+
+
+def no_check(node: ast.AST) -> ast.AST | None:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="check"), args=[args]):
+            return args
+    return None
+
+
+def no_fence(node: ast.AST) -> ast.AST | None:
+    match node:
+        case ast.Await(value=ast.Call(func=ast.Name("presented"), args=[result, *_])):
+            return result
+    return None
+
+
+MUTATIONS: Mapping[str, Mutation] = {
+    "the gate": Mutation(no_gate),
+    "the denial": Mutation(without("deny")),
+    "the record of the decision": Mutation(without("Decided", "_make_decided")),
+    "the record of the outcome": Mutation(without("Finished", "_make_finished")),
+    "the check": Mutation(no_check),
+    "the guards": Mutation(without("guards")),
+    "the check of what a guard rewrote": Mutation(no_check, "agent/hooks.py"),
+    "the human": Mutation(without("_ask")),
+    "the fence": Mutation(no_fence),
+}
+
+
+class _Mutator(ast.NodeTransformer):
+    def __init__(self, change: Change) -> None:
+        self.change, self.hits = change, 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        self.generic_visit(node)
+        changed = self.change(node)
+        if changed is None:
+            return node
+        self.hits += 1
+        return ast.copy_location(changed, node)
+
+
+def copied(name: str, tree: ast.Module) -> ModuleType:
+    """Return a module made from this tree, known to nobody else."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(ast.fix_missing_locations(tree), f"<{name}, changed>", "exec"), vars(module))
+    return module
+
+
+def mutant(mutation: Mutation) -> ModuleType:
+    """Return `invoke` with one step removed, as a module of its own."""
+    mutator = _Mutator(mutation.change)
+    # parsed anew: a transformer changes the tree it is given
+    source = (SOURCE / mutation.module).read_text(encoding="utf-8")
+    changed = mutator.visit(ast.parse(source))
+    assert mutator.hits, f"{mutation.module} has nothing of that kind any more"
+    assert isinstance(changed, ast.Module)
+    if mutation.module == "agent/invoke.py":
+        return copied(real_invoke.__name__, changed)
+    hooks, invoke = copied(real_hooks.__name__, changed), copied(real_invoke.__name__, modules()["agent/invoke.py"])
+    vars(invoke).update({name: vars(hooks)[name] for name in real_hooks.__all__ if name in vars(invoke)})
+    return invoke
+
+
+def ran(enter: Enter) -> list[str]:
+    logging.getLogger("toolcrib").addHandler(logging.NullHandler())
+    return asyncio.run(battery(enter))
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_entry_passes_the_battery(entry: str) -> None:
+    assert ran(ENTRIES[entry](real_invoke)) == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_copy_passes_it_too(entry: str) -> None:
+    assert ran(ENTRIES[entry](copied(real_invoke.__name__, modules()["agent/invoke.py"]))) == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("removed", MUTATIONS)
+def test_no_entry_does_without(removed: str, entry: str) -> None:
+    assert ran(ENTRIES[entry](mutant(MUTATIONS[removed]))) != []
