@@ -1,23 +1,44 @@
-"""The tools whose wire JSON is kept in tests/golden, and the command that writes it: python -m tests.adapter.golden"""
+"""What is kept in tests/golden, and the command that writes it: python -m tests.adapter.golden
+
+<provider>/<tool>.json                     a tool as it is declared
+<provider>/conversations/<name>.json       a conversation of conversations.py as it is sent
+<provider>/streams/<name>.json             what is made of a streamed reply of streams.py
+"""
 
 import datetime as dt
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from toolcrib.adapter import declare
+from toolcrib.adapter import anthropic, declare, gemini, openai, responses
+from toolcrib.adapter.target import Target
 from toolcrib.define.actions import actions
 from toolcrib.define.context import Ctx
 from toolcrib.define.tool import Tool, tool
 
-__all__ = ["GOLDEN", "PROVIDERS", "TOOLS", "golden_path", "written"]
+from .conversations import CONVERSATIONS, TARGETS
+from .streams import STREAMS
+
+__all__ = ["GOLDEN", "PROVIDERS", "REQUESTS", "TOOLS", "golden_files", "written"]
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-PROVIDERS = ("anthropic", "gemini", "mcp", "openai")
+PROVIDERS = ("anthropic", "gemini", "mcp", "openai", "responses")
+REQUESTS = {
+    "anthropic": anthropic.request,
+    "gemini": gemini.request,
+    "openai": openai.request,
+    "responses": responses.request,
+}
+CHUNKS: Mapping[str, Callable[[Target], Any]] = {
+    "anthropic": anthropic.Chunks,
+    "gemini": gemini.Chunks,
+    "openai": openai.Chunks,
+    "responses": responses.Chunks,
+}
 
 
 @tool(effects=set())
@@ -89,9 +110,37 @@ cron = actions(
 TOOLS: Mapping[str, Tool] = {made.name: made for made in (ping, web_fetch, nested, raw, cron)}
 
 
-def golden_path(provider: str, name: str) -> Path:
-    """Return where the JSON of one tool for one provider stands."""
-    return GOLDEN / provider / f"{name}.json"
+def golden_files() -> Iterator[tuple[str, Any]]:
+    """Return the path of every golden file and what it holds."""
+    for provider in PROVIDERS:
+        for name, made in TOOLS.items():
+            yield f"{provider}/{name}.json", declare(made, provider)
+    for api, target in TARGETS.items():
+        for name, conversation in CONVERSATIONS.items():
+            yield f"{api}/conversations/{name}.json", REQUESTS[api](conversation(target), [], target)
+        for name, stream in STREAMS.get(api, {}).items():
+            chunks = CHUNKS[api](target)
+            events = [event for chunk in stream for event in chunks.feed(chunk)]
+            told = [f"{type(event).__name__} {' '.join(map(repr, asdict(event).values()))}" for event in events]
+            yield f"{api}/streams/{name}.json", {"events": told, "replied": _plain(chunks.end())}
+
+
+def _plain(value: Any) -> Any:
+    """Return dataclasses as JSON, fields that say nothing left out."""
+    match value:
+        case Mapping():
+            return dict(value)
+        case tuple() if hasattr(value, "_asdict"):
+            return _plain_fields(value._asdict())
+        case tuple():
+            return [_plain(each) for each in value]
+        case _ if is_dataclass(value):
+            return _plain_fields({field.name: getattr(value, field.name) for field in fields(value)})
+    return value
+
+
+def _plain_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in given.items() if value not in ("", (), None, 0)}
 
 
 def written(value: Any) -> str:
@@ -101,11 +150,10 @@ def written(value: Any) -> str:
 
 def main() -> None:
     """Write every golden file."""
-    for provider in PROVIDERS:
-        for name, made in TOOLS.items():
-            path = golden_path(provider, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(written(declare(made, provider)), encoding="utf-8")
+    for name, value in golden_files():
+        path = GOLDEN / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(written(value), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How each provider sees a tool: golden JSON, one file a provider and tool, reviewed as diffs.
+"""How each provider sees a tool: golden JSON, reviewed as diffs; conversations and streams are kept beside it.
 
 After a deliberate change write the files anew with: python -m tests.adapter.golden
 """
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
-from tests.adapter.golden import GOLDEN, PROVIDERS, TOOLS, golden_path, written
+from tests.adapter.golden import GOLDEN, PROVIDERS, TOOLS, golden_files, written
 
 from toolcrib.adapter import PROVIDERS as ADAPTERS
 from toolcrib.adapter import declare, losses
@@ -16,19 +16,16 @@ from toolcrib.define.errors import ArgumentError, CribError
 from toolcrib.define.tool import Tool, tool
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_is_declared_as_its_golden_file_says(provider: str, name: str) -> None:
-    path = golden_path(provider, name)
-    assert written(declare(TOOLS[name], provider)) == path.read_text(encoding="utf-8"), (
-        f"{path} differs; if that is meant, run: python -m tests.adapter.golden"
+@pytest.mark.parametrize(("name", "value"), [*golden_files()], ids=lambda each: each if isinstance(each, str) else "")
+def test_what_is_sent_and_read_is_what_its_golden_file_says(name: str, value: Any) -> None:
+    assert written(value) == (GOLDEN / name).read_text(encoding="utf-8"), (
+        f"{name} differs; if that is meant, run: python -m tests.adapter.golden"
     )
 
 
-def test_there_is_no_golden_file_without_a_tool() -> None:
-    assert {path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.json")} == {
-        f"{provider}/{name}.json" for provider in PROVIDERS for name in TOOLS
-    }
+def test_there_is_no_golden_file_for_nothing() -> None:
+    there = {path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.json")}
+    assert there == {name for name, _ in golden_files()}
 
 
 def test_every_provider_has_golden_files() -> None:
@@ -97,7 +94,7 @@ def test_what_gemini_is_not_told_is_listed_by_place_and_keyword() -> None:
     ]
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "mcp", "openai"])
+@pytest.mark.parametrize("provider", ["anthropic", "mcp", "openai", "responses"])
 def test_the_others_are_told_everything(provider: str) -> None:
     assert losses(bounded, provider) == []
 
@@ -116,7 +113,11 @@ def test_gemini_is_shown_no_schema_for_a_tool_without_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("provider", "hint"),
-    [("gemni", "did you mean 'gemini'?"), ("zzz", "there are anthropic, gemini, mcp, openai"), ("", "there are")],
+    [
+        ("gemni", "did you mean 'gemini'?"),
+        ("zzz", "there are anthropic, gemini, mcp, openai, responses"),
+        ("", "there are"),
+    ],
 )
 def test_a_provider_without_adapter_is_named_with_the_nearest(provider: str, hint: str) -> None:
     for ask in (declare, losses):

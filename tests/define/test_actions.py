@@ -83,8 +83,7 @@ async def test_the_action_that_was_named_runs_with_its_own_parameters() -> None:
         ({"action": "remove"}, "action remove: jobId is required"),
         ({"action": "remove", "all": True},
          "action remove: there is no parameter 'all' (it takes jobId); jobId is required"),
-        ({"action": "list", "all": "perhaps"},
-         "action list: all should be a valid boolean, unable to interpret input, not 'perhaps'"),
+        ({"action": "list", "all": "perhaps"}, "action list: all must be true or false, not 'perhaps'"),
     ],
 )  # fmt: skip
 def test_each_action_checks_its_own_parameters(args: dict[str, Any], complaint: str) -> None:

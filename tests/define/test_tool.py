@@ -145,6 +145,7 @@ def test_every_option_reaches_the_tool() -> None:
     made = tool(
         name="probe",
         description="Probe.",
+        parameters={"type": "object", "properties": {"a": {"type": "string"}}},
         label="The probe",
         effects=frozenset(),
         group="fs",
@@ -156,11 +157,11 @@ def test_every_option_reaches_the_tool() -> None:
         requires=("browser",),
         aliases={"b": "a"},
         narrow=narrow,
-    )(lambda: "")
+    )(lambda args: "")
     assert described(made) == {
         "name": "probe",
         "description": "Probe.",
-        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        "parameters": {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
         "label": "The probe",
         "effects": frozenset(),
         "group": "fs",
@@ -329,9 +330,30 @@ def test_another_spelling_of_a_parameter_is_renamed_before_the_check() -> None:
 
     assert read.check({"file_path": "a", "limit": "3"}) == {"path": "a", "limit": 3}
     assert read.check({"path": "a"}) == {"path": "a"}
-    for args in ({"path": "a", "file_path": "b"}, {"filename": "a", "file_path": "b"}):
-        with pytest.raises(ArgumentError, match=r"^read: path is given under two names; give it once$"):
+    assert read.check({"path": "a", "file_path": "a"}) == {"path": "a"}
+    assert read.check({"path": None, "file_path": "a", "filename": None}) == {"path": "a"}
+    for args in ({"path": "a", "file_path": "b"}, {"filename": "a", "file_path": "b"}, {"path": "", "filename": "b"}):
+        with pytest.raises(ArgumentError, match=r"^read: path is given under two names with two values; give it once"):
             read.check(args)
+    with pytest.raises(ArgumentError) as raised:
+        read.check({"file_pth": "a"})
+    assert str(raised.value).endswith("path is required (path may be written file_path, path may be written filename)")
+
+
+@pytest.mark.parametrize(
+    ("aliases", "complaint"),
+    [
+        ({"limit": "path"}, "alias 'limit' is a parameter of its own; choose another spelling"),
+        ({"file_path": "pth"}, "alias 'file_path' stands for 'pth', which is no parameter"),
+    ],
+)
+def test_an_alias_that_would_mislead_is_refused_when_declared(aliases: dict[str, str], complaint: str) -> None:
+    with pytest.raises(DeclarationError, match=f"^tool read: {complaint}$"):
+
+        @tool(aliases=aliases)
+        def read(path: str, limit: int = 5) -> str:
+            """Read."""
+            return f"{path} {limit}"
 
 
 def buttons_only_where_they_exist(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:

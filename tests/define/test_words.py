@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.context import Ctx
+from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import (
     ArgumentError,
     ConfigError,
@@ -63,7 +63,7 @@ def test_a_configuration_error_says_where(place: Place | None, sentence: str) ->
         Belt(tools={}, verdicts={}, steps=lambda name: ()),
         Call(id="1", name="read"),
         Caller(),
-        Ctx(call=Call(id="1", name="read"), caller=Caller()),
+        Ctx(Call(id="1", name="read"), Caller(), Course()),
         Image(b"", "image/png"),
         Layer("global", "tools", Rule()),
         Message(role="user"),
@@ -86,7 +86,7 @@ def test_what_is_passed_between_rooms_is_frozen_and_slotted(value: Any) -> None:
 
 
 async def test_a_port_that_is_not_wired_says_so_in_one_sentence() -> None:
-    ctx = Ctx(call=Call(id="1", name="read"), caller=Caller())
+    ctx = Ctx(Call(id="1", name="read"), Caller(), Course())
     for awaited, sentence in (
         (ctx.workspace.read("a"), "this crib has no workspace"),
         (ctx.workspace.write("a", b""), "this crib has no workspace"),

@@ -5,13 +5,14 @@ losses(tool, "gemini")       # what it cannot express; the arguments are checked
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 
-from . import anthropic, gemini, mcp, openai
+from . import anthropic, gemini, mcp, openai, responses
 from .forms import Form, lost
 
 __all__ = ["PROVIDERS", "declare", "losses"]
@@ -21,25 +22,40 @@ PROVIDERS: Mapping[str, Callable[[Tool], dict[str, Any]]] = {
     "gemini": gemini.declare,
     "mcp": mcp.declare,
     "openai": openai.declare,
+    "responses": responses.declare,
 }
-_FORMS: Mapping[str, Form] = {"anthropic": "portable", "gemini": "gemini", "mcp": "whole", "openai": "portable"}
+_STRICT: Mapping[str, Callable[[Tool], dict[str, Any]]] = {
+    "openai": partial(openai.declare, strict=True),
+    "responses": partial(responses.declare, strict=True),
+}
+_FORMS: Mapping[str, Form] = {
+    "anthropic": "portable",
+    "gemini": "gemini",
+    "mcp": "whole",
+    "openai": "portable",
+    "responses": "portable",
+}
 
 
-def declare(tool: Tool, provider: str) -> dict[str, Any]:
-    """Return the tool as `provider` takes it."""
-    return _adapter(provider)(tool)
+def declare(tool: Tool, provider: str, *, strict: bool = False) -> dict[str, Any]:
+    """Return the tool as `provider` takes it; strict, so that it holds the model to the schema, where it can."""
+    return _adapter(provider, strict)(tool)
 
 
-def losses(tool: Tool, provider: str) -> list[str]:
+def losses(tool: Tool, provider: str, *, strict: bool = False) -> list[str]:
     """Return what the provider will not be told about the tool's parameters, one clause each."""
-    _adapter(provider)
-    return lost(tool.shape, _FORMS[provider])
+    _adapter(provider, strict)
+    return lost(tool.shape, "strict" if strict else _FORMS[provider])
 
 
-def _adapter(provider: str) -> Callable[[Tool], dict[str, Any]]:
+def _adapter(provider: str, strict: bool) -> Callable[[Tool], dict[str, Any]]:
     adapter = PROVIDERS.get(provider)
     if adapter is None:
         meant = nearest(provider, PROVIDERS)
         hint = f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(PROVIDERS)}"
         raise CribError(f"no adapter for {provider!r}; {hint}")
-    return adapter
+    if not strict:
+        return adapter
+    if provider not in _STRICT:
+        raise CribError(f"{provider} has no strict form; {' and '.join(_STRICT)} have one")
+    return _STRICT[provider]

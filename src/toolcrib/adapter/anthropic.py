@@ -1,14 +1,128 @@
-"""Tools as Anthropic's messages take them."""
+"""Tools, conversations and replies as Anthropic's messages spell them."""
 
+import base64
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from toolcrib.define.message import Message, Part, Thinking
+from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from .anthropic_stream import REDACTED, Chunks, reply_from
+from .claude_code import claude_names
+from .conversation import prepared
 from .forms import shown
+from .spelling import Wishes, spelled, spelling
+from .target import Target
+from .trim import error_text
 
-__all__ = ["declare"]
+__all__ = ["Chunks", "declare", "own_names", "reply_from", "request"]
+
+_OPENING = "(The conversation begins with the reply below.)"
+
+_Block = dict[str, Any]
 
 
 def declare(tool: Tool) -> dict[str, Any]:
     """Return the tool with its schema as `input_schema`."""
     return {"name": tool.name, "description": tool.description, "input_schema": shown(tool.shape, "portable")}
+
+
+def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
+    """Return `system`, `messages` and `tools` of a request, without the first and the last where empty."""
+    history = prepared(messages, target)
+    names = spelled((tool.name for tool in tools), _wishes(target))
+    system = "\n\n".join(filter(None, map(_words, (each for each in history if each.role == "system"))))
+    body: dict[str, Any] = {"system": system} if system else {}
+    body["messages"] = _turns(history, names, _wishes(target))
+    if tools:
+        body["tools"] = [{**declare(tool), "name": names[tool.name]} for tool in tools]
+    return body
+
+
+def own_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
+    """Return the tools' own names by those that `request` shows."""
+    return {shown: own for own, shown in spelled((tool.name for tool in tools), _wishes(target)).items()}
+
+
+def _wishes(target: Target) -> Wishes:
+    return claude_names if target.claude_code else lambda name: (name,)
+
+
+def _turns(history: Sequence[Message], names: Mapping[str, str], wishes: Wishes) -> list[dict[str, Any]]:
+    """Return the turns, the user's and the model's in alternation: results of tools are the user's."""
+    turns: list[tuple[str, list[_Block]]] = []
+    for message in history:
+        if message.role == "system":
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = list(_blocks(message, names, wishes))
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        elif blocks:
+            if role == "assistant" and not turns:
+                turns.append(("user", [_text(_OPENING)]))
+            turns.append((role, blocks))
+    return [{"role": role, "content": _user(blocks) if role == "user" else blocks} for role, blocks in turns]
+
+
+def _user(blocks: list[_Block]) -> str | list[_Block]:
+    """Return what a user says, results of tools first; a single text as the text itself."""
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        text: str = blocks[0]["text"]
+        return text
+    return sorted(blocks, key=lambda block: block["type"] != "tool_result")
+
+
+def _blocks(message: Message, names: Mapping[str, str], wishes: Wishes) -> Iterator[_Block]:
+    if message.role == "tool":
+        yield from _result(message)
+        return
+    yield from filter(None, map(_block, message.content))
+    for call in message.calls:
+        name = spelling(call.name, names, wishes)
+        yield {"type": "tool_use", "id": call.id, "name": name, "input": dict(call.args)}
+
+
+def _result(message: Message) -> Iterator[_Block]:
+    """Give the answer of a tool, pictures inside. A failure is told in words alone: its pictures stand beside it."""
+    pictures = [part for part in message.content if isinstance(part, Image)]
+    failed = message.status == "error"
+    content: str | list[_Block] = _words(message) or (error_text("") if failed else "")
+    if pictures and not failed:
+        content = list(filter(None, map(_block, message.content)))
+    yield {"type": "tool_result", "tool_use_id": message.call_id, "content": content, "is_error": failed}
+    if failed and pictures:
+        yield _text(f"[in the result of the failed call {message.call_id}]")
+        yield from map(_picture, pictures)
+
+
+def _words(message: Message) -> str:
+    return "\n".join(part.text for part in message.content if isinstance(part, Text))
+
+
+def _block(part: Part) -> _Block | None:
+    """Return a part as a block; a blank text has none, since the provider refuses it."""
+    if isinstance(part, Text):
+        return _text(part.text) if part.text.strip() else None
+    if isinstance(part, Image):
+        return _picture(part)
+    return _thought(part)
+
+
+def _text(text: str) -> _Block:
+    return {"type": "text", "text": text}
+
+
+def _picture(image: Image) -> _Block:
+    source = {"type": "base64", "media_type": image.mime, "data": base64.b64encode(image.data).decode()}
+    return {"type": "image", "source": source}
+
+
+def _thought(thought: Thinking) -> _Block | None:
+    if thought.mark.startswith(REDACTED):
+        return {"type": "redacted_thinking", "data": thought.mark.removeprefix(REDACTED)}
+    if thought.mark:
+        return {"type": "thinking", "thinking": thought.text, "signature": thought.mark}
+    # a thought without its signature was cut off; the provider takes it as words only
+    return _text(thought.text) if thought.text.strip() else None

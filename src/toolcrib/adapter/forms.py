@@ -8,7 +8,6 @@ from toolcrib.define.shape import Shape
 
 from .gemini_schema import gemini_form
 from .normalize import Shown, normalize
-from .normalize_merge import copied
 from .normalize_words import MISFIT, plain
 from .strict import strict_form
 
@@ -21,9 +20,8 @@ _LEVELS = 100  # of nested values in a schema that is shown whole
 
 
 def shown(shape: Shape, form: Form) -> dict[str, Any]:
-    """Return the schema in that form, for the caller to keep and change."""
-    fresh: dict[str, Any] = copied(_made(shape, form).schema)
-    return fresh
+    """Return the schema in that form. It is made once and shared by everybody: who wants to change it copies it."""
+    return _made(shape, form).schema
 
 
 def lost(shape: Shape, form: Form) -> list[str]:

@@ -1,12 +1,29 @@
-"""Tools as the Model Context Protocol lists them."""
+"""Tools and results as the Model Context Protocol writes them, and what other people's servers answer as a Result."""
 
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.tool import Tool
 
+from .fence_clean import writable
 from .forms import shown
+from .trim_cut import cut
 
-__all__ = ["declare"]
+__all__ = ["declare", "result", "result_from"]
+
+_MOST_BLOCKS = 1_000
+_MOST_CHARACTERS = 2_000_000  # of text in all; a tool's own limit says how much of it a model reads
+_MOST_IMAGES = 20
+_LARGEST_IMAGE = 5 * 1024 * 1024  # bytes; larger ones are refused by providers
+_LONGEST_BASE64 = _LARGEST_IMAGE * 4 // 3 + 4
+_LONGEST_LABEL = 1_000
+_LARGEST_NUMBER = 2**63
 
 
 def declare(tool: Tool) -> dict[str, Any]:
@@ -18,3 +35,145 @@ def declare(tool: Tool) -> dict[str, Any]:
     }
     declared = {"name": tool.name, "description": tool.description, "inputSchema": shown(tool.shape, "whole")}
     return {**declared, "annotations": hints} | ({"title": tool.label} if tool.label else {})
+
+
+def result(result: Result) -> dict[str, Any]:
+    """Return the result as a CallToolResult: its content and its flag, and never its `details`, which are ours."""
+    blocks = [
+        {"type": "text", "text": writable(part.text)}
+        if isinstance(part, Text)
+        else {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
+        for part in result.content
+    ]
+    return {"content": blocks, "isError": result.status == "error"}
+
+
+def result_from(value: Any, server: str) -> Result:
+    """Return a CallToolResult of `server` as ours, or raise ToolError saying what is wrong with it.
+
+    Every word comes from outside and carries the source `mcp:<server>`. Sounds, links and files become words;
+    `structuredContent` is shown as JSON unless a text of the result already says the same.
+    """
+    blocks, failed = _checked(value, server)
+    reading = _Reading(server)
+    for at, block in enumerate(blocks[:_MOST_BLOCKS], 1):
+        reading.add(block, at)
+    if len(blocks) > _MOST_BLOCKS:
+        reading.say(f"[{len(blocks) - _MOST_BLOCKS:,} more parts were left out]")
+    if isinstance(value.get("structuredContent"), Mapping):
+        reading.structured(value["structuredContent"])
+    return Result(content=tuple(reading.content), details={"server": server}, status="error" if failed else "ok")
+
+
+def _checked(value: Any, server: str) -> tuple[list[Any], bool]:
+    if not isinstance(value, Mapping):
+        raise _nonsense(server, "is no object")
+    if value.get("resultType", "complete") != "complete":
+        raise ToolError(f"the MCP server {server!r} asks for more input before it answers, and nobody here can give it")
+    blocks, failed = value.get("content", []), value.get("isError", False)
+    if not isinstance(blocks, list):
+        raise _nonsense(server, "has a `content` that is no list")
+    if not isinstance(failed, bool | None):
+        raise _nonsense(server, "has an `isError` that is neither true nor false")
+    if "content" not in value and not isinstance(value.get("structuredContent"), Mapping):
+        raise _nonsense(server, "has neither `content` nor `structuredContent`")
+    return blocks, bool(failed)
+
+
+def _nonsense(server: str, what: str) -> ToolError:
+    return ToolError(f"the MCP server {server!r} answered with a result that {what}; the server needs mending")
+
+
+class _Reading:
+    """The parts of a result so far, and what is left of its limits."""
+
+    def __init__(self, server: str) -> None:
+        self.content: list[Content] = []
+        self._server, self._source = server, f"mcp:{server}"
+        self._characters, self._images = _MOST_CHARACTERS, _MOST_IMAGES
+
+    def add(self, block: Any, at: int) -> None:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                self.say(text)
+            case {"type": "image", "data": str(data)}:
+                self._picture(data, _label(block, "mimeType") or "image")
+            case {"type": "audio", "data": str(data)}:
+                self.say(f"[audio, {_label(block, 'mimeType') or 'of an unnamed kind'}, {_size(data)}: not shown]")
+            case {"type": "resource_link", "uri": str(uri)}:
+                self.say(f"[link to {', '.join(_about(block, uri))}]")
+            case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
+                self.say(f"[file {_short(uri)}]\n{text}")
+            case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
+                kind = _label(block["resource"], "mimeType") or "of an unnamed kind"
+                self._picture(data, f"file {_short(uri)}, {kind}")
+            case {"type": str(kind)}:
+                raise _nonsense(self._server, f"has a part {at} of the kind {_short(kind, 40)!r} that cannot be read")
+            case _:
+                raise _nonsense(self._server, f"has a part {at} that says no `type`")
+
+    def say(self, text: str) -> None:
+        piece = cut(text, self._characters)
+        if len(piece) < len(text):
+            piece += f"\n[{len(text) - len(piece):,} more characters were left out]"
+            self._characters = 0
+        else:
+            self._characters -= len(piece)
+        self.content.append(Text(piece, self._source))
+
+    def structured(self, value: Mapping[str, Any]) -> None:
+        try:
+            written = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        except (TypeError, ValueError) as error:
+            raise _nonsense(self._server, "has a `structuredContent` that cannot be written as JSON") from error
+        if not any(isinstance(part, Text) and _json(part.text) == value for part in self.content):
+            self.say(written)
+
+    def _picture(self, data: str, what: str) -> None:
+        """Add a picture, judged by its bytes and not by its name, or a sentence about what a model cannot be shown."""
+        picture = _image(data) if self._images else None
+        if picture is None:
+            self.say(f"[{what}, {_size(data)}: not shown]")
+        else:
+            self._images -= 1
+            self.content.append(picture)
+
+
+def _image(data: str) -> Content | None:
+    if len(data) > _LONGEST_BASE64:
+        return None
+    try:
+        raw = base64.b64decode(data, validate=True)
+        return next(part for part in Result.image(raw).content if isinstance(part, Image))
+    except (binascii.Error, ValueError, ToolError):
+        return None
+
+
+def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:
+    yield from filter(None, (_label(block, "title") or _label(block, "name"), _short(uri)))
+    yield from filter(None, (_label(block, "mimeType"), _label(block, "description")))
+    size = block.get("size")
+    if type(size) is int and 0 <= size < _LARGEST_NUMBER:
+        yield f"{size:,} bytes"
+
+
+def _label(block: Mapping[str, Any], key: str) -> str:
+    said = block.get(key)
+    return _short(said) if isinstance(said, str) else ""
+
+
+def _short(text: str, limit: int = _LONGEST_LABEL) -> str:
+    return text if len(text) <= limit else f"{cut(text, limit - 1)}…"
+
+
+def _size(data: str) -> str:
+    return f"about {len(data) * 3 // 4:,} bytes"
+
+
+def _json(text: str) -> Any:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None

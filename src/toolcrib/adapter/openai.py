@@ -1,15 +1,131 @@
-"""Tools as OpenAI's chat completions take them."""
+"""Tools, conversations and replies as OpenAI's chat completions spell them, and the many servers that speak like it."""
 
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
+
+from toolcrib.define.message import Call, Message, Part, Thinking
+from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from .conversation import prepared
 from .forms import shown
+from .openai_stream import REASONING, Chunks, reply_from
+from .target import Target
+from .wire import unsealed
 
-__all__ = ["declare"]
+__all__ = ["Chunks", "arguments_text", "data_url", "declare", "outcome", "reply_from", "request"]
+
+_ELSEWHERE = "[the result is in the message that follows]"
 
 
-def declare(tool: Tool) -> dict[str, Any]:
-    """Return the tool as a function declaration."""
-    function = {"name": tool.name, "description": tool.description, "parameters": shown(tool.shape, "portable")}
-    return {"type": "function", "function": function}
+def declare(tool: Tool, *, strict: bool = False) -> dict[str, Any]:
+    """Return the tool as a function declaration; a strict one holds the model to the schema."""
+    parameters = shown(tool.shape, "strict" if strict else "portable")
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": {**function, "strict": True} if strict else function}
+
+
+def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
+    """Return what a request says of the conversation and of the tools."""
+    told = {"messages": list(_messages(prepared(messages, target)))}
+    return {**told, "tools": [declare(tool, strict=target.strict) for tool in tools]} if tools else told
+
+
+def outcome(message: Message) -> str:
+    """Return the words of an answer. This wire has no flag for an error, so the words tell."""
+    text = _text(message.content)
+    if message.status != "error" or text[:6].lower() == "error:":
+        return text
+    return f"error: {text or 'it failed and did not say why'}"
+
+
+def arguments_text(args: Mapping[str, Any]) -> str:
+    """Return arguments as the text that a model could have written."""
+    try:
+        return orjson.dumps(args).decode()
+    except TypeError:  # a number beyond 64 bits
+        return json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+
+
+def data_url(image: Image) -> str:
+    """Return a picture as a URL that holds it."""
+    return f"data:{image.mime};base64,{base64.b64encode(image.data).decode()}"
+
+
+def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+    names: dict[str | None, str] = {}
+    pictures: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "tool":
+            yield {"role": "tool", "content": _answer(message), "tool_call_id": message.call_id}
+            pictures += _beside(message, names.get(message.call_id, ""))
+            continue
+        if pictures:
+            # an answer of a tool takes no picture, and nothing may stand between the answers of one reply
+            yield {"role": "user", "content": pictures}
+            pictures = []
+        if message.role == "assistant":
+            names = {call.id: call.name for call in message.calls}
+            yield _reply(message)
+        elif message.role == "user":
+            yield {"role": "user", "content": _content(message.content)}
+        else:
+            yield {"role": "system", "content": _text(message.content)}
+    if pictures:
+        yield {"role": "user", "content": pictures}
+
+
+def _reply(message: Message) -> dict[str, Any]:
+    texts = [part for part in message.content if isinstance(part, Text)]
+    reply: dict[str, Any] = {"role": "assistant", "content": _content(texts) if texts else None}
+    for field in REASONING:
+        thoughts = [part.text for part in message.content if isinstance(part, Thinking) and part.mark == field]
+        if thoughts:
+            reply[field] = "\n".join(thoughts)
+    if message.calls:
+        reply["tool_calls"] = [_call(call) for call in message.calls]
+    return reply
+
+
+def _call(call: Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments_text(call.args)}
+    asked = {"id": call.id, "type": "function", "function": function}
+    extra = unsealed(call.mark)
+    return {**asked, "extra_content": extra} if extra else asked
+
+
+def _answer(message: Message) -> str:
+    return outcome(message) or (_ELSEWHERE if _pictures(message) else "")
+
+
+def _beside(message: Message, name: str) -> list[dict[str, Any]]:
+    """Return the pictures of an answer, with words that say whose they are."""
+    pictures = _pictures(message)
+    if not pictures:
+        return []
+    whose = f"[{'images' if len(pictures) > 1 else 'image'} in the result of {name}, call {message.call_id}]"
+    return [{"type": "text", "text": whose}, *map(_block, pictures)]
+
+
+def _pictures(message: Message) -> list[Image]:
+    return [part for part in message.content if isinstance(part, Image)]
+
+
+def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return [_block(part) for part in parts]
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
+    return {"type": "text", "text": part.text}
+
+
+def _text(parts: Iterable[Part]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))

@@ -1,0 +1,132 @@
+"""The arguments of a call as a model wrote them: read exactly before it runs, read tolerantly while they stream in."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from pydantic_core import from_json
+
+from toolcrib.define.errors import ArgumentError
+
+__all__ = ["DEEPEST", "LONGEST", "arguments_from", "arguments_so_far"]
+
+LONGEST = 1024 * 1024  # bytes of one call's arguments
+DEEPEST = 64  # objects and lists inside each other
+
+_LONGEST_SHOWN = 64 * 1024  # characters that are read again with every piece that streams in
+_EXACT = 2.0**63  # orjson reads a whole number beyond 64 bits as a float of about its size
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_SHOWN = 40  # characters of a name that a complaint repeats
+
+
+def arguments_from(text: str) -> dict[str, Any]:
+    """Return the arguments that `text` spells, {} for blanks; raise ArgumentError unless it is one clear JSON object.
+
+    Clear means that no name is given twice, every number is the one that was written, and no character is half of one.
+    """
+    if len(text) > LONGEST // 4:
+        _refuse_long(text)
+    try:
+        args = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if not text or text.isspace():
+            return {}
+        place = f"at line {error.lineno}, column {error.colno}"
+        raise ArgumentError(f"the arguments are not valid JSON {place} ({error.msg}); write one JSON object") from None
+    if type(args) is not dict:
+        raise ArgumentError(f"the arguments are {_KINDS[type(args)]}; write one JSON object")
+    names = len(args)
+    for value in args.values():
+        if type(value) in _IN_DEPTH:
+            names = _names(args)
+            break
+    # every name has its colon: if there are no more of them, no name was given twice
+    if names != text.count(":") and not _has_each_once(text, names):
+        json.loads(text, object_pairs_hook=_once, parse_int=_within_64_bits)
+    return args
+
+
+def arguments_so_far(text: str) -> dict[str, Any]:
+    """Return what can be shown of arguments still streaming in, {} when that is nothing; a call never runs with it."""
+    text = text[:_LONGEST_SHOWN]
+    if not _is_inside_string(text):
+        text = _WORD.sub(_finished, _EXPONENT.sub("", text.rstrip()))
+    args = _read_partly(text)
+    if args is None:
+        args = _read_partly(_COMMA.sub(r"\1", text))
+    return args if isinstance(args, dict) else {}
+
+
+_IN_DEPTH = frozenset({dict, list, float})  # what holds further names, or may have lost digits
+_KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
+
+
+def _refuse_long(text: str) -> None:
+    if len(text) > LONGEST or len(text.encode(errors="surrogatepass")) > LONGEST:
+        raise ArgumentError(f"the arguments are longer than {LONGEST} bytes; write less, or in several calls")
+
+
+def _names(args: dict[str, Any]) -> int:
+    """Return how many names there are in the object and in all it holds, -1 when a number may have lost its digits."""
+    names, lossy = len(args), False
+    level: list[Iterable[Any]] = [args.values()]
+    for _ in range(DEEPEST):
+        inside: list[Iterable[Any]] = []
+        for values in level:
+            for value in values:
+                kind = type(value)
+                if kind is dict:
+                    names += len(value)
+                    inside.append(value.values())
+                elif kind is list:
+                    inside.append(value)
+                elif kind is float and not -_EXACT < value < _EXACT:
+                    lossy = True
+        if not inside:
+            return -1 if lossy else names
+        level = inside
+    raise ArgumentError(f"the arguments are nested more than {DEEPEST} deep; write them flatter")
+
+
+def _has_each_once(text: str, names: int) -> bool:
+    """Tell whether `text` has no more keys than `names`: each has its colon, and none stands apart from it."""
+    loose = " :" in text or "\n:" in text or "\t:" in text or "\r:" in text
+    return not loose and text.count('":') == names
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+            raise ArgumentError(f"{shown!r} is given twice in one object; give it once")
+        seen.add(name)
+
+
+def _within_64_bits(digits: str) -> None:
+    if not _SMALLEST <= int(digits) <= _LARGEST:
+        raise ArgumentError(f"the number {digits[:_SHOWN]} is too large to be exact; write it as text")
+
+
+# What follows repairs the end of a text that is still arriving, as far as it can be told what will come.
+
+_WORD = re.compile(r"(?<=[:,\[\s])(?:t|tr|tru|f|fa|fal|fals|n|nu|nul)$")
+_EXPONENT = re.compile(r"(?<=[0-9])[eE][+-]?$")
+_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
+
+
+def _finished(found: re.Match[str]) -> str:
+    return next(word for word in ("true", "false", "null") if word.startswith(found[0]))
+
+
+def _is_inside_string(text: str) -> bool:
+    return text.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
+
+
+def _read_partly(text: str) -> Any:
+    try:
+        return from_json(text, allow_partial="trailing-strings")
+    except (ValueError, TypeError):  # not JSON even so far, or half of a character
+        return None

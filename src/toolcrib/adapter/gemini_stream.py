@@ -1,0 +1,97 @@
+"""Replies as Gemini streams them, or sends them whole, which looks the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.define.event import Replied, ReplyEvent, Usage
+
+from .openai_stream import BROKE_OFF
+from .reply import Reply
+from .target import Target
+from .trim import error_text
+from .wire import complaint, count, fields, items, words
+
+__all__ = ["Chunks", "reply_from"]
+
+_REFUSED = frozenset(
+    [
+        "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+    ]
+)  # fmt: skip
+
+
+class Chunks:
+    """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
+
+    def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
+        self._reply = Reply(target, names)
+        self._calls = 0
+        self._reason = self._why = self._error = self._blocked = ""
+
+    def feed(self, chunk: Any) -> list[ReplyEvent]:
+        """Take the next chunk, as it was parsed."""
+        said = fields(chunk)
+        if said.get("usageMetadata"):
+            self._reply.use(_usage(fields(said["usageMetadata"])))
+        if said.get("error"):
+            self._error = self._error or complaint(said["error"])
+        feedback = fields(said.get("promptFeedback"))
+        if reason := words(feedback.get("blockReason")):
+            self._blocked = _explained(reason, feedback.get("blockReasonMessage"))
+        candidate = fields(next(iter(items(said.get("candidates"))), None))
+        events: list[ReplyEvent] = []
+        for part in items(fields(candidate.get("content")).get("parts")):
+            events += self._part(fields(part))
+        if reason := words(candidate.get("finishReason")):
+            self._reason, self._why = reason, _explained(reason, candidate.get("finishMessage"))
+        return events
+
+    def end(self) -> Replied:
+        """Return the whole reply; a stream that gave no reason for its end was broken off."""
+        if self._error:
+            return self._reply.end("error", self._error)
+        if self._blocked:
+            return self._reply.end("refused", f"the provider refused the conversation: {self._blocked}")
+        match self._reason:
+            case "":
+                return self._reply.end("error", BROKE_OFF)
+            case "STOP":
+                return self._reply.end("stop")
+            case "MAX_TOKENS":
+                return self._reply.end("length")
+        if self._reason in _REFUSED:
+            return self._reply.end("refused", f"the provider refused to let the model go on: {self._why}")
+        return self._reply.end("error", f"the provider broke the reply off: {self._why}")
+
+    def _part(self, part: Mapping[str, Any]) -> list[ReplyEvent]:
+        mark, text = words(part.get("thoughtSignature")), words(part.get("text"))
+        if called := fields(part.get("functionCall")):
+            slot, self._calls = self._calls, self._calls + 1
+            args = fields(called.get("args"))
+            return self._reply.call(
+                slot, id=words(called.get("id")), name=words(called.get("name")), args=args, mark=mark
+            )
+        if part.get("thought") is True:
+            return self._reply.thinking(text, mark)
+        # the seal on words is kept as a thought without words, which goes back in the same place
+        return [*self._reply.text(text), *self._reply.thinking("", mark)]
+
+
+def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+    """Return a reply that was sent whole."""
+    chunks = Chunks(target, names)
+    chunks.feed(response)
+    return chunks.end()
+
+
+def _explained(reason: str, message: Any) -> str:
+    return error_text(f"{reason}, {words(message)}" if words(message) else reason)
+
+
+def _usage(said: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=count(said.get("promptTokenCount")) + count(said.get("toolUsePromptTokenCount")),
+        output=count(said.get("candidatesTokenCount")) + count(said.get("thoughtsTokenCount")),
+        cached=count(said.get("cachedContentTokenCount")),
+    )

@@ -1,0 +1,213 @@
+"""One reply of a model, put together from the pieces in which it streams in."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta, Usage
+from toolcrib.define.message import Call, Finish, Message, Part, Thinking
+from toolcrib.define.result import Text
+
+from .arguments import arguments_from
+from .target import Target
+from .wire import paired_up, whole
+
+__all__ = ["Reply"]
+
+_MIB = 1024 * 1024
+_LONGEST_TEXT = 8 * _MIB  # characters of text and thought
+_LONGEST_ARGUMENTS = 8 * _MIB  # characters of one call
+_LONGEST_CALLS = 32 * _MIB  # characters of all calls
+_MOST_CALLS = 256
+_LONGEST_NAME = 256  # beyond it no tool is meant, and pieces are no longer joined
+
+
+class Reply:
+    """Collects one reply: each piece gives the events that watchers see, `end` gives the whole.
+
+    `names` holds the tools' own names by those the model was shown. What comes after the end is left out; a reply that
+    grows beyond every measure ends as an error, and none of its calls runs.
+    """
+
+    def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
+        self._by = target.by
+        self._names = names
+        self._parts: list[_Words] = []
+        self._calls: list[_Asked] = []
+        self._slots: dict[Hashable, list[_Asked]] = {}
+        self._usage = Usage()
+        self._text = self._asked = 0
+        self._excess = ""
+        self._ended: Replied | None = None
+
+    def text(self, piece: str) -> list[ReplyEvent]:
+        """Take more words."""
+        shown = whole(piece) if piece and self._write(piece, "", is_thought=False) else ""
+        return [TextDelta(shown)] if shown else []
+
+    def thinking(self, piece: str, mark: str = "") -> list[ReplyEvent]:
+        """Take more of a thought. A mark seals it: what follows with no mark, or another, is a new thought."""
+        shown = whole(piece) if (piece or mark) and self._write(piece, mark, is_thought=True) else ""
+        return [ThinkingDelta(shown)] if shown else []
+
+    def call(
+        self,
+        slot: Hashable,
+        *,
+        id: str = "",
+        name: str = "",
+        piece: str = "",
+        args: Mapping[str, Any] | None = None,
+        mark: str = "",
+    ) -> list[ReplyEvent]:
+        """Take more of the call in that slot: its id, its name, the next piece of its arguments or all of them.
+
+        A second id in one slot is a second call, and so is a second name once there are arguments: some servers number
+        every call alike. An id or a name that is only said again changes nothing.
+        """
+        size = len(id) + len(name) + len(piece) + len(mark)
+        if not self._has_room_for_call(size):
+            return []
+        asked = self._in_slot(slot, id, name)
+        if asked is None or asked.size + size > _LONGEST_ARGUMENTS:
+            many = f"more than {_MOST_CALLS} calls" if asked is None else "arguments longer than any tool takes"
+            self._excess = self._excess or f"the reply was stopped: it had {many}"
+            return []
+        before = asked.name
+        asked.add(id, name, piece, mark)
+        if args is not None:
+            asked.args = args
+        has_news = piece or asked.name != before
+        return [CallDelta(asked.at, self._own(asked.name), whole(piece))] if has_news else []
+
+    def use(self, usage: Usage) -> None:
+        """Note how many tokens it took; the last word counts."""
+        self._usage = usage
+
+    def end(self, finish: Finish, error: str = "") -> Replied:
+        """Return the whole reply. Asked again, it says the same."""
+        if self._ended is None:
+            self._ended = self._whole(finish, error)
+        return self._ended
+
+    def _write(self, piece: str, mark: str, *, is_thought: bool) -> bool:
+        if self._ended or self._excess:
+            return False
+        self._text += len(piece) + len(mark)
+        if self._text > _LONGEST_TEXT:
+            self._excess = f"the reply was stopped: it was longer than {_LONGEST_TEXT:,} characters"
+            return False
+        last = self._parts[-1] if self._parts else None
+        if last is None or last.is_thought != is_thought or last.mark not in ("", mark):
+            last = _Words(is_thought)
+            self._parts.append(last)
+        last.pieces.append(piece)
+        last.mark = last.mark or mark
+        return True
+
+    def _has_room_for_call(self, size: int) -> bool:
+        if self._ended or self._excess:
+            return False
+        self._asked += size
+        if self._asked > _LONGEST_CALLS:
+            self._excess = f"the reply was stopped: its calls were longer than {_LONGEST_CALLS:,} characters"
+        return not self._excess
+
+    def _in_slot(self, slot: Hashable, id: str, name: str) -> "_Asked | None":
+        """Return the call that a piece belongs to, a new one where it opens one; None when there are too many."""
+        here = self._slots.setdefault(slot, [])
+        if here:
+            last = here[-1]
+            if not id or not last.id or id == last.id:
+                is_next = not id and last.has_arguments and name not in ("", last.name)
+                if not is_next:
+                    return last
+            else:
+                known = next((each for each in here if each.id == id), None)
+                if known:
+                    return known
+        if len(self._calls) == _MOST_CALLS:
+            return None
+        opened = _Asked(len(self._calls))
+        here.append(opened)
+        self._calls.append(opened)
+        return opened
+
+    def _whole(self, finish: Finish, error: str) -> Replied:
+        if self._excess:
+            finish, error = "error", self._excess
+        elif finish in ("stop", "calls"):
+            finish = "calls" if self._calls else "stop"
+        content = tuple(words.part() for words in self._parts)
+        ids = _unique(asked.id for asked in self._calls)
+        calls = tuple(asked.call(id, self._own(asked.name)) for asked, id in zip(self._calls, ids, strict=True))
+        message = Message(role="assistant", content=content, calls=calls, finish=finish, by=self._by)
+        return Replied(message, self._usage, error)
+
+    def _own(self, name: str) -> str:
+        return self._names.get(name, name)
+
+
+class _Words:
+    """One text or one thought in pieces."""
+
+    __slots__ = ("is_thought", "mark", "pieces")
+
+    def __init__(self, is_thought: bool) -> None:
+        self.is_thought = is_thought
+        self.pieces: list[str] = []
+        self.mark = ""
+
+    def part(self) -> Part:
+        text = whole("".join(self.pieces))
+        return Thinking(text, self.mark) if self.is_thought else Text(text)
+
+
+class _Asked:
+    """One call in pieces."""
+
+    __slots__ = ("args", "at", "id", "mark", "name", "pieces", "size")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.id = self.name = self.mark = ""
+        self.pieces: list[str] = []
+        self.args: Mapping[str, Any] | None = None
+        self.size = 0
+
+    @property
+    def has_arguments(self) -> bool:
+        return bool(self.pieces) or self.args is not None
+
+    def add(self, id: str, name: str, piece: str, mark: str) -> None:
+        self.size += len(name) + len(piece)
+        self.id = self.id or id
+        if name != self.name and not self.has_arguments and len(self.name) < _LONGEST_NAME:
+            self.name += name
+        if piece:
+            self.pieces.append(piece)
+        self.mark = mark or self.mark
+
+    def call(self, id: str, name: str) -> Call:
+        args, flaw = self.args, "" if name else "the call names no tool; name one of those you were given"
+        if args is None:
+            try:
+                args = arguments_from(paired_up("".join(self.pieces)))
+            except ArgumentError as error:
+                args, flaw = {}, flaw or str(error)
+        return Call(id=id, name=name, args=args, mark=self.mark, flaw=flaw)
+
+
+def _unique(ids: Iterable[str]) -> list[str]:
+    """Return the ids, each once: one that is missing or said before bears a number."""
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
+    unique = []
+    for own in ids:
+        fit = own
+        while not fit or fit in taken:
+            number = numbers[own] = numbers.get(own, 0 if not own else 1) + 1
+            fit = f"{own or 'call'}_{number}"
+        taken.add(fit)
+        unique.append(fit)
+    return unique

@@ -1,0 +1,72 @@
+"""Tools, conversations and replies as OpenAI's responses spell them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from toolcrib.define.message import Message, Part, Thinking
+from toolcrib.define.result import Image, Text
+from toolcrib.define.tool import Tool
+
+from .conversation import prepared
+from .forms import shown
+from .openai import arguments_text, data_url, outcome
+from .responses_stream import Chunks, reply_from
+from .target import Target
+from .wire import unsealed
+
+__all__ = ["Chunks", "declare", "reply_from", "request"]
+
+
+def declare(tool: Tool, *, strict: bool = False) -> dict[str, Any]:
+    """Return the tool as a function; this API takes one that says nothing for a strict one."""
+    parameters = shown(tool.shape, "strict" if strict else "portable")
+    declared = {"type": "function", "name": tool.name, "description": tool.description}
+    return {**declared, "parameters": parameters, "strict": strict}
+
+
+def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
+    """Return what a request says of the conversation and of the tools; nothing in it relies on what the server kept."""
+    told = {"input": [item for message in prepared(messages, target) for item in _items(message)]}
+    return {**told, "tools": [declare(tool, strict=target.strict) for tool in tools]} if tools else told
+
+
+def _items(message: Message) -> Iterator[dict[str, Any]]:
+    match message.role:
+        case "system":
+            yield {"role": "system", "content": _text(message.content)}
+        case "user":
+            yield {"role": "user", "content": [_block(part) for part in message.content]}
+        case "tool":
+            yield {"type": "function_call_output", "call_id": message.call_id, "output": _output(message)}
+        case "assistant":
+            yield from _reply(message)
+
+
+def _reply(message: Message) -> Iterator[dict[str, Any]]:
+    for part in message.content:
+        if isinstance(part, Text):
+            yield {"role": "assistant", "content": part.text}
+        elif isinstance(part, Thinking) and (item := unsealed(part.mark)):
+            yield item
+    for call in message.calls:
+        item = {"call_id": call.id, "name": call.name, "arguments": arguments_text(call.args)}
+        yield {"type": "function_call", **({"id": call.mark} if call.mark else {}), **item}
+
+
+def _output(message: Message) -> str | list[dict[str, Any]]:
+    words, pictures = outcome(message), [part for part in message.content if isinstance(part, Image)]
+    if not pictures:
+        return words
+    if message.status == "error":  # the words that tell of it come first
+        return [_block(Text(words)), *map(_block, pictures)]
+    return [_block(part) for part in message.content]
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "input_image", "detail": "auto", "image_url": data_url(part)}
+    return {"type": "input_text", "text": part.text}
+
+
+def _text(parts: Iterable[Part]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))

@@ -1,0 +1,43 @@
+"""openclaw-apply-patch on the tool apply_patch."""
+
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.result import Text
+from toolcrib.tools.fs.apply_patch import apply_patch
+
+from .edits import call, files_in, folder_of, given
+from .load import Case
+from .outcome import Refused, Same, is_same, mentions
+
+Json = dict[str, Any]
+
+
+def _patched(args: Json) -> Json:
+    with folder_of(args["files"]) as root:
+        try:
+            result = call(apply_patch, root, {"input": args["patch"]})
+        except ToolError:
+            assert files_in(root) == dict(sorted(args["files"].items())), "a refused patch changed something"
+            raise
+        files = files_in(root)
+    (said,) = result.content
+    assert isinstance(said, Text)
+    text = said.text.replace("Changed these files:", "Success. Updated the following files:")
+    return {"ok": True, "text": text, "summary": result.details["summary"], "files": files}
+
+
+def _same(case: Case, ours: Any) -> str:
+    expected = case.expected["result"]
+    if expected["ok"]:
+        refused = f"ours is an error: {ours.message}" if isinstance(ours, Refused) else ""
+        return refused or ("" if is_same(ours, expected) else "the values differ")
+    if not isinstance(ours, Refused):
+        return "recorded is an error, ours is not"
+    missing = [word for word in mentions(expected["error"], given(case)) if word not in ours.message]
+    return f"our error does not mention {', '.join(missing)}" if missing else ""
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {"applyPatch": _patched}
+SAME: dict[str, Same] = {"applyPatch": _same}

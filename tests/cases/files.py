@@ -1,0 +1,81 @@
+"""Folders as the recordings describe them, the tools of group:fs run over them, and long texts as digests."""
+
+import asyncio
+import base64
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolcrib.backends.sandboxes.local import Terms, Workspaces
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool
+
+Json = dict[str, Any]
+
+
+def content_of(spec: Any) -> bytes:
+    """Return the bytes that a recording's description of a file stands for."""
+    if isinstance(spec, str):
+        return spec.encode("utf-8", "surrogatepass")
+    if "base64" in spec:
+        return base64.b64decode(spec["base64"])
+    if "concat" in spec:
+        return b"".join(content_of(each) for each in spec["concat"])
+    if "repeat" in spec:
+        return str(spec.get("head", "") + spec["repeat"] * spec["times"] + spec.get("tail", "")).encode()
+    line = spec.get("template", spec.get("prefix", "line ") + "{i}" + "." * spec.get("pad", 0))
+    ends = spec.get("trailingNewline", False)
+    text = "\n".join(line.replace("{i}", str(number)) for number in range(1, spec["lines"] + 1))
+    return (text + "\n" * bool(ends)).encode()
+
+
+@contextmanager
+def folder_of(files: Mapping[str, Any], dirs: list[str] | None = None, links: Json | None = None) -> Iterator[Path]:
+    """Give a folder with these files, empty folders and links."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve() / "ws"
+        root.mkdir()
+        for path in dirs or ():
+            (root / path).mkdir(parents=True, exist_ok=True)
+        for path, spec in files.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(spec, dict) and "symlink" in spec:
+                target.symlink_to(spec["symlink"])
+            else:
+                target.write_bytes(content_of(spec))
+        for path, goal in (links or {}).items():
+            (root / path).symlink_to(goal)
+        yield root
+
+
+def run(tool: Tool, root: Path, args: Any) -> Result:
+    """Run a tool of the shelf over a folder, its arguments checked first."""
+    if not isinstance(args, Mapping):
+        raise ArgumentError(f"{tool.name}: the arguments are no object")
+    workspaces = Workspaces()
+    workspace = workspaces.open(Terms(root=root, state=root.parent / "state"), "main")
+    ctx = Ctx(Call(id="1", name=tool.name, args=args, key="1"), Caller(), Course(), Ports(workspace=workspace))
+    try:
+        return asyncio.run(_run(tool, ctx, args))
+    finally:
+        workspaces.close()
+
+
+async def _run(tool: Tool, ctx: Ctx, args: Mapping[str, Any]) -> Result:
+    return await tool.run(ctx, tool.check(args))
+
+
+def is_text(text: str, recorded: Any) -> bool:
+    """Tell whether a text is the recorded one, which may be written as a digest."""
+    if isinstance(recorded, str):
+        return text == recorded
+    digest = recorded.get("digest", recorded)
+    return bool(hashlib.sha256(text.encode()).hexdigest() == digest["sha256"])

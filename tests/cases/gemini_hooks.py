@@ -1,0 +1,191 @@
+"""gemini-hooks and gemini-hook-runner on `invoke`: what hooks said and what programs say, as guards and observers."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
+from toolcrib.define.hook import Ask, Block, Guard, Hook, Observer, Rewrite, Word
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result, Text
+
+from .adapter_hooks import Around, call, tool_of
+from .load import Case
+from .outcome import Refused, Same, compare, is_same
+
+Json = dict[str, Any]
+
+# Their other events are about an agent, a model or a session.
+_AROUND_A_CALL = ("BeforeTool", "AfterTool")
+
+
+class ProgramError(Exception):
+    """A program that is asked for its word ended badly, or said something that is none."""
+
+
+class _Human:
+    """Says yes, and keeps the question."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
+        self.asked.append(reason)
+        return True
+
+
+class _Probe:
+    """A tool that keeps what it ran with."""
+
+    def __init__(self) -> None:
+        self.ran: list[Json] = []
+        self.tool = tool_of({"name": "probe", "description": "Probe."}, self._run)
+
+    async def _run(self, ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        self.ran.append(dict(args))
+        return Result.text("done")
+
+
+def _aggregated(args: Json) -> Json:
+    """Let every hook say its word around one call, and tell what came of it in their words."""
+    if args["event"] not in _AROUND_A_CALL:
+        raise ToolError(f"no hooks around {args['event']} yet")
+    results, before = args["results"], args["event"] == "BeforeTool"
+    failed, probe, human = list[int](), _Probe(), _Human()
+    around = Around(
+        [Hook(run=_guard(each, failed), name=f"hook {at}") for at, each in enumerate(results) if before],
+        [_observer(each, failed) for each in results if not before],
+        human,
+    )
+    result = asyncio.run(call(probe.tool, "probe", {}, around))
+    made: Json = {"continue": True, "suppressOutput": False, **_decision(result, human.asked)}
+    words = [part.text for part in result.content[1:] if isinstance(part, Text)]
+    if probe.ran and probe.ran[0]:
+        made["hookSpecificOutput"] = {"tool_input": probe.ran[0]}
+    elif words:
+        made["hookSpecificOutput"] = {"additionalContext": "\n".join(words)}
+    silent = result.status == "ok" and len(failed) == len(results)
+    return {"success": not failed, "finalOutput": None if silent else made, "errors": len(failed)}
+
+
+def _decision(result: Result, asked: Sequence[str]) -> Json:
+    if result.status == "error":
+        return {"decision": "deny", "reason": result.details["error"]}
+    if asked:
+        return {"decision": "ask", **({"reason": asked[0]} if asked[0] else {})}
+    return {"decision": "allow"}
+
+
+def _guard(said: Json, failed: list[int]) -> Guard:
+    async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
+        return _word(_output(said, failed))
+
+    return guard
+
+
+def _observer(said: Json, failed: list[int]) -> Observer:
+    async def observer(ctx: Ctx, args: Mapping[str, Any], result: Result) -> Result | None:
+        output = _output(said, failed)
+        match _word(output), output.get("hookSpecificOutput"):
+            case Block(reason), _:
+                return Result.error(reason)
+            case _, {"additionalContext": str(words)}:
+                return Result(content=(*result.content, Text(words)), details=result.details, status=result.status)
+        return None
+
+    return observer
+
+
+def _output(said: Json, failed: list[int]) -> Json:
+    if said.get("success") is False or "error" in said:
+        failed.append(1)
+        raise RuntimeError(said.get("error"))
+    output: Json = said.get("output") or {}
+    return output
+
+
+def _word(output: Json) -> Word:
+    """Return what a hook's output means for a call: stop, no, a question, other arguments, or nothing."""
+    match output:
+        case {"continue": False, **more}:
+            return Block(str(more.get("stopReason") or more.get("reason") or ""))
+        case {"decision": "deny" | "block", **more}:
+            return Block(str(more.get("reason") or ""))
+        case {"decision": "ask", **more}:
+            return Ask(str(more.get("reason") or ""))
+        case {"hookSpecificOutput": {"tool_input": dict(changed)}}:
+            return Rewrite(changed)
+    return None
+
+
+def _executed(args: Json) -> Json:
+    """Ask a program as a guard asks it: arguments in, a word out; whatever else it does, it has failed."""
+    if args.get("source") == "project" and not args.get("trustedFolder"):
+        raise ToolError("hooks come from plugins only; there is no folder yet that could bring one")
+    probe, human, ended = _Probe(), _Human(), Json()
+    guard = Hook(run=_program(args["command"], ended), name="the program", seconds=args["timeoutMs"] / 1000)
+    result = asyncio.run(call(probe.tool, "probe", {}, Around([guard], approver=human)))
+    code = {"exitCode": ended["code"]} if "code" in ended else {}
+    if "said" not in ended:
+        return {"success": False, **code, "output": {"decision": "deny"}, "error": result.details["error"]}
+    return {"success": True, **code, "output": _decision(result, human.asked), "error": None}
+
+
+def _program(command: str, ended: Json) -> Guard:
+    async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh", "-c", command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            event = {"hook_event_name": "BeforeTool", "tool_name": ctx.call.name, "tool_input": dict(args)}
+            words, _ = await process.communicate(json.dumps(event).encode())
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        ended["code"] = process.returncode
+        if process.returncode:
+            raise ProgramError(f"exit code {process.returncode}")
+        word = _word(_spoken(words.decode()))
+        ended["said"] = True
+        return word
+
+    return guard
+
+
+def _spoken(words: str) -> Json:
+    """Return the object that a program wrote, also when it wrote it into a string; silence is no objection."""
+    try:
+        said = json.loads(words) if words.strip() else {}
+        said = json.loads(said) if isinstance(said, str) else said
+    except ValueError:
+        raise ProgramError("no JSON") from None
+    if not isinstance(said, dict):
+        raise ProgramError("no object")
+    return said
+
+
+def _same_decision(case: Case, ours: Any) -> str:
+    """Compare what is decided, and the reason where one was given: without one, ours says who blocked."""
+    if isinstance(ours, Refused):
+        return compare(case, ours)
+    key, recorded = "finalOutput" if "finalOutput" in ours else "output", case.expected
+    theirs = dict(recorded[key]) if isinstance(recorded[key], dict) else {}
+    mine = dict(ours[key] or {})
+    if "decision" in theirs:
+        theirs["decision"] = {"block": "deny", "approve": "allow"}.get(theirs["decision"], theirs["decision"])
+    if mine.get("decision") == "deny" and isinstance(_word(theirs), Block) and "reason" not in theirs:
+        mine = {name: value for name, value in mine.items() if name != "reason"}
+    if key == "output" and _word(theirs) == _word(mine):
+        mine = theirs
+    return "" if is_same({**ours, key: mine}, {**recorded, key: theirs}) else "the values differ"
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "gemini.HookAggregator": _aggregated,
+    "gemini.HookRunner.executeHook": _executed,
+}
+SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same_decision)

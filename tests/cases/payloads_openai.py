@@ -1,0 +1,53 @@
+"""pi-provider-payloads on adapter/openai.py and adapter/responses.py: whole request bodies."""
+
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.adapter import openai, responses
+
+from .load import Case
+from .outcome import Refused, Same, compare, is_same
+from .payloads import messages_from, target_from, tools_from
+
+Json = dict[str, Any]
+
+
+def _openai(args: Json) -> Json:
+    made = openai.request(messages_from(args), tools_from(args), target_from(args, "openai", "gpt-x"))
+    tools = made.pop("tools", [])
+    # false is what saying nothing means here; pi says it where it may
+    if args.get("model", {}).get("compat", {}).get("supportsStrictMode", True):
+        tools = [{**tool, "function": {**tool["function"], "strict": False}} for tool in tools]
+    return {
+        "model": "gpt-x", **made, "stream": True, "stream_options": {"include_usage": True}, "store": False,
+        "tools": tools,
+    }  # fmt: skip
+
+
+def _responses(args: Json) -> Json:
+    made = responses.request(messages_from(args), tools_from(args), target_from(args, "responses", "gpt-r"))
+    return {"model": "gpt-r", "tools": [], **made, "stream": True}
+
+
+def _same(case: Case, ours: Any) -> str:
+    """Compare with a text and a list of that one text taken for the same, as the API does."""
+    if isinstance(ours, Refused):
+        return compare(case, ours)
+    return "" if is_same(_plain(ours), _plain(case.expected)) else "the values differ"
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case {"role": "assistant", "content": [{"type": "output_text", "text": text}]}:
+            return {"role": "assistant", "content": text}
+        case {"content": [{"type": "text", "text": text}]}:
+            return {**value, "content": text}
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+    return value
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {"pi.payload.openai": _openai, "pi.payload.responses": _responses}
+SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same)

@@ -1,0 +1,85 @@
+"""pi-provider-payloads on adapter/anthropic.py and adapter/gemini.py: whole request bodies."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from toolcrib.adapter import anthropic, gemini
+from toolcrib.adapter.gemini_schema import gemini_form
+from toolcrib.adapter.normalize import Shown, normalize
+from toolcrib.define.names import canonical
+
+from .load import Case
+from .outcome import Refused, Same, compare, is_same
+from .payloads import messages_from, target_from, tools_from
+
+Json = dict[str, Any]
+
+# What each system says for itself where the wire needs words.
+_WORDS = {
+    "(The answer is the picture that comes with it.)": "(see attached image)",
+    "no result of this call was kept; it may not have run": "No result provided",
+}
+
+
+def _anthropic(args: Json) -> Json:
+    # a token of Claude Code's own is what makes pi spell names in its way
+    target = replace(target_from(args, "anthropic", "claude-x"), claude_code="oauth" in args.get("apiKey", ""))
+    made = anthropic.request(messages_from(args), tools_from(_with_our_names(args)), target)
+    if "system" in made:
+        made["system"] = [{"type": "text", "text": made["system"]}]
+    made["messages"] = _in_their_words(made["messages"])
+    return {"model": "claude-x", "max_tokens": 1000, "stream": True, "tools": [], **made}
+
+
+def _gemini(args: Json, *, model: str) -> Json:
+    made = gemini.request(messages_from(args), tools_from(_with_our_names(args)), target_from(args, "gemini", model))
+    config = {key: value for key, value in made.items() if key != "contents"}
+    if "systemInstruction" in config:
+        config["systemInstruction"] = "\n\n".join(part["text"] for part in config["systemInstruction"]["parts"])
+    return {"model": model, "contents": _in_their_words(made["contents"]), "config": config}
+
+
+def _with_our_names(args: Json) -> Json:
+    tools = [{**tool, "name": canonical(tool["name"])} for tool in args["context"].get("tools", ())]
+    return {**args, "context": {**args["context"], "tools": tools}}
+
+
+def _in_their_words(value: Any) -> Any:
+    match value:
+        case str():
+            return "Tool result image:" if value.startswith("What ") else _WORDS.get(value, value)
+        case list():
+            return [_in_their_words(each) for each in value]
+        case dict():
+            return {key: _in_their_words(each) for key, each in value.items()}
+    return value
+
+
+def _same(case: Case, ours: Any) -> str:
+    """Compare with a schema of no members taken for no schema, and theirs, normalized, for ours."""
+    if isinstance(ours, Refused):
+        return compare(case, ours)
+    form = normalize if case.fn == "pi.payload.anthropic" else gemini_form
+    return "" if is_same(_plain(ours, form), _plain(case.expected, form)) else "the values differ"
+
+
+def _plain(value: Any, form: Callable[[Any], Shown]) -> Any:
+    if isinstance(value, list):
+        return [_plain(each, form) for each in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {key: _plain(each, form) for key, each in value.items()}
+    for keyword in ("parameters", "input_schema"):
+        if keyword in value:
+            plain[keyword] = form(value[keyword]).schema
+    return {key: each for key, each in plain.items() if key != "parameters" or each["properties"]}
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "pi.payload.anthropic": _anthropic,
+    "pi.payload.gemini3": partial(_gemini, model="gemini-3-x"),
+    "pi.payload.google": partial(_gemini, model="gemini-2.5-x"),
+}
+SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same)

@@ -1,0 +1,63 @@
+"""pi-validate and openclaw-sdk-validation on the check that every call passes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.define.check import check_of_schema
+from toolcrib.define.errors import CribError
+from toolcrib.define.shape import Shape
+from toolcrib.define.tool import Tool, tool_named
+from toolcrib.tools import SHELF
+
+from .load import Case
+from .outcome import Refused, Same, is_same
+
+Json = dict[str, Any]
+
+
+def _validate(args: Json) -> Any:
+    shape = Shape(lambda: args["schema"], check_of_schema)
+    given = args["arguments"] if "arguments" in args else args["args"]
+    return tool_named(args.get("name", "t"), "Recorded.", shape).check(given)
+
+
+def _validate_call(args: Json) -> Any:
+    tools = {each["name"]: each for each in args["tools"]}
+    call = args["call"]
+    if call["name"] not in tools:
+        raise CribError(f"there is no tool {call['name']!r}")
+    return _validate({"schema": tools[call["name"]]["parameters"], "arguments": call["arguments"]})
+
+
+def _validate_builtin(args: Json) -> Any:
+    built = {each.name: each for each in SHELF if each.has_body}
+    if args["tool"] not in built:
+        raise CribError(f"{args['tool']} is declared, but nobody carries it yet")
+    tool: Tool = built[args["tool"]]
+    return tool.check(args["args"])
+
+
+def _same(case: Case, ours: Any) -> str:
+    """Compare values, and of errors whether there is one and that it names the same places."""
+    expected = case.expected
+    if expected["ok"]:
+        if isinstance(ours, Refused):
+            return f"ours is an error: {ours.message}"
+        return "" if is_same(ours, expected.get("value", expected.get("result"))) else "the values differ"
+    if not isinstance(ours, Refused):
+        return "recorded is an error, ours is not"
+    error = expected["error"]
+    message = error["message"] if isinstance(error, dict) else error
+    places = [line[4:].split(":")[0] for line in message.splitlines() if line.startswith("  - ")]
+    steps = [step for place in places if place != "root" for step in place.split("/")]
+    missing = [step for step in steps if step not in ours.message]
+    return f"our error does not mention {missing}" if missing else ""
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "pi.validateToolArguments": _validate,
+    "pi.validateToolCall": _validate_call,
+    "validateToolArguments": _validate,
+    "validateBuiltin": _validate_builtin,
+}
+SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same)
