@@ -54,6 +54,26 @@ SCRIPTS = {
         "It is fine in Kyiv.",
         "calling gateway: error gateway is denied at the owner layer",
     ],
+    "05_inside_openai.py": [
+        "told: 4 x nut: 12 euros",
+        "told: error: exec is denied at the global layer: deny has 'group:runtime' (tools)",
+        "said: Four nuts cost 12 euros.",
+    ],
+    "06_inside_anthropic.py": [
+        "{'type': 'tool_result', 'tool_use_id': 'a', 'content': '3 euros', 'is_error': False}",
+        "no 'moon' in the shop; there are nuts\", 'is_error': True}",
+        "said: A nut costs 3 euros; the moon is not for sale.",
+    ],
+    "07_inside_genai.py": [
+        "Source: weather-service",
+        "It is fine in Kyiv.",
+        "said: The weather in Kyiv is fine.",
+    ],
+    "08_inside_pydantic_ai.py": [
+        "1000 has discount: True",
+        "7 has discount: False",
+        '7 is told: {"price":"a: 3 euros"}',
+    ],
 }
 
 

@@ -1,0 +1,55 @@
+"""The belt for Anthropic's client.
+
+    reply = await client.messages.create(model=..., max_tokens=..., messages=messages, tools=bridge.tools(belt))
+    messages += [{"role": "assistant", "content": reply.content}, *await bridge.answers(belt, reply)]
+
+No answers means that the model made no calls and is done. What is sent is plain JSON: the package itself is wanted by
+type checkers only.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.adapter import anthropic as wire
+from toolcrib.adapter.claude_code import claude_names
+from toolcrib.adapter.target import Target
+from toolcrib.app import BeltHandle
+
+from ._calls import answered
+
+if TYPE_CHECKING:
+    from anthropic.types import Message, MessageParam, ToolParam
+
+__all__ = ["answers", "tools"]
+
+
+def tools(belt: BeltHandle, *, claude_code: bool = False) -> "list[ToolParam]":
+    """Return the belt's tools for `messages.create(tools=...)`.
+
+    `claude_code` names them as Claude Code does (`Read`, `Bash`), which its models know best; say it to `answers` too.
+    """
+    target = Target(api="anthropic", claude_code=claude_code)
+    declared: Any = wire.request((), tuple(belt.tools.values()), target).get("tools", [])
+    listed: list[ToolParam] = declared
+    return listed
+
+
+async def answers(
+    belt: BeltHandle, reply: "Message", *, claude_code: bool = False, sees: bool = True
+) -> "list[MessageParam]":
+    """Run the calls of a reply and return the message that answers them all, in their order, pictures inside."""
+    target = Target(api="anthropic", model=reply.model or "", claude_code=claude_code, sees=sees)
+    said = reply.model_dump(mode="json", warnings=False)
+    exchange = await answered(belt, wire.reply_from(said, target, _own_names(belt, target)))
+    if not exchange:
+        return []
+    *_, told = wire.request(exchange, (), target)["messages"]
+    # the client keeps the reply with the ids it came with, be they doubled or too long
+    given = [block.id for block in reply.content if block.type == "tool_use"]
+    content: Any = [{**each, "tool_use_id": id} for each, id in zip(told["content"], given, strict=False)]
+    return [{"role": "user", "content": content}]
+
+
+def _own_names(belt: BeltHandle, target: Target) -> dict[str, str]:
+    """Return tools' own names by those the model was shown, and by those it may know of tools that are denied."""
+    known = {claude_names(name)[0]: name for name in belt.verdicts} if target.claude_code else {}
+    return known | wire.own_names(tuple(belt.tools.values()), target)

@@ -1,0 +1,131 @@
+"""The belt for pydantic-ai: a toolset like any other, whose calls pass `invoke`.
+
+agent = Agent("openai:gpt-5", toolsets=[CribToolset(belt)])
+
+# one agent, many callers: the belt is chosen for each run
+agent = Agent("openai:gpt-5", deps_type=Caller, toolsets=[CribToolset(lambda ctx: crib.belt(ctx.deps))])
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.conversation import answer
+from toolcrib.adapter.forms import shown
+from toolcrib.app import BeltHandle
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.message import Call, Message
+from toolcrib.define.result import Image, Text
+from toolcrib.define.tool import Tool
+
+from ._calls import MissingPackageError, cut_off
+
+try:
+    from pydantic_ai import BinaryContent, ModelRetry, RunContext, ToolDefinition, ToolFailed, ToolReturn
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.tools import AgentDepsT
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+except ModuleNotFoundError as error:
+    raise MissingPackageError("pydantic-ai-slim", "pydantic-ai") from error
+
+__all__ = ["CribToolset"]
+
+_CUT = frozenset({"length", "content_filter", "error"})
+
+# What is wrong with arguments that cannot be read travels under this name, so that `invoke` records and answers the
+# call. A model that writes the name itself gains nothing: its call is not run.
+_FLAW = "toolcrib:flaw"
+
+
+class CribToolset(AbstractToolset[AgentDepsT]):
+    """A belt, or a function from the run to a belt, as a toolset.
+
+    Arguments that do not fit become the framework's retries, at most `max_retries` for a tool (the agent's number when
+    None); every other failure is a result that is marked as failed.
+    """
+
+    def __init__(
+        self,
+        belt: BeltHandle | Callable[[RunContext[AgentDepsT]], BeltHandle],
+        *,
+        id: str | None = None,
+        max_retries: int | None = None,
+    ) -> None:
+        self._belt, self._id, self._max_retries = belt, id, max_retries
+
+    @property
+    def id(self) -> str | None:
+        """The name by which durable execution knows this toolset."""
+        return self._id
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """Return the belt's tools; what is denied is not among them."""
+        retries = ctx.max_retries if self._max_retries is None else self._max_retries
+        return {
+            name: ToolsetTool(
+                toolset=self, tool_def=_definition(tool), max_retries=retries, args_validator=_AsWritten()
+            )
+            for name, tool in self._belt_of(ctx).tools.items()
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
+    ) -> ToolReturn:
+        """Run one call through the gate."""
+        flaw = _cut(ctx) or str(tool_args.get(_FLAW, ""))
+        call = Call(id=ctx.tool_call_id or "", name=name, args={} if flaw else tool_args, flaw=flaw)
+        result = (await self._belt_of(ctx).call_all([call]))[0]
+        told = answer(call, result)
+        if told.status != "error":
+            return _returned(told, result.details)
+        if isinstance(result.details, Mapping) and result.details.get("code") == "bad_arguments":
+            raise ModelRetry(_words(told))
+        raise ToolFailed(_words(told))
+
+    def _belt_of(self, ctx: RunContext[AgentDepsT]) -> BeltHandle:
+        return self._belt if isinstance(self._belt, BeltHandle) else self._belt(ctx)
+
+
+class _AsWritten:
+    """Reads arguments without judging them: `invoke` checks them against the tool's whole schema."""
+
+    def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:
+        text = input if isinstance(input, str) else input.decode(errors="replace")
+        try:
+            return arguments_from(text)
+        except ArgumentError as error:
+            return {_FLAW: str(error)}
+
+    def validate_python(self, input: Any, **_: Any) -> dict[str, Any]:
+        return dict(input) if isinstance(input, Mapping) else {_FLAW: "the arguments are no object"}
+
+
+def _definition(tool: Tool) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters_json_schema=shown(tool.shape, "portable"),
+        sequential=tool.exclusive,
+        metadata={"source": tool.source, "group": tool.group, "effects": sorted(tool.effects)},
+    )
+
+
+def _returned(told: Message, details: Any) -> ToolReturn:
+    """Return the words and pictures for the model, `details` for the program."""
+    pictures = [BinaryContent(part.data, media_type=part.mime) for part in told.content if isinstance(part, Image)]
+    words = _words(told)
+    return ToolReturn(return_value=[words, *pictures] if pictures else words, metadata=details)
+
+
+def _words(told: Message) -> str:
+    return "\n".join(part.text for part in told.content if isinstance(part, Text))
+
+
+def _cut(ctx: RunContext[Any]) -> str:
+    """Return what is wrong with a call in a reply that broke off, nothing when it did not."""
+    for message in reversed(ctx.messages):
+        if isinstance(message, ModelResponse):
+            if message.state == "interrupted":
+                return cut_off("interrupted")
+            return cut_off(message.finish_reason) if message.finish_reason in _CUT else ""
+    return ""

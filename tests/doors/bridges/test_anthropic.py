@@ -1,0 +1,28 @@
+"""What only Anthropic's wire has: tools under the names that Claude Code has for them."""
+
+import pytest
+
+pytest.importorskip("anthropic", reason="the package anthropic is not installed")
+
+from tests.doors.bridges.wires import Asked
+from tests.doors.bridges.with_anthropic import messages
+from tests.doors.bridges.world import world
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_tools_may_be_called_by_the_names_of_claude_code() -> None:
+    here = world()
+    heard = await messages(here.belt, [Asked("WebFetch"), Asked("add", '{"a": 1}', "call_2")], claude_code=True)
+    assert {"Read", "WebFetch", "add"} <= set(heard.offered)
+    assert {"read", "web_fetch"}.isdisjoint(heard.offered)
+    assert [told.id for told in heard.told] == ["call_1", "call_2"]
+    assert [entry[1] for entry in here.record if entry[0] == "finished"] == ["web_fetch", "add"]
+
+
+async def test_a_denied_tool_under_such_a_name_is_refused_with_the_reason() -> None:
+    here = world()
+    heard = await messages(here.belt, [Asked("Glob", '{"pattern": "*"}')], claude_code=True)
+    assert "Glob" not in heard.offered
+    assert [told.failed for told in heard.told] == [True]
+    assert heard.told[0].text.startswith("find is denied at the global layer: deny has 'find' (tools)")
