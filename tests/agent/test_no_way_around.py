@@ -34,7 +34,7 @@ from toolcrib.doors.bridges._calls import answered
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
 
-SOURCE = Path(toolcrib.app.__file__).parent
+SOURCE = Path(toolcrib.__file__).parent
 
 # Every place that reaches for something called `run`; only one of them is the body of a tool that was called.
 RUNS = {
@@ -51,7 +51,7 @@ RUNS = {
     ("services/router.py", "method.run"): "a method of a service",
 }
 # Who may call `invoke` and `invoke_all`; every other way in holds a BeltHandle.
-CALLERS = {"agent/invoke.py", "app.py"}
+CALLERS = {"agent/invoke.py", "app/__init__.py"}
 
 
 @cache
@@ -172,7 +172,7 @@ def seen(handle: BeltHandle, result: Result | Message) -> Seen:
 
 def app_around(module: ModuleType) -> ModuleType:
     """Return a copy of the app whose belts call the `invoke` of this module."""
-    app = copied("toolcrib.app", modules()["app.py"])
+    app = copied("toolcrib.app", modules()["app/__init__.py"])
     vars(app).update({name: vars(module)[name] for name in ("invoke", "invoke_all")})
     return app
 

@@ -51,7 +51,7 @@ async def invoke_all(belt: Belt, ctxs: Sequence[Ctx], window: Window) -> list[Re
     return await asyncio.gather(*(invoke(belt, ctx, window, place) for ctx, place in zip(ctxs, places, strict=True)))
 
 
-async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = None) -> Result:  # noqa: C901, PLR0915  the nine steps, top to bottom
+async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = None) -> Result:
     """Run `ctx.call` for `ctx.caller` if the belt permits it, and return what came of it."""
     call, course, deadline = ctx.call, ctx.course, Deadline()
     name, verdict = call.name, belt.verdicts.get(call.name)
@@ -60,62 +60,11 @@ async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = Non
         verdict = belt.verdicts.get(name)
     watched = Watched(window.watch, ctx, verdict) if window.watch else None
     cancelled: asyncio.CancelledError | None = None
-    said: Any
     try:
-        if place:
-            await place.come_up()
-        # 2: nothing runs before it is written down that it may
-        reason = verdict.reason if verdict else _no_such_tool(call.name, belt)
-        if writing := window.record.write(_make_decided((call, ctx.caller, verdict, reason))):
-            await finished(writing)
-        tool, questions = _permitted(belt, verdict, reason)
-        # 3
-        args = _checked(tool, call)
-        if call.name is not name or call.args != args:
-            ctx = _understood(ctx, name, args)
-        # 4
-        for guard in window.guards:
-            deadline.give(guard.seconds)
-            try:
-                said = await guard.run(ctx, shown := own(args))
-                if said is None and shown == args == ctx.call.args:
-                    continue
-            except _FAILURES as error:
-                said = failure(error, deadline)
-            args = heeded(guard, said, tool, args, questions)
-            ctx = _understood(ctx, name, args)
-        # 5: a human takes the time it takes
-        if questions:
-            deadline.give(None)
-            await _ask(ctx, questions, window.approver)
-        if place:
-            deadline.give(None)
-            await place.go(exclusive=tool.exclusive)
-        # 6
-        deadline.give(tool.timeout or window.timeout)
-        course.started = True
-        result = await tool.run(ctx, args)
-        # 7
-        for observer in window.observers:
-            deadline.give(observer.seconds)
-            try:
-                said = await observer.run(ctx, args, result)
-            except _FAILURES as error:
-                said = failure(error, deadline)
-            if said is not None:
-                result = amended(observer, said, name, result)
-        # 8
-        if not is_plain(result, limit := tool.limit or window.limit):
-            deadline.give(None)
-            result = await presented(result, limit, window.blobs if "result_get" in belt.tools else None)
+        result = await _run(belt, verdict, ctx, window, deadline, place)
     except _FAILURES as error:
-        if isinstance(error, asyncio.CancelledError):
-            if deadline.was_missed():
-                error = ToolError(
-                    f"{name} did not finish within {tool.timeout or window.timeout:g} seconds", code="timeout"
-                )
-            elif is_cancelled():
-                cancelled = error
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            cancelled = error
         result = _failure(error, call, name, window)
     finally:
         deadline.close()
@@ -137,6 +86,66 @@ async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = Non
     if cancelled:
         raise cancelled
     return result
+
+
+async def _run(  # noqa: C901  the steps, one after another
+    belt: Belt, verdict: Verdict | None, ctx: Ctx, window: Window, deadline: Deadline, place: Place | None
+) -> Result:
+    call, said = ctx.call, None
+    if place:
+        await place.come_up()
+    # 2: nothing runs before it is written down that it may
+    reason = verdict.reason if verdict else _no_such_tool(call.name, belt)
+    if writing := window.record.write(_make_decided((call, ctx.caller, verdict, reason))):
+        await finished(writing)
+    tool, questions = _permitted(belt, verdict, reason)
+    # 3
+    args = _checked(tool, call)
+    if call.name is not tool.name or call.args != args:
+        ctx = _understood(ctx, tool, args)
+    # 4
+    for guard in window.guards:
+        deadline.give(guard.seconds)
+        try:
+            said = await guard.run(ctx, shown := own(args))
+            if said is None and shown == args == ctx.call.args:
+                continue
+        except _FAILURES as error:
+            said = failure(error, deadline)
+        args = heeded(guard, said, tool, args, questions)
+        ctx = _understood(ctx, tool, args)
+    # 5: a human takes the time it takes
+    if questions:
+        deadline.give(None)
+        await _ask(ctx, questions, window.approver)
+    if place:
+        deadline.give(None)
+        await place.go(exclusive=tool.exclusive)
+    # 6
+    seconds = tool.timeout or window.timeout
+    deadline.give(seconds)
+    ctx.course.started = True
+    try:
+        result = await tool.run(ctx, args)
+    except asyncio.CancelledError:
+        if deadline.was_missed():
+            raise ToolError(f"{tool.name} did not finish within {seconds:g} seconds", code="timeout") from None
+        raise
+    # 7
+    for observer in window.observers:
+        deadline.give(observer.seconds)
+        try:
+            said = await observer.run(ctx, args, result)
+        except _FAILURES as error:
+            said = failure(error, deadline)
+        if said is not None:
+            result = amended(observer, said, tool.name, result)
+    # 8
+    limit = tool.limit or window.limit
+    if is_plain(result, limit):
+        return result
+    deadline.give(None)
+    return await presented(result, limit, window.blobs if "result_get" in belt.tools else None)
 
 
 def _permitted(belt: Belt, verdict: Verdict | None, reason: str) -> tuple[Tool, list[str]]:
@@ -162,10 +171,10 @@ def _checked(tool: Tool, call: Call) -> Mapping[str, Any]:
     return tool.check(call.args)
 
 
-def _understood(ctx: Ctx, name: str, args: Mapping[str, Any]) -> Ctx:
+def _understood(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
     """Return the context with the call as it was understood: hooks, humans and bodies never see another spelling."""
     call = ctx.call
-    call = _make_call((call.id, name, own(args), call.key, call.mark, call.flaw))
+    call = _make_call((call.id, tool.name, own(args), call.key, call.mark, call.flaw))
     return _make_ctx((call, ctx.caller, ctx.course, ctx.ports))
 
 

@@ -1,41 +1,41 @@
 """The only place that knows everyone: configuration in, a wired crib out."""
 
-import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .adapter import declare, losses
-from .agent.belt import Belts
-from .agent.hooks import ready_guards, ready_observers
-from .agent.invoke import Window, invoke, invoke_all
-from .agent.keys import new_key
-from .backends.plugins import Found, find_plugins, pick
-from .backends.stores.memory import MemoryBlobs, MemoryRecord
-from .config.advice import advice
-from .config.complain import conceal
-from .config.load import Loaded, load
-from .config.places import printable
-from .config.settings import Config, ExpectedCaller, PluginSettings
-from .config.values import check_sender
-from .define.caller import Caller, Sender
-from .define.context import Course, Ctx, Ports
-from .define.errors import CribError, PluginError
-from .define.event import CallEvent
-from .define.make import maker
-from .define.message import Call
-from .define.ports import Approver, Blobs
-from .define.result import Result
-from .define.tool import Tool
-from .define.verdict import Belt, Verdict
-from .policy.identity import sender_key
-from .policy.lint import Expect, Finding, lint
-from .registry.catalog import Catalog, Problem
-from .registry.sources import Offer, catalog_from
-from .services.router import Router
-from .tools import CHANNEL_TOOLS, SHELF
+from toolcrib.adapter import declare, losses
+from toolcrib.agent.belt import Belts
+from toolcrib.agent.hooks import ready_guards, ready_observers
+from toolcrib.agent.invoke import Window, invoke, invoke_all
+from toolcrib.agent.keys import new_key
+from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord
+from toolcrib.config.advice import advice
+from toolcrib.config.complain import conceal
+from toolcrib.config.load import Loaded, load
+from toolcrib.config.settings import Config, ExpectedCaller
+from toolcrib.config.values import check_sender
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.errors import CribError
+from toolcrib.define.event import CallEvent
+from toolcrib.define.make import maker
+from toolcrib.define.message import Call
+from toolcrib.define.ports import Approver
+from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.policy.identity import sender_key
+from toolcrib.policy.lint import Expect, Finding, lint
+from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.services.router import Router
+from toolcrib.tools import CHANNEL_TOOLS, SHELF
+
+from .plugins import enabled_plugins, plugin_offers
+from .ports import PortsOf
 
 __all__ = ["BeltHandle", "Crib", "enabled_plugins", "open", "sender_from"]
 
@@ -84,9 +84,9 @@ class BeltHandle:
 class Crib:
     """A wired crib: which tools exist, and who gets which."""
 
-    def __init__(self, loaded: Loaded, catalog: Catalog, window: Window, blobs: Blobs, router: Router) -> None:
+    def __init__(self, loaded: Loaded, catalog: Catalog, window: Window, ports_of: PortsOf) -> None:
         self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, catalog, window
-        self.blobs, self.router = blobs, router
+        self._ports_of = ports_of
         self._belts = Belts(
             catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
         )
@@ -101,7 +101,7 @@ class Crib:
             belt=self._belts.belt_for(who, own),
             catalog=self._belts.catalog_with(own),
             window=self.window if approver is None else replace(self.window, approver=approver),
-            ports=Ports(rpc=self.router.rpc_for(who), blobs=self.blobs),
+            ports=self._ports_of(who),
         )
 
     def lint(self, provider: str | None = None) -> list[Finding]:
@@ -145,7 +145,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     enabled plugins as their manifests declare them: enough to explain and lint.
     """
     loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
-    offers, problems = _plugin_offers(loaded, import_plugins=import_plugins)
+    offers, problems = plugin_offers(loaded, import_plugins=import_plugins)
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
     catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
     # what a factory raised may quote the configuration it was given
@@ -160,18 +160,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
-    return Crib(loaded, Catalog(catalog.tools, told), window, blobs, Router(services))
-
-
-def enabled_plugins(config: Config) -> tuple[str, ...]:
-    """Return the plugins the configuration turns on by name; `enabled: false` wins over the short list."""
-    allowed = config.plugins.get("allow", ())
-    named = {name: entry for name, entry in config.plugins.items() if isinstance(entry, PluginSettings)}
-    wanted = [
-        *(allowed if isinstance(allowed, tuple) else ()),
-        *(name for name, entry in named.items() if entry.enabled),
-    ]
-    return tuple(dict.fromkeys(name for name in wanted if name not in named or named[name].enabled is not False))
+    return Crib(loaded, Catalog(catalog.tools, told), window, PortsOf(loaded, Router(services), blobs))
 
 
 def sender_from(text: str) -> Sender:
@@ -185,72 +174,6 @@ def sender_from(text: str) -> Sender:
         plain = text.strip()
         return Sender(id=plain, e164=plain if plain.startswith("+") else None)
     return Sender(**{kind: text.partition(":")[2].strip()})
-
-
-def _plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer], list[Problem]]:
-    """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
-    wanted, folders = enabled_plugins(loaded.config), _plugin_folders(loaded)
-    if not wanted and not folders:
-        return [], []
-    found, broken = find_plugins(folders)
-    offers: list[Offer] = []
-    problems = [Problem("plugins", str(error)) for error in broken]
-    for id in wanted:
-        try:
-            plugin = _picked(id, found, broken)
-            offers.append(_plugin_offer(plugin, loaded.config, import_plugins=import_plugins))
-        except PluginError as error:
-            told = _placed(error, id, loaded)
-            if not loaded.foreign:
-                raise told from error
-            # plugins of OpenClaw are not for us: without them the caller has less, never more
-            problems.append(Problem("plugins", str(told)))
-    return offers, problems
-
-
-def _picked(id: str, found: Mapping[str, Found], broken: Sequence[PluginError]) -> Found:
-    try:
-        return pick(found, [id])[0]
-    except PluginError as missing:
-        # a plugin that could not be read has no id, but its folder mostly has its name
-        for error in broken:
-            if repr(id) in str(error) or f"/{id}/" in str(error):
-                raise error from None
-        if not broken:
-            raise
-        raise PluginError(f"{missing} (besides, {broken[0]})") from None
-
-
-def _placed(error: PluginError, id: str, loaded: Loaded) -> PluginError:
-    """Return the error with the place in the file it is about, what to do, and nothing that is a secret."""
-    sentence = printable(conceal(str(error), loaded.document))
-    path, _, rest = sentence.partition(": ")
-    if path.startswith(f"plugins.{id}."):
-        place, sentence = loaded.place("plugins", id, *path.removeprefix(f"plugins.{id}.").split(".")), rest
-    else:
-        allowed = loaded.config.plugins.get("allow", ())
-        at = allowed.index(id) if isinstance(allowed, tuple) and id in allowed else None
-        place = loaded.place("plugins", id) if at is None else loaded.place("plugins", "allow", at)
-        sentence = sentence.removeprefix(f"plugins.{id}: ")
-    remedy = "" if "; " in sentence else "; mend it, or turn it off"
-    return PluginError(f"{place}: {sentence}{remedy}" if str(place) else f"{sentence}{remedy}")
-
-
-def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Offer:
-    entry = config.plugins.get(plugin.id)
-    own = entry.config if isinstance(entry, PluginSettings) else {}
-    plugin.check_config(own)
-    source = f"plugin:{plugin.id}"
-    if not import_plugins:
-        return Offer(source=source, tools=plugin.declared(), config=own)
-    loaded = plugin.loaded()
-    return Offer(source=source, tools=loaded.tools, config=own, before=loaded.before, after=loaded.after)
-
-
-def _plugin_folders(loaded: Loaded) -> list[Path]:
-    folders = loaded.config.plugins.get("folders", ())
-    base = loaded.document.files[0].parent if loaded.document.files else Path()
-    return [base / os.path.expanduser(folder) for folder in folders] if isinstance(folders, tuple) else []  # noqa: PTH111  Path's own raises for a user who is not there
 
 
 def _host_facts(config: Config) -> frozenset[str]:
