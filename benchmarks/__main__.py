@@ -1,4 +1,4 @@
-"""`python -m benchmarks [policy|startup] [--json] [--rounds N]`: exit 1 when a row is over its bar."""
+"""`python -m benchmarks [MEASURE] [--json] [--rounds N]`: exit 1 when a row is over its bar."""
 
 import argparse
 import json
@@ -8,11 +8,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, policy, startup
+from . import Row, call, files, policy, schema, search, startup
 
 Measure = Callable[[int], list[Row]]
 
-MEASURES: Mapping[str, Measure] = {"policy": policy.measure, "startup": startup.measure}
+MEASURES: Mapping[str, Measure] = {
+    "call": call.measure,
+    "files": files.measure,
+    "policy": policy.measure,
+    "schema": schema.measure,
+    "search": search.measure,
+    "startup": startup.measure,
+}
 
 
 def main(arguments: Sequence[str], out: TextIO, measures: Mapping[str, Measure] = MEASURES) -> int:

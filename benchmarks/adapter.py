@@ -9,6 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,14 @@ from typing import Any
 if not __package__:  # started by its path, where the package around it is not known
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks import call
 from benchmarks.policy import CALLER, World, catalog_of, world_with
+from toolcrib import tool
+from toolcrib.adapter.gemini_schema import gemini_form
+from toolcrib.adapter.strict import strict_form
 from toolcrib.config.load import load
 
-__all__ = ["policy", "worlds_from"]
+__all__ = ["parallel", "policy", "schema", "tool_call", "worlds_from"]
 
 # The groups of the documents, as the other contestants have them: theirs of `fs` holds no search.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -31,6 +36,47 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 BUDGET, MOST_CALLS = 2.0, 2_000  # seconds and calls a size, as the floor has them
+
+
+async def tool_call(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what one call takes: verdict, two hooks, deadline, fence and record on."""
+    shared, belt = import_module("bench_adapter"), call.belt_with(call.forecast)
+    taken: dict[str, Any] = await shared.time_calls(
+        lambda: call.our_call(belt, "forecast"),
+        spec["params"],
+        lambda result: result.content[0].text == shared.EXPECTED,
+    )
+    return taken
+
+
+async def parallel(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the calls of one reply take, the same on."""
+    shared, belt = import_module("bench_adapter"), call.belt_with(call.nap)
+
+    async def reply(turns: Any) -> None:
+        while turns.more():
+            await call.our_calls(belt, "nap", spec["params"]["calls"])
+
+    taken: dict[str, Any] = await shared.run_parallel(reply, spec["params"])
+    return taken
+
+
+def schema(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what functions take to become tools with a schema, and schemas to become a provider's."""
+    shared = import_module("bench_adapter")
+    document = json.loads((Path(spec["data"]) / "schemas.json").read_text(encoding="utf-8"))
+    schemas = [each["parameters"] for each in document]
+
+    def built(functions: list[Any]) -> list[Any]:
+        return [tool(each).parameters for each in functions]
+
+    functions = partial(shared.fresh_functions, spec["data"])
+    return {
+        "build_ms": shared.best_of(built, 2, functions) * 1e3,
+        "declare_ms": shared.best_of(lambda fresh: [tool(each) for each in fresh], 2, functions) * 1e3,
+        "openai_ms": shared.best_of(lambda: [strict_form(each) for each in schemas]) * 1e3,
+        "gemini_ms": shared.best_of(lambda: [gemini_form(each) for each in schemas]) * 1e3,
+    }
 
 
 def policy(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,4 +117,6 @@ def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
 
 
 if __name__ == "__main__":
-    import_module("bench_adapter").serve({"policy": policy})
+    import_module("bench_adapter").serve(
+        {"parallel": parallel, "policy": policy, "schema": schema, "tool_call": tool_call}
+    )

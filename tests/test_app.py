@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import toolcrib
-from toolcrib import Call, Caller, ConfigError, CribError, DeclarationError, Result, Sender, Tool, tool
+from toolcrib import Call, Caller, ConfigError, CribError, Ctx, DeclarationError, Result, Sender, Text, Tool, tool
 from toolcrib.app import sender_from
 from toolcrib.backends.plugins import MANIFEST
 from toolcrib.define.errors import PluginError
+from toolcrib.define.rpc import rpc
 from toolcrib.registry.sources import Offer
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +123,7 @@ async def test_a_call_runs_through_the_gate() -> None:
         ({"tools": {"ask": ["effect:read"]}}, "weather", {"place": "x"}, "not_approved"),
         ({}, "weather", {}, "bad_arguments"),
         ({}, "wether", {}, "not_found"),
-        ({}, "read", {}, "unavailable"),
+        ({}, "tts", {}, "unavailable"),
         ({}, "forever", {}, "timeout"),
     ],
 )
@@ -159,6 +160,23 @@ async def test_the_time_limit_is_the_configurations() -> None:
 def test_declarations_hold_what_the_caller_has_and_nothing_else() -> None:
     belt = toolcrib.open({"tools": {"allow": ["weather", "read"]}}).belt(extra=[weather])
     assert [each["name"] for each in belt.declare("anthropic")] == ["read", "weather"]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini", "mcp", "openai", "responses"])
+async def test_what_is_declared_can_be_changed_without_changing_the_tools(provider: str) -> None:
+    belt = toolcrib.open().belt(extra=[weather])
+    before = json.dumps(belt.declare(provider))
+    ruin(belt.declare(provider))
+    assert json.dumps(belt.declare(provider)) == before
+    assert json.dumps(toolcrib.open().belt(extra=[weather]).declare(provider)) == before
+
+
+def ruin(value: Any) -> None:
+    """Empty every list and mapping, the innermost first."""
+    for inner in list(value.values()) if isinstance(value, dict) else value:
+        if isinstance(inner, (dict, list)):
+            ruin(inner)
+    value.clear()
 
 
 def test_a_programs_own_tool_cannot_take_a_name_that_is_taken() -> None:
@@ -267,3 +285,41 @@ def test_a_sender_is_read_as_it_is_written(text: str, sender: Sender) -> None:
 def test_a_sender_who_is_nobody_is_refused(text: str) -> None:
     with pytest.raises(CribError):
         sender_from(text)
+
+
+async def test_a_tool_asks_a_service_as_its_caller() -> None:
+    class Notes:
+        @rpc("notes.add", scope="write")
+        async def add(self, caller: Caller, text: str) -> dict[str, str | None]:
+            """Keep a note."""
+            return {"by": caller.channel, "text": text}
+
+    @tool(effects={"write"})
+    async def note(ctx: Ctx, text: str) -> Result:
+        """Keep a note."""
+        return Result.json(await ctx.rpc("notes.add", {"text": text}))
+
+    belt = toolcrib.open(services=[Notes()]).belt(Caller(channel="telegram"), extra=[note])
+    assert (await belt.call("note", {"text": "milk"})).details == {"by": "telegram", "text": "milk"}
+
+
+async def test_the_workspace_is_the_configured_folder_or_the_agents_own(tmp_path: Path) -> None:
+    for folder in ("all", "own"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "which").write_text(folder)
+    agents = {"builder": {"workspace": str(tmp_path / "own")}}
+    crib = toolcrib.open({"workspace": {"root": str(tmp_path / "all")}, "agents": agents})
+    for caller, text in ((Caller(), "all"), (Caller(agent="Builder"), "own")):
+        assert (await crib.belt(caller).call("read", {"path": "which"})).content[0] == Text(text)
+
+
+@pytest.mark.parametrize(("access", "read", "write"), [("ro", "ok", "error"), ("none", "error", "error")])
+async def test_a_sandboxed_session_has_the_access_that_the_configuration_says(
+    tmp_path: Path, access: str, read: str, write: str
+) -> None:
+    (tmp_path / "a").write_text("a")
+    config = {"workspace": {"root": str(tmp_path)}, "sandbox": {"mode": "all", "workspaceAccess": access}}
+    belt = toolcrib.open(config).belt()
+    assert (await belt.call("read", {"path": "a"})).status == read
+    assert (await belt.call("write", {"path": "b", "content": "b"})).status == write
+    assert not (tmp_path / "b").exists()

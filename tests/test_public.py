@@ -101,7 +101,8 @@ async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:
     for name, args, code in (
         ("greet", {"name": "Ann"}, "denied"),
         ("gret", {}, "not_found"),
-        ("read", {"path": "README.md"}, "unavailable"),
+        ("tts", {"text": "hello"}, "unavailable"),
+        ("read", {"path": "no such file"}, "not_found"),
     ):
         result = await belt.call(name, args)
         assert (result.status, result.details["code"]) == ("error", code)

@@ -6,7 +6,8 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.ports import Approver, Blobs, Http, Rpc, Workspace
+from toolcrib.define.ports import Approver, Blobs, Http, Workspace
+from toolcrib.define.rpc import Rpc
 from toolcrib.define.result import Result
 from toolcrib.testing import FakeApprover, FakeHttp, FakePage, FakeRpc, MemoryBlobs, MemoryWorkspace, fake_ctx
 
@@ -47,9 +48,9 @@ async def test_a_missing_file_is_named_with_those_there_are() -> None:
         await MemoryWorkspace().read("x")
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "..", ".", ""])
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".."])
 async def test_no_path_leads_out_of_a_memory_workspace(path: str) -> None:
-    with pytest.raises(ToolError, match="is no file inside the workspace") as raised:
+    with pytest.raises(ToolError, match="out(side)? of the workspace") as raised:
         await MemoryWorkspace().write(path, b"")
     assert raised.value.code == "denied"
 

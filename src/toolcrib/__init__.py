@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .define.caller import Caller, Sender
     from .define.context import Ctx
     from .define.errors import ConfigError, CribError, DeclarationError, PluginError, ToolError
+    from .define.files import Change, Entry, Find, Passage, Search
     from .define.message import Call, Message
     from .define.plugin import Plugin
     from .define.reader import Args
@@ -27,16 +28,21 @@ _HOMES = {
     "Args": "define.reader",
     "Call": "define.message",
     "Caller": "define.caller",
+    "Change": "define.files",
     "ConfigError": "define.errors",
     "Crib": "app",
     "CribError": "define.errors",
     "Ctx": "define.context",
     "DeclarationError": "define.errors",
+    "Entry": "define.files",
+    "Find": "define.files",
     "Image": "define.result",
     "Message": "define.message",
+    "Passage": "define.files",
     "Plugin": "define.plugin",
     "PluginError": "define.errors",
     "Result": "define.result",
+    "Search": "define.files",
     "Sender": "define.caller",
     "Text": "define.result",
     "Tool": "define.tool",
@@ -47,9 +53,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "Agent", "Args", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError", "Image",
-    "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError", "__version__", "actions",
-    "open", "tool",
+    "Agent", "Args", "Call", "Caller", "Change", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
+    "Entry", "Find", "Image", "Message", "Passage", "Plugin", "PluginError", "Result", "Search", "Sender", "Text",
+    "Tool", "ToolError", "__version__", "actions", "open", "tool",
 ]  # fmt: skip
 
 

@@ -1,14 +1,24 @@
-"""attacks/policy on the whole gate: configuration, catalog and belt as a program would use them."""
+"""attacks/policy on the whole gate: configuration, catalog, belt and call as a program would use them."""
 
-from collections.abc import Mapping
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from toolcrib.agent.belt import Belts
+from toolcrib.agent.hooks import ready_guards, ready_observers
+from toolcrib.agent.invoke import Window, invoke, invoke_all
 from toolcrib.backends.plugins import DeclaredTool
+from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ConfigError, DeclarationError
+from toolcrib.define.hook import Block, Hook, Observer, Rewrite
+from toolcrib.define.message import Call
+from toolcrib.define.record import Decided
+from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt
 from toolcrib.registry.catalog import Catalog
@@ -22,6 +32,7 @@ Json = dict[str, Any]
 # Contested rules that docs/policy.md states: the configuration's author can know them, lint warns about them.
 DOCUMENTED = frozenset({"agent profile replaces global profile", "model entry replaces provider entry"})
 
+_QUIET = logging.NullHandler()  # what fails here fails on purpose
 _GROUPS = {tool.name: tool.group for tool in SHELF}
 
 
@@ -29,12 +40,13 @@ def judge(case: Json, profiles: Json) -> Outcome:
     """Build the case's crib and compare what its caller sees with what must be."""
     setup, asked = case["setup"], case["input"]
     profile = profiles[setup.get("profile", "core")]
-    if asked["op"] == "register":
-        return _registered(asked, profile, case["must"])
-    if asked["op"] != "list":
-        return LATER
+    match asked["op"]:
+        case "register":
+            return _registered(asked, profile, case["must"])
+        case "call":
+            return LATER if asked.get("via") == "mcp_loopback" else _called(setup, asked, profile, case["must"])
     try:
-        belt: Belt | None = _belt(setup, profile)
+        belt: Belt | None = _belts(setup, profile).belt_for(_caller(setup.get("context", {})))
         error = ""
     except ConfigError as problem:
         belt, error = None, str(problem)
@@ -55,6 +67,120 @@ def _complaint(must: Mapping[str, Any], belt: Belt | None, error: str) -> str:
     seen = [name for name in must.get("hidden", ()) if name in belt.tools]
     missing = [name for name in must.get("visible", ()) if name not in belt.tools]
     return "; ".join(f"{name} is visible" for name in seen) + "".join(f"; {name} is hidden" for name in missing)
+
+
+def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
+    """Make the call alone and twice side by side; the bodies note that they ran."""
+    ran: list[str] = []
+    caller = _caller_through(setup, asked)
+    try:
+        belt = _belts(setup, profile, ran).belt_for(caller, _offered(setup, asked, profile, ran))
+    except ConfigError as problem:
+        accepted = any(each.get("config_error") or each.get("config_error_ok") for each in alternatives(must))
+        return kept({"error": str(problem)}) if accepted else broken(f"the configuration was refused: {problem}")
+    complaints = []
+    for ids in (("call_1",), ("call_1", "call_2")):
+        ran.clear()
+        calls = [Call(id=id, name=asked["name"], args=asked["args"]) for id in ids]
+        record = MemoryRecord()
+        told = asyncio.run(_made(belt, caller, calls, _window(setup, record)))
+        complaints.append(_unrecorded(record, ran) or _complaint_about(must, ran, len(calls)))
+    seen = {"ran": ran, "told": [result.details for result in told]}
+    return broken("; ".join(filter(None, complaints)), seen) if any(complaints) else kept(seen)
+
+
+async def _made(belt: Belt, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
+    logging.getLogger("toolcrib").addHandler(_QUIET)
+    first, *more = (Ctx(call=call, caller=caller, course=Course()) for call in calls)
+    return await invoke_all(belt, [first, *more], window) if more else [await invoke(belt, first, window)]
+
+
+def _complaint_about(must: Json, ran: list[str], calls: int) -> str:
+    """Say what is not as it must be about the bodies that ran, "" when all is."""
+    complaints = [list(_each_complaint(each, ran, calls)) for each in alternatives(must)]
+    return "" if [] in complaints else "; ".join(complaint for each in complaints for complaint in each)
+
+
+def _each_complaint(must: Mapping[str, Any], ran: list[str], calls: int) -> Iterator[str]:
+    if must.get("config_error"):
+        yield "the configuration was accepted"
+    if "executed" in must and len(ran) != (calls if must["executed"] else 0):
+        yield f"{len(ran)} of {calls} bodies ran"
+    if "canonical" in must and ran != [must["canonical"]] * (calls if must["canonical"] else 0):
+        yield f"{ran} ran"
+    if must.get("executed_tool_not") in ran:
+        yield f"{must['executed_tool_not']} ran"
+
+
+def _unrecorded(record: MemoryRecord, ran: list[str]) -> str:
+    """Say which body ran without a permission on record."""
+    permitted = [
+        entry.verdict.tool
+        for entry in record.entries
+        if isinstance(entry, Decided) and entry.verdict is not None and entry.verdict.decision != "deny"
+    ]
+    return "".join(f"{name} ran without a recorded permission" for name in set(ran) if name not in permitted)
+
+
+def _window(setup: Json, record: MemoryRecord) -> Window:
+    hooks = {name: said if isinstance(said, list) else [said] for name, said in setup.get("hooks", {}).items()}
+    return Window(
+        record=record,
+        guards=ready_guards(map(_guard, hooks.get("before_tool_call", ()))),
+        observers=ready_observers(map(_observer, hooks.get("after_tool_call", ()))),
+    )
+
+
+def _offered(setup: Json, asked: Json, profile: Json, ran: list[str]) -> tuple[Tool, ...]:
+    """Return the tool of that name which a client offers, if that is the way in and the name is free."""
+    if asked.get("via") != "client_tool":
+        return ()
+    try:
+        offered = (_noting(Tool.declared(asked["name"], "offered by a client"), ran),)
+        _belts(setup, profile, ran).catalog_with(offered)
+    except DeclarationError:
+        return ()  # taken, or no name at all: the client can only call what is there
+    return offered
+
+
+def _noting(tool: Tool, ran: list[str]) -> Tool:
+    async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        ran.append(tool.name)
+        return Result.text("done")
+
+    return replace(tool, run=run)
+
+
+def _guard(said: Json) -> Hook:
+    """Return a guard that says what the case's hook says, as far as a guard has words for it."""
+
+    async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Any:
+        match said:
+            case {"raise": words}:
+                raise RuntimeError(words)
+            case {"return": {"block": True, **more}} | {"return": {"decision": "deny" | "block", **more}}:
+                return Block(str(more.get("reason", "")))
+            case {"return": {"params": dict(params)}}:
+                return Rewrite(params)
+            case {"return": dict()}:
+                return None
+            case {"return": other}:
+                return other
+        return await asyncio.Event().wait()
+
+    return Hook(run=guard, name="guard", optional=said.get("kind") == "observer", seconds=0.05)
+
+
+def _observer(said: Json) -> Observer:
+    async def observer(ctx: Ctx, args: Mapping[str, Any], result: Result) -> Result | None:
+        match said:
+            case {"raise": words}:
+                raise RuntimeError(words)
+            case {"return": {"result": str(words)}}:
+                return Result.text(words)
+        return None
+
+    return observer
 
 
 def _registered(asked: Json, profile: Json, must: Json) -> Outcome:
@@ -79,20 +205,21 @@ def _core(profile: Json) -> Offer:
     return Offer(source="core", tools=tuple(tools))
 
 
-def _catalog(setup: Json, profile: Json) -> Catalog:
+def _catalog(setup: Json, profile: Json, ran: list[str]) -> Catalog:
     plugins = [
         Offer(source=f"plugin:{plugin['id']}", tools=tuple(Tool.declared(name, name) for name in plugin["tools"]))
         for plugin in setup.get("plugins", ())
     ]
-    return catalog_from([_core(profile), *plugins])
+    catalog = catalog_from([_core(profile), *plugins])
+    return Catalog({name: _noting(tool, ran) for name, tool in catalog.tools.items()}, catalog.problems)
 
 
-def _belt(setup: Json, profile: Json) -> Belt:
-    context = setup.get("context", {})
+def _belts(setup: Json, profile: Json, ran: list[str] | None = None) -> Belts:
     config = neutral(setup.get("config", {}))
+    context = setup.get("context", {})
     if "owners" in context:
         config["owners"] = context["owners"]
-    return Belts(_catalog(setup, profile), load(config, {}).policy).belt_for(_caller(context))
+    return Belts(_catalog(setup, profile, [] if ran is None else ran), load(config, {}).policy)
 
 
 def neutral(config: Json) -> Json:
@@ -105,6 +232,19 @@ def neutral(config: Json) -> Json:
     if tools is not None and moved:
         told["tools"] = {**tools, **moved}
     return told
+
+
+def _caller_through(setup: Json, asked: Json) -> Caller:
+    """Return who calls, as the way in makes them known: a subagent has a parent, a job of its own a session."""
+    caller = _caller(setup.get("context", {}))
+    match asked.get("via"):
+        case "subagent":
+            return replace(caller, parents=caller.parents or (caller.session or "agent:main:main",))
+        case "cron_isolated":
+            return replace(caller, session=caller.session or "agent:main:cron:job:run:1")
+        case "hook_agent":
+            return replace(caller, session=caller.session or "agent:main:hook:1")
+    return caller
 
 
 def _caller(context: Json) -> Caller:

@@ -86,7 +86,8 @@ def parse(key: str) -> SessionKey | None:
     parts = _parts(trim(key))
     if len(parts) < 3 or parts[0] != "agent" or not (agent := trim(parts[1])):
         return None
-    return SessionKey(agent, ":".join(parts[2:]))
+    rest = trim(":".join(parts[2:]))  # again: an empty part at the end is gone, and a blank one may stand there now
+    return SessionKey(agent, rest) if rest else None
 
 
 def agent_from_key(key: str) -> str:

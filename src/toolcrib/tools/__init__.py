@@ -7,24 +7,25 @@ counts as having all of them: a shell can do anything.
 
 from toolcrib import Tool
 
+from .fs.apply_patch import apply_patch
+from .fs.edit import edit
+from .fs.find import find
+from .fs.grep import grep
+from .fs.ls import ls
+from .fs.read import read
+from .fs.write import write
 from .sessions.result_get import result_get
 
 __all__ = ["CHANNEL_TOOLS", "SHELF"]
 
 SHELF: tuple[Tool, ...] = (
-    Tool.declared("read", "Read a text file or an image.", group="fs", effects={"read"}),
-    Tool.declared("write", "Create or overwrite a file.", group="fs", effects={"write"}),
-    Tool.declared("edit", "Replace one exact passage of a file.", group="fs", effects={"read", "write"}),
-    Tool.declared(
-        "apply_patch",
-        "Change several files at once.",
-        group="fs",
-        effects={"read", "write"},
-        requires=("model:openai",),
-    ),
-    Tool.declared("grep", "Search the contents of files.", group="fs", effects={"read"}),
-    Tool.declared("find", "Search the names of files.", group="fs", effects={"read"}),
-    Tool.declared("ls", "List a folder.", group="fs", effects={"read"}),
+    read,
+    write,
+    edit,
+    apply_patch,
+    grep,
+    find,
+    ls,
     Tool.declared("exec", "Run a command.", group="runtime"),
     Tool.declared("process", "Watch, feed and stop commands in the background.", group="runtime"),
     Tool.declared(

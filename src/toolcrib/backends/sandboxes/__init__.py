@@ -1,0 +1,1 @@
+"""Where files and commands of agents live: workspaces and shells."""

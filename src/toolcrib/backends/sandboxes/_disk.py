@@ -1,0 +1,208 @@
+"""A pinned root on disk and what may be read beneath it. Plain functions: the workspace runs them in threads."""
+
+import os
+import stat as kinds
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import platformdirs
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.files import Entry, Kind, Listing, Passage, in_order
+from toolcrib.define.paths import joined, plain
+
+from ._beneath import Beneath
+from ._guard import Access, Guard
+from ._journal import Journal
+from ._lines import Mark, passage
+from ._stage import STAGE, version_of
+from ._told import in_words
+
+__all__ = ["LARGEST", "Disk", "Terms"]
+
+LARGEST = 64 << 20  # bytes that are held at once
+_MOST_NAMES = 1_000_000
+
+
+def _state() -> Path:
+    return platformdirs.user_state_path("toolcrib", appauthor=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a workspace is opened with: globs of protected and of linked files, the crib's own files, its state."""
+
+    root: Path
+    access: Access = "rw"
+    protected: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    own: tuple[Path, ...] = ()
+    state: Path = field(default_factory=_state)
+
+
+class Disk:
+    """The files beneath one root. It is opened, and what a crash left is cleared up, at the first use."""
+
+    def __init__(self, terms: Terms, *, kernel: bool | None = None) -> None:
+        self._terms, self._kernel = terms, kernel
+        self._lock = threading.Lock()
+        self._pinned: Beneath | None = None
+
+    @property
+    def beneath(self) -> Beneath:
+        """The pinned root."""
+        with self._lock:
+            if self._pinned is None:
+                self._pinned = self._pin()
+            return self._pinned
+
+    @cached_property
+    def guard(self) -> Guard:
+        root = self.beneath.path
+        own = (os.path.relpath(os.path.realpath(path), root) for path in (*self._terms.own, self._terms.state))
+        inside = [path for path in own if path != ".." and not path.startswith("../")]
+        return Guard.of(self._terms.access, self._terms.protected, self._terms.linked, inside)
+
+    @cached_property
+    def journal(self) -> Journal:
+        return Journal(self._terms.state, self.beneath)
+
+    def close(self) -> None:
+        """Let go of the root."""
+        with self._lock:
+            if self._pinned is not None:
+                self._pinned.close()
+                self._pinned = None
+
+    def stat(self, path: str) -> Entry:
+        self.guard.reading(path)
+        try:
+            fd = self.beneath.open(path, getattr(os, "O_PATH", 0))
+        except ToolError as error:
+            link = self._link(path) if error.code in ("not_found", "denied") else None
+            if link is None:
+                raise
+            return link
+        try:
+            return self.entry(path, os.fstat(fd))
+        finally:
+            os.close(fd)
+
+    def read(self, path: str, start: int, length: int | None) -> bytes:
+        with self.opened(path) as (fd, found):
+            size = max(found.st_size - start, 0) if length is None else min(length, max(found.st_size - start, 0))
+            if size > LARGEST:
+                raise ToolError(
+                    f"{path!r} has {found.st_size} bytes, too many to hold at once ({LARGEST}); take a part of it",
+                    code="too_large",
+                )
+            return _read(fd, size, start)
+
+    def lines(self, path: str, asked: tuple[int, int, int], marks: dict[str, Mark]) -> Passage:
+        with self.opened(path) as (fd, found):
+            entry = self.entry(path, found)
+            taken, marks[entry.version] = passage(fd, entry, asked, marks.get(entry.version, (1, 0)))
+            return taken
+
+    def list(self, path: str, most: int) -> Listing:
+        self.guard.reading(path)
+        with in_words(path):
+            fd = self.beneath.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                names = [name for name in os.listdir(fd) if not name.startswith(STAGE)]  # noqa: PTH208  of a descriptor
+                if len(names) > _MOST_NAMES:
+                    raise ToolError(f"{path!r} has {len(names)} entries, too many to list", code="too_large")
+                names.sort(key=in_order)
+                base = self.spelled(path)
+                shown = [self._listed(joined((*base, name)), name, fd) for name in names[:most]]
+                return Listing(entries=tuple(entry for entry in shown if entry is not None), total=len(names))
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        """Give a regular file, open for reading: not special, not linked from elsewhere."""
+        self.guard.reading(path)
+        fd = self.beneath.open(path, os.O_RDONLY)
+        try:
+            found = os.fstat(fd)
+            self.guard.regular(path, found)
+            if found.st_nlink > 1:
+                with self.beneath.place(path) as place:
+                    self.guard.single(path, place.path, found)
+            with in_words(path):
+                yield fd, found
+        finally:
+            os.close(fd)
+
+    def entry(self, path: str, found: os.stat_result) -> Entry:
+        """Return what is told about a path and what was found there."""
+        kind = _kind(found.st_mode)
+        return Entry(
+            path=joined(self.spelled(path)),
+            kind=kind,
+            size=found.st_size if kind == "file" else 0,
+            changed=found.st_mtime_ns,
+            version=version_of(found),
+        )
+
+    def spelled(self, path: str) -> tuple[str, ...]:
+        """Return the parts of a path as it is told: without `..`, relative to the root."""
+        parts = self.beneath.parts(path)
+        taken = plain(parts)
+        return parts if taken is None else taken
+
+    def _pin(self) -> Beneath:
+        root = str(self._terms.root)
+        try:
+            beneath = Beneath(root, kernel=self._kernel)
+        except OSError as error:
+            why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be opened ({error.strerror})"
+            raise ToolError(
+                f"the workspace {root!r} {why}; make it, or set workspace.root", code="unavailable"
+            ) from error
+        if self._terms.access == "rw":
+            Journal(self._terms.state, beneath).clear_up()
+        return beneath
+
+    def _link(self, path: str) -> Entry | None:
+        """Return the entry of a link that leads nowhere or out; None when the path ends in none."""
+        with self.beneath.place(path, follow=False) as place:
+            found = place.stat()
+            if found is None or not kinds.S_ISLNK(found.st_mode):
+                return None
+            target = os.readlink(place.name, dir_fd=place.folder)
+            return Entry(path=joined(self.spelled(path)), kind="link", changed=found.st_mtime_ns, target=target)
+
+    def _listed(self, path: str, name: str, folder: int) -> Entry | None:
+        """Return an entry of an open folder; None when it was removed meanwhile."""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not kinds.S_ISLNK(found.st_mode):
+                return self.entry(path, found)
+            target = os.readlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        try:
+            led = self.stat(path)
+        except ToolError:
+            return Entry(path=path, kind="link", changed=found.st_mtime_ns, target=target)
+        return Entry(path=path, kind=led.kind, size=led.size, changed=led.changed, version=led.version, target=target)
+
+
+def _kind(mode: int) -> Kind:
+    if kinds.S_ISREG(mode):
+        return "file"
+    return "folder" if kinds.S_ISDIR(mode) else "other"
+
+
+def _read(fd: int, size: int, at: int) -> bytes:
+    parts = []
+    while size and (part := os.pread(fd, size, at)):
+        parts.append(part)
+        at, size = at + len(part), size - len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

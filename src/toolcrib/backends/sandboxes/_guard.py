@@ -1,0 +1,122 @@
+"""What may be touched in a workspace: regular files with one name, and for writing no protected names."""
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from toolcrib.define.errors import ToolError
+
+from ._stage import STAGE
+
+__all__ = ["Access", "Guard"]
+
+Access = Literal["rw", "ro", "none"]
+
+# Names whose content is run or obeyed by something else than the task at hand, at any depth.
+_PROTECTED = (
+    ".git",  # hooks, config, and the file that says where they are
+    ".gitconfig",
+    ".mcp.json",
+    ".ssh",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
+    ".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xsessionrc", ".pam_environment",
+    "**/.config/fish",
+    "toolcrib.json5", "toolcrib.json", "toolcrib.yaml", "toolcrib.yml", "toolcrib.toml",
+    f"{STAGE}*",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Says no in one sentence. `own` are the parts of the crib's own files that lie in the workspace."""
+
+    access: Access
+    protected: re.Pattern[str]
+    linked: re.Pattern[str]
+
+    @classmethod
+    def of(cls, access: Access, protected: Sequence[str], linked: Sequence[str], own: Sequence[str] = ()) -> "Guard":
+        names = (*_PROTECTED, *protected, *(f"/{_literal(path)}" for path in own))
+        return cls(access, _pattern(map(_folded, names)), _pattern(linked))
+
+    def reading(self, path: str) -> None:
+        """Refuse everything where the workspace is out of reach."""
+        if self.access == "none":
+            raise ToolError(f"the files of this workspace are out of reach here, {path!r} too", code="denied")
+
+    def writing(self, path: str, real: str) -> None:
+        """Refuse a change where nothing may be changed, and of a name that others obey."""
+        self.reading(path)
+        if self.access == "ro":
+            raise ToolError(f"the workspace is read-only; {path!r} cannot be changed", code="denied")
+        if self.protected.fullmatch(_folded(real)):
+            raise ToolError(f"{path!r} is protected: its content would be obeyed outside of this task", code="denied")
+
+    def creating(self, path: str, name: str) -> None:
+        """Refuse a new name that nobody could see as it is."""
+        if any(unicodedata.category(char) == "Cc" for char in name):
+            raise ToolError(f"{path!r} holds a control character; choose a name without", code="bad_path")
+
+    def regular(self, path: str, found: os.stat_result) -> None:
+        """Refuse a folder and what is no file at all."""
+        if stat.S_ISDIR(found.st_mode):
+            raise ToolError(f"{path!r} is a folder, not a file; ls shows what is in it", code="is_folder")
+        if not stat.S_ISREG(found.st_mode):
+            raise ToolError(f"{path!r} is not a regular file (a pipe, a socket or a device)", code="denied")
+
+    def single(self, path: str, real: str, found: os.stat_result) -> None:
+        """Refuse a file with a second name, which may lie outside."""
+        if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and not self.may_be_linked(real):
+            raise ToolError(
+                f"{path!r} is hard-linked: it has {found.st_nlink} names, and some may lie outside of the workspace; "
+                "name its folder in workspace.linked, or work on a copy",
+                code="denied",
+            )
+
+    def may_be_linked(self, real: str) -> bool:
+        """Tell whether files there may have more than one name."""
+        return self.linked.fullmatch(real) is not None
+
+
+def _pattern(globs: Iterable[str]) -> re.Pattern[str]:
+    """Return what matches a path that one of the globs names, or that lies in a folder so named.
+
+    As in ignore files: a glob without `/` holds at any depth, one with `/` from the root; `**` spans folders.
+    """
+    return re.compile("|".join(f"(?:{_translated(glob)}(?:/.*)?)" for glob in globs) or r"(?!)", re.DOTALL)
+
+
+def _translated(glob: str) -> str:
+    plain = glob.removeprefix("./").rstrip("/")
+    anchored = "/" in plain
+    plain = plain.removeprefix("/")
+    if plain.endswith("/**"):
+        plain = f"{plain}/*"
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[\[\]|\[[^\]]+\])", plain)
+    special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "[[]": r"\["}
+    body = "".join(
+        special.get(piece) or (f"[{_set(piece[1:-1])}]" if at % 2 else re.escape(piece))
+        for at, piece in enumerate(pieces)
+    )
+    return body if anchored else f"(?:.*/)?{body}"
+
+
+def _set(inside: str) -> str:
+    """Return the inside of a glob's set for a regular expression: `!` negates, ranges stay."""
+    escaped = inside.replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
+    return f"^{escaped[1:]}" if escaped.startswith("!") else escaped.replace("^", r"\^")
+
+
+def _literal(path: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", path)
+
+
+def _folded(path: str) -> str:
+    """Return the path as the most forgiving disk takes it: no case, no invisible characters, no blanks at the end."""
+    shown = (char for char in unicodedata.normalize("NFC", path) if unicodedata.category(char) != "Cf")
+    return "/".join(part.rstrip(". ") or part for part in "".join(shown).casefold().split("/"))

@@ -1,0 +1,230 @@
+"""Several files changed as one, also across a crash.
+
+What is about to be moved is written down first, outside of the workspace: nothing that lies in a workspace is obeyed.
+Then every new content takes its place by a rename that keeps the old file in the stage. Marking the record as done is
+the moment the change has happened. A record found at the next start that is not marked belongs to a change that did
+not: it is undone.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.paths import joined
+
+from ._beneath import Beneath
+from ._stage import Staged, exchange, left_over, remove, rename_new, stage, sweep, sync_folder, version_of
+
+__all__ = ["Journal", "Step"]
+
+_PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
+_PAUSE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file to be written or, with no data, deleted; `before` is the file that was found there."""
+
+    path: str
+    data: bytes | None
+    before: os.stat_result | None
+    like: os.stat_result | None = None
+
+
+class Journal:
+    """The records of one workspace: a folder below `state`, named after the root."""
+
+    def __init__(self, state: Path, beneath: Beneath) -> None:
+        self._folder = state / hashlib.sha256(os.fsencode(beneath.path)).hexdigest()[:32]
+        self._beneath = beneath
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other changes of this workspace out, also those of other processes."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self._folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise ToolError(
+                f"the crib cannot keep its journal in {str(self._folder)!r} ({error.strerror}), so nothing was changed",
+            ) from error
+        try:
+            _wait_for(fd)
+            yield
+        finally:
+            os.close(fd)
+
+    def clear_up(self) -> None:
+        """Undo and sweep what a crash left, if there is anything: to be called when the root is opened."""
+        if self._folder.is_dir():
+            with self.locked():
+                self.recover()
+        sweep(self._beneath.fd)
+
+    def recover(self) -> None:
+        """Undo what a crash left half done; to be called under the lock."""
+        for path in sorted(self._folder.glob("*.*")):
+            if path.suffix == ".new":  # the crash came before anything was moved
+                path.unlink()
+                continue
+            record = json.loads(path.read_bytes())
+            if record["root"] != _identity(os.fstat(self._beneath.fd)):
+                path.unlink()  # of another folder that had this name before
+                continue
+            with left_over(self._beneath.fd, record["stage"]) as at:
+                if at is not None and path.suffix == ".json":
+                    self._undo(record, at)
+            self._forget(path, record)
+
+    def apply(self, folders: Sequence[str], steps: Sequence[Step]) -> list[os.stat_result | None]:
+        """Make the folders, outermost first, then take the steps: all of them or none. To be called under the lock."""
+        root = self._beneath.fd
+        with stage(root) as own:
+            staged = [None if step.data is None else own.write(step.data, step.like or step.before) for step in steps]
+            record = {
+                "root": _identity(os.fstat(root)),
+                "stage": own.name,
+                "folders": list(folders),
+                "steps": [_row(step, new) for step, new in zip(steps, staged, strict=True)],
+            }
+            own.sync()
+            path = self._written(record)
+            try:
+                own.keep()
+                self._take(own.folder, record, steps)
+                path.rename(path.with_suffix(".done"))
+                self._sync()
+            except BaseException:
+                self._undo(record, own.folder)  # when this fails too, the record stays and the next start tries again
+                self._forget(path, record)
+                raise
+        self._forget(path, record)
+        return [None if new is None else new.stat for new in staged]
+
+    def _forget(self, path: Path, record: Any) -> None:
+        """Remove what was put aside, then the record; when that fails the next start tries again."""
+        done = path.with_suffix(".done")
+        if path.exists():  # undone, and not to be undone again
+            path.rename(done)
+        if remove(self._beneath.fd, record["stage"]):
+            with suppress(OSError):
+                done.unlink()
+
+    def _take(self, at: int, record: Any, steps: Sequence[Step]) -> None:
+        for folder in record["folders"]:
+            with self._beneath.place(folder) as place:
+                os.mkdir(place.name, dir_fd=place.folder)
+        for row, step in zip(record["steps"], steps, strict=True):
+            with self._beneath.place(step.path, follow=False) as place:
+                _take_one(at, row, step, place.name, place.folder)
+        for folder in {*(joined(_above(path)) for path in (*record["folders"], *(step.path for step in steps)))}:
+            fd = self._beneath.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                sync_folder(fd)
+            finally:
+                os.close(fd)
+
+    def _undo(self, record: Any, at: int) -> None:
+        """Put everything back."""
+        for row in reversed(record["steps"]):
+            try:
+                with self._beneath.place(row["path"], follow=False) as place:
+                    _undo_one(at, row, place.name, place.folder)
+                    sync_folder(place.folder)
+            except ToolError as error:
+                if error.code != "not_found":  # a folder on the way had not been made yet
+                    raise
+        for folder in reversed(record["folders"]):
+            with suppress(ToolError), self._beneath.place(folder, follow=False) as place:
+                os.rmdir(place.name, dir_fd=place.folder)
+
+    def _written(self, record: Any) -> Path:
+        path = self._folder / f"{secrets.token_hex(8)}.json"
+        new = path.with_suffix(".new")
+        try:
+            fd = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(json.dumps(record).encode())
+                file.flush()
+                os.fsync(fd)
+            new.rename(path)
+            self._sync()
+        except BaseException:
+            new.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def _sync(self) -> None:
+        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            sync_folder(fd)
+        finally:
+            os.close(fd)
+
+
+def _row(step: Step, new: Staged | None) -> Mapping[str, Any]:
+    name, inode = (None, None) if new is None else (new.name, new.stat.st_ino)
+    return {"path": step.path, "new": name, "inode": inode, "old": secrets.token_hex(8)}
+
+
+def _take_one(at: int, row: Any, step: Step, name: str, folder: int) -> None:
+    if step.before is None:
+        rename_new(row["new"], at, name, folder)
+        return
+    if step.data is None:
+        os.rename(name, row["old"], src_dir_fd=folder, dst_dir_fd=at)
+    elif exchange(row["new"], at, name, folder):
+        os.rename(row["new"], row["old"], src_dir_fd=at, dst_dir_fd=at)
+    else:
+        os.link(name, row["old"], src_dir_fd=folder, dst_dir_fd=at, follow_symlinks=False)
+        os.rename(row["new"], name, src_dir_fd=at, dst_dir_fd=folder)
+    if version_of(os.stat(row["old"], dir_fd=at, follow_symlinks=False)) != version_of(step.before):
+        raise ToolError(f"{step.path!r} changed at this very moment; read it again", code="changed")
+
+
+def _undo_one(at: int, row: Any, name: str, folder: int) -> None:
+    """Put one file back, whatever of its step was done."""
+    old, new, now = (_stat(each, fd) for each, fd in ((row["old"], at), (row["new"], at), (name, folder)))
+    if old is not None:
+        os.rename(row["old"], name, src_dir_fd=at, dst_dir_fd=folder)
+    elif new is not None and new.st_ino != row["inode"]:  # exchanged: the old file has the new one's name
+        os.rename(row["new"], name, src_dir_fd=at, dst_dir_fd=folder)
+    elif new is None and now is not None and now.st_ino == row["inode"]:
+        os.unlink(name, dir_fd=folder)
+
+
+def _stat(name: str | None, folder: int) -> os.stat_result | None:
+    try:
+        return None if name is None else os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _identity(found: os.stat_result) -> list[int]:
+    return [found.st_dev, found.st_ino]
+
+
+def _above(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/")[:-1])
+
+
+def _wait_for(fd: int) -> None:
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        if time.monotonic() > until:
+            raise ToolError("another process is changing this workspace; try again", code="busy")
+        time.sleep(_PAUSE)

@@ -1,0 +1,208 @@
+"""A walk through a folder in the order of names, on descriptors that never follow a link.
+
+Every folder is opened by its bare name in the folder above, which is held open, so neither a link nor a race leads out.
+Folders that ignore files name are not entered, nor are `.git` and the folder for unfinished writes, unless the walk
+begins in them.
+"""
+
+import os
+import stat
+from bisect import bisect
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from ._globs import Matcher
+from ._ignore import IGNORE_FILES, NO_RULES, Rules
+from ._stage import STAGE
+
+__all__ = ["Only", "Run", "Walk", "rules_above"]
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_NEVER = frozenset({".git"})
+_SPECIAL = frozenset(IGNORE_FILES)
+_DEEPEST = 200  # folders within folders; each one holds a descriptor
+_LARGEST_IGNORE_FILE = 1 << 20
+_MOST_NAMES = 1_000_000  # of one folder
+
+
+class Run(NamedTuple):
+    """Names that follow one another: what is no folder, and the folder after it, if any.
+
+    `prefix` is the folder they are in, with `/` at its end, "" for the root.
+    """
+
+    prefix: str
+    names: list[str]
+    folder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Which files a walk is after: those that match, or with `negated` all others. A file named so is never ignored."""
+
+    matches: Matcher
+    negated: bool = False
+
+
+class _Level(NamedTuple):
+    """An open folder on the way."""
+
+    fd: int
+    prefix: str
+    rules: Rules
+    runs: Iterator[Run]
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk, from an open folder whose path is `prefix` (with `/` at its end, "" for the root).
+
+    It gives ordinary files, or with `names` whatever is no folder and has such a name. Afterwards `unreadable` counts
+    the folders that could not be opened, and `odd` tells that an ignore file was one that we do not read: a link,
+    something special, one with several names, or too large.
+    """
+
+    folder: int
+    prefix: str
+    rules: Rules = NO_RULES
+    only: Only | None = None
+    names: Matcher | None = None
+    unreadable: int = 0
+    odd: bool = False
+    _stack: list[_Level] = field(default_factory=list)
+
+    def runs(self) -> Generator[Run, None, None]:
+        """Give the names in order, each folder before what is in it."""
+        self._enter(self.folder, self.prefix, self.rules)
+        try:
+            while self._stack:
+                level = self._stack[-1]
+                run = next(level.runs, None)
+                if run is None:
+                    self._leave()
+                    continue
+                yield run
+                if run.folder is not None:
+                    self._descend(level, run.folder)
+        finally:
+            while self._stack:
+                self._leave()
+
+    def _descend(self, level: _Level, name: str) -> None:
+        if len(self._stack) >= _DEEPEST:
+            self.unreadable += 1
+            return
+        try:
+            below = os.open(name, _FOLDER, dir_fd=level.fd)
+        except OSError:  # gone, swapped for something else, or not ours to read
+            self.unreadable += 1
+            return
+        self._enter(below, f"{level.prefix}{name}/", level.rules)
+
+    def _enter(self, fd: int, prefix: str, rules: Rules) -> None:
+        names: list[str] = []
+        folders: list[str] = []
+        try:
+            rules = self._list(fd, prefix, rules, names, folders)
+        except OSError:
+            self.unreadable += 1
+        if rules is not NO_RULES or self.only is not None:
+            names, folders = self._kept(prefix, rules, names, folders)
+        names.sort()
+        folders.sort()
+        runs = _runs(prefix, names, folders) if folders else (Run(prefix, names, None),) if names else ()
+        self._stack.append(_Level(fd, prefix, rules, iter(runs)))
+
+    def _list(self, fd: int, prefix: str, rules: Rules, names: list[str], folders: list[str]) -> Rules:
+        """Put the names where they belong; return the rules that hold among them."""
+        others: list[str] = []
+        with os.scandir(fd) as entries:
+            for entry in islice(entries, _MOST_NAMES):
+                if entry.name.startswith(STAGE):
+                    continue
+                if entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+                elif entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _NEVER:
+                        folders.append(entry.name)
+                else:
+                    others.append(entry.name)
+        if len(names) + len(folders) + len(others) >= _MOST_NAMES:
+            self.unreadable += 1
+        texts = {} if _SPECIAL.isdisjoint(names) else {name: _ignore_text(fd, name) for name in _SPECIAL & set(names)}
+        if None in texts.values() or (others and not _SPECIAL.isdisjoint(others)) or not _SPECIAL.isdisjoint(folders):
+            self.odd = True
+        if self.names is not None:
+            names[:] = self.names(prefix[len(self.prefix) :], names + others)
+        read = {name: text for name, text in texts.items() if text is not None}
+        return rules.below(prefix, read) if read else rules
+
+    def _kept(self, prefix: str, rules: Rules, files: list[str], folders: list[str]) -> tuple[list[str], list[str]]:
+        """Return the files and the folders that are not passed over."""
+        if self.only is not None:
+            inner = prefix[len(self.prefix) :]
+            chosen = self.only.matches(inner, files)
+            chosen_folders = self.only.matches(inner, folders)
+            if not self.only.negated:  # nothing but these, whatever the rules say
+                entered = [name for name in folders if name in chosen_folders]
+                others = [name for name in folders if name not in chosen_folders]
+                return [name for name in files if name in chosen], entered + rules.kept(prefix, others, folders=True)
+            files = [name for name in files if name not in chosen]
+            folders = [name for name in folders if name not in chosen_folders]
+        return rules.kept(prefix, files, folders=False), rules.kept(prefix, folders, folders=True)
+
+    def _leave(self) -> None:
+        fd = self._stack.pop().fd
+        if fd != self.folder:
+            os.close(fd)
+
+
+def _runs(prefix: str, names: list[str], folders: list[str]) -> list[Run]:
+    """Return two ordered lists as one."""
+    runs, begin = [], 0
+    for folder in folders:
+        end = bisect(names, folder, begin)
+        runs.append(Run(prefix, names[begin:end], folder))
+        begin = end
+    if begin < len(names):
+        runs.append(Run(prefix, names[begin:], None))
+    return runs
+
+
+def rules_above(root: int, parts: tuple[str, ...]) -> Rules:
+    """Return the rules that hold in a folder of a workspace because of ignore files in the folders above it."""
+    rules, base, held = NO_RULES, "", []
+    fd = root
+    try:
+        for part in parts:
+            texts = {name: text for name in IGNORE_FILES if (text := _ignore_text(fd, name)) is not None}
+            rules = rules.below(base, texts) if texts else rules
+            fd = os.open(part, _FOLDER, dir_fd=fd)
+            held.append(fd)
+            base += f"{part}/"
+    except OSError:  # swapped for a link meanwhile: what is known so far holds
+        return rules
+    finally:
+        for each in held:
+            os.close(each)
+    return rules
+
+
+def _ignore_text(folder: int, name: str) -> str | None:
+    """Return what an ignore file says; None when it is none that we read: a plain file of one name, not too large."""
+    try:
+        fd = os.open(name, _FILE, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > _LARGEST_IGNORE_FILE:
+            return None
+        return os.read(fd, _LARGEST_IGNORE_FILE).decode("utf-8", "replace")
+    except OSError:
+        return None
+    finally:
+        os.close(fd)

@@ -1,0 +1,108 @@
+"""A workspace on this machine's disk: paths resolved beneath a pinned root, writes atomic, changes all or nothing."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search
+from toolcrib.define.paths import joined
+from toolcrib.define.threads import in_thread
+
+from . import _changes
+from ._disk import Disk, Terms
+from ._lines import Mark
+from ._search import find, search
+
+__all__ = ["LocalWorkspace", "Terms", "Workspaces"]
+
+_MOST_NOTED, _MOST_MARKS, _MOST_SESSIONS = 4_096, 64, 1_024
+
+
+class LocalWorkspace:
+    """The files beneath a folder, for one session. `run` calls a plain function where it holds up nobody."""
+
+    def __init__(self, disk: Disk, run: Callable[..., Awaitable[Any]] = in_thread) -> None:
+        self._disk, self._run = disk, run
+        self._noted: dict[str, Entry] = {}
+        self._marks: dict[str, Mark] = {}
+
+    async def stat(self, path: str, /) -> Entry:
+        entry: Entry = await self._run(self._disk.stat, path)
+        return entry
+
+    async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
+        data: bytes = await self._run(self._disk.read, path, start, length)
+        return data
+
+    async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
+        _shorten(self._marks, _MOST_MARKS)
+        passage: Passage = await self._run(self._disk.lines, path, (first, most, size), self._marks)
+        return passage
+
+    async def list(self, path: str, /, most: int = 10_000) -> Listing:
+        listing: Listing = await self._run(self._disk.list, path, most)
+        return listing
+
+    async def write(self, path: str, data: bytes, /) -> Entry:
+        return (await self.change([Change(path=path, data=data)]))[0]
+
+    async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
+        seen = self.noted(changes[0].path) if len(changes) == 1 else None
+        written = await self._run(_changes.change, self._disk, tuple(changes), seen)
+        for entry in written:
+            self.note(entry)
+        return tuple(written)
+
+    async def delete(self, path: str, /, *, recursive: bool = False) -> None:
+        await self._run(_changes.delete, self._disk, path, recursive=recursive)
+
+    async def mkdir(self, path: str, /) -> None:
+        await self._run(_changes.mkdir, self._disk, path)
+
+    async def move(self, path: str, to: str, /) -> None:
+        await self._run(_changes.move, self._disk, path, to)
+
+    async def search(self, query: Search, /) -> Found:
+        guard = await self._run(lambda: self._disk.guard)
+        return await search(self._disk.beneath, guard, query)
+
+    async def find(self, query: Find, /) -> Names:
+        guard = await self._run(lambda: self._disk.guard)
+        return await find(self._disk.beneath, guard, query)
+
+    def note(self, entry: Entry, /) -> None:
+        self._noted.pop(entry.path, None)
+        self._noted[entry.path] = entry
+        _shorten(self._noted, _MOST_NOTED)
+
+    def noted(self, path: str, /) -> Entry | None:
+        return self._noted.get(joined(self._disk.spelled(path)))
+
+
+class Workspaces:
+    """The workspaces of a crib: one pinned root for each set of terms, one memory of what was seen for each session."""
+
+    def __init__(self) -> None:
+        self._disks: dict[Terms, Disk] = {}
+        self._sessions: OrderedDict[tuple[Terms, str], LocalWorkspace] = OrderedDict()
+
+    def open(self, terms: Terms, session: str) -> LocalWorkspace:
+        """Return the session's workspace. Nothing on disk is touched before it is used."""
+        key = (terms, session)
+        if key not in self._sessions:
+            self._sessions[key] = LocalWorkspace(self._disks.setdefault(terms, Disk(terms)))
+            if len(self._sessions) > _MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(key)
+        return self._sessions[key]
+
+    def close(self) -> None:
+        """Let go of every root."""
+        for disk in self._disks.values():
+            disk.close()
+
+
+def _shorten(kept: dict[str, Entry] | dict[str, Mark], most: int) -> None:
+    """Forget the oldest of too many."""
+    while len(kept) > most:
+        kept.pop(next(iter(kept)))

@@ -1,0 +1,223 @@
+"""Approvals: what a human is asked about a call, what was answered, and where both are kept.
+
+    pending ──▶ allowed ──▶ spent
+       ├──────▶ denied
+       ├──────▶ expired        nobody answered in time, or nobody used the answer in time
+       └──────▶ withdrawn      the call was cancelled
+
+A yes is bound to a digest of everything that was shown: who asks, the tool, its checked arguments, and whatever the
+asker adds (directory, environment, contents of files). The same digest means the same call, any other is another one.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+from .caller import Caller
+from .errors import ToolError
+from .message import Call
+from .shown import escaped, quoted
+
+__all__ = [
+    "SKEW", "ApprovalStore", "Grant", "Lasting", "Question", "State", "digest_of", "is_in_time", "name_of", "person_of",
+    "prefix_digests", "sheet", "too_many",
+]  # fmt: skip
+
+State = Literal["pending", "allowed", "denied", "spent", "withdrawn", "expired"]
+
+WORDS = "argv"  # what a binding calls the words of a command line, as a JSON list
+SKEW = 60.0  # seconds that a clock may have been turned back; a question from further ahead is not believed
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What a yes for some time would be for: exactly this call, or every call that begins with the same words."""
+
+    shown: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question about one call. `shown` is the whole of it, fit for any surface.
+
+    `person` is who may answer beside the owner ("" when nobody), `by` who did. With nothing in `lasting`, `once` says
+    why a yes cannot be for longer than this call.
+    """
+
+    id: str
+    digest: str
+    tool: str
+    reason: str
+    shown: str
+    person: str
+    asked_at: float
+    expires_at: float
+    lasting: tuple[Lasting, ...] = ()
+    once: str = ""
+    state: State = "pending"
+    by: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the question as a door shows it."""
+        return {
+            "id": self.id, "tool": self.tool, "reason": self.reason, "shown": self.shown, "state": self.state,
+            "askedAt": self.asked_at, "expiresAt": self.expires_at, "by": self.by,
+            "lasting": [each.shown for each in self.lasting], "once": self.once,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A yes that lasts until a stated time, for the calls that have its digest."""
+
+    id: str
+    digest: str
+    tool: str
+    shown: str
+    person: str
+    by: str
+    made_at: float
+    until: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the grant as a door shows it."""
+        return {
+            "id": self.id, "tool": self.tool, "shown": self.shown, "by": self.by, "madeAt": self.made_at,
+            "until": self.until,
+        }  # fmt: skip
+
+
+class ApprovalStore(Protocol):
+    """Where questions and grants are kept. What a method did is safe when it returns, and nobody sees half of it."""
+
+    async def add(self, question: Question, /, *, most: int) -> None:
+        """Keep a new question; refuse with the code `busy` when `most` of the same person's are pending already."""
+        ...
+
+    async def find(self, id: str, /) -> Question | None:
+        """Return the question with this whole id."""
+        ...
+
+    async def same(self, digest: str, /, now: float) -> Question | None:
+        """Return the newest question with this digest that is pending or allowed, and in time."""
+        ...
+
+    async def pending(self, now: float, /) -> tuple[Question, ...]:
+        """Return the questions that wait for an answer, oldest first."""
+        ...
+
+    async def settle(
+        self, id: str, to: State, /, *, of: Collection[State], now: float | None = None, by: str = "",
+        grant: Grant | None = None,
+    ) -> bool:  # fmt: skip
+        """Move a question on if its state is one `of` these, and it is in time when there is a `now`; tell whether.
+
+        Of all who try, at once or later, in whatever process, one succeeds. A grant is kept in the same step.
+        """
+        ...
+
+    async def granted(self, digests: Sequence[str], /, now: float) -> Grant | None:
+        """Return a grant that has one of these digests, and is in time."""
+        ...
+
+    async def grants(self, now: float, /) -> tuple[Grant, ...]:
+        """Return the grants that are in time, oldest first."""
+        ...
+
+    async def revoke(self, id: str, /) -> bool:
+        """Forget a grant; tell whether there was one."""
+        ...
+
+
+def is_in_time(start: float, end: float, now: float) -> bool:
+    """Tell whether `now` is before the end; a clock that was turned back must not make anything last longer."""
+    return start - SKEW <= now < end
+
+
+def too_many(most: int) -> ToolError:
+    """Return what is said when a person's questions pile up."""
+    return ToolError(f"{most} questions are waiting for an answer already; answer or deny some first", code="busy")
+
+
+def person_of(caller: Caller) -> str:
+    """Return the typed identity of who is behind a caller, "" when there is none: names never count."""
+    sender = caller.sender
+    if not caller.channel or sender is None or not (sender.id or sender.e164):
+        return ""
+    return _canonical([caller.channel, caller.account, sender.id, sender.e164])
+
+
+def name_of(caller: Caller) -> str:
+    """Return what to call a caller in one line, escaped."""
+    sender = caller.sender
+    who = (sender.id and f"id:{sender.id}") or (sender.e164 and f"e164:{sender.e164}") if sender else None
+    parts = [("agent", caller.agent), ("session", caller.session), ("channel", caller.channel), ("group", caller.group)]
+    words = [f"{what} {text}" for what, text in parts if text]
+    if who:
+        words.append(who)
+    if caller.parents:
+        words.append(f"started by {'/'.join(caller.parents)}")
+    return escaped(", ".join(words) or "the terminal")
+
+
+def digest_of(caller: Caller, call: Call, binding: Mapping[str, str]) -> str:
+    """Return the digest of a call by this caller, with everything it was bound to."""
+    return _digest({"caller": _identity(caller), "tool": call.name, "args": dict(call.args), "binding": dict(binding)})
+
+
+def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line: str) -> list[tuple[list[str], str]]:
+    """Return each beginning of the call's words with its digest, shortest first; none when its words are not known.
+
+    `line` is the argument that the words stand for. All else must be the same: caller, other arguments, bindings.
+    """
+    try:
+        words = json.loads(binding.get(WORDS, "[]"))
+    except ValueError:
+        return []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return []
+    args = {name: value for name, value in call.args.items() if name != line}
+    rest = {name: value for name, value in binding.items() if name != WORDS}
+    frame = {"caller": _identity(caller), "tool": call.name, "args": args, "binding": rest}
+    return [
+        (words[:count], _digest({**frame, "words": words[:count]})) for count in range(1, len(words[:_MOST_WORDS]) + 1)
+    ]
+
+
+_MOST_WORDS = 8
+
+
+def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> str:
+    """Return a call as a human is shown it: all of it, a line for each argument and binding, nothing unescaped."""
+    lines = [f"{escaped(call.name)}, asked by {name_of(caller)}", f"because {escaped(reason)}"]
+    lines += [f"  {escaped(name)}: {_indented(quoted(value))}" for name, value in call.args.items()]
+    lines += ["bound to"] if binding else []
+    lines += [f"  {escaped(name)}: {_indented(quoted(value))}" for name, value in binding.items()]
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
+
+
+def _identity(caller: Caller) -> dict[str, Any]:
+    """Return what a caller is known by. Its model and its names may change; it stays who it is."""
+    own = asdict(caller)
+    sender = own.pop("sender") or {}
+    del own["provider"], own["model"]
+    return {**own, "sender": {"id": sender.get("id"), "e164": sender.get("e164")}}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(_canonical(value).encode("ascii")).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    """Return the one way to write a JSON value."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(f"the arguments cannot be shown to a human ({error})", code="not_approved") from None

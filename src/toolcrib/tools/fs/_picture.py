@@ -1,0 +1,113 @@
+"""Pictures for models: known by their content, upright, within what every model takes.
+
+Pillow does the turning and shrinking. Without it (the extra `media`) a picture that is small enough passes as it is.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from toolcrib import ToolError
+
+from ._size import size
+
+__all__ = ["Picture", "fitted", "mime_of"]
+
+_LONGEST_SIDE = 2_000
+_MOST_BYTES = (9 << 20) // 2 * 3 // 4  # 4.5 MiB once it is written in base64
+_MOST_PIXELS = 40_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as the model gets it, and what it should know about it."""
+
+    data: bytes
+    mime: str
+    note: str
+
+
+def mime_of(head: bytes) -> str | None:
+    """Return the kind of picture that begins so; None when it is none that models see."""
+    for signature, mime in ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg")):
+        if head.startswith(signature):
+            return mime
+    if head[:6] in (b"GIF87a", b"GIF89a"):
+        return "image/gif"
+    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+
+
+def fitted(data: bytes, mime: str) -> Picture:
+    """Return the picture upright and small enough; raise ToolError when it cannot be had so."""
+    sides = _sides(data, mime)
+    if sides is None:
+        raise ToolError(f"it begins like {mime} but is cut off or damaged ({size(len(data))})", code="damaged")
+    width, height = sides
+    if width * height > _MOST_PIXELS:
+        raise ToolError(f"its {width}x{height} pixels are too many to open; make a smaller copy", code="too_large")
+    fits = max(sides) <= _LONGEST_SIDE and len(data) <= _MOST_BYTES
+    if fits and not (mime == "image/jpeg" and b"Exif\0\0" in data[:65_536]):
+        return Picture(data, mime, f"{mime}, {width}x{height}")
+    try:
+        from ._shrink import upright  # noqa: PLC0415  Pillow is an extra, and slow to load
+    except ImportError:
+        if fits:
+            return Picture(data, mime, f"{mime}, {width}x{height}")
+        raise ToolError(
+            f"its {width}x{height} pixels and {size(len(data))} are more than models take, and making it smaller needs "
+            "Pillow; install toolcrib[media], or make a smaller copy",
+            code="too_large",
+        ) from None
+    made = upright(data, mime, side=_LONGEST_SIDE, most=_MOST_BYTES)
+    if made is None:
+        return Picture(data, mime, f"{mime}, {width}x{height}")
+    return Picture(made.data, made.mime, _told(made.mime, made.full, made.sides))
+
+
+def _told(mime: str, full: tuple[int, int], sides: tuple[int, int]) -> str:
+    if sides == full:
+        return f"{mime}, {full[0]}x{full[1]}"
+    return (
+        f"{mime}, shown at {sides[0]}x{sides[1]} instead of {full[0]}x{full[1]}; "
+        f"multiply coordinates by {full[0] / sides[0]:.2f} for the original"
+    )
+
+
+def _sides(data: bytes, mime: str) -> tuple[int, int] | None:
+    """Return width and height as the file says; None when it is cut off before."""
+    try:
+        if mime == "image/png":
+            found = struct.unpack_from(">II", data, 16)
+        elif mime == "image/gif":
+            found = struct.unpack_from("<HH", data, 6)
+        elif mime == "image/webp":
+            found = _webp_sides(data)
+        else:
+            found = _jpeg_sides(data)
+    except (struct.error, IndexError):
+        return None
+    return (found[0], found[1]) if min(found) > 0 else None
+
+
+def _webp_sides(data: bytes) -> tuple[int, ...]:
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return tuple(1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+    if kind == b"VP8L":
+        bits = struct.unpack_from("<I", data, 21)[0]
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return tuple(side & 0x3FFF for side in struct.unpack_from("<HH", data, 26))
+
+
+def _jpeg_sides(data: bytes) -> tuple[int, ...]:
+    """Walk the segments to the frame that tells the size."""
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:  # a fill byte
+            at += 1
+        elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        else:
+            at += 2 + struct.unpack_from(">H", data, at + 2)[0]
+    return 0, 0

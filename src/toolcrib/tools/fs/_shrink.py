@@ -1,0 +1,75 @@
+"""Pictures turned upright and made smaller, by Pillow."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from PIL import Image, ImageOps
+
+from toolcrib import ToolError
+
+from ._size import size
+
+__all__ = ["Shrunk", "upright"]
+
+_QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A picture written anew: its sides, and those it had at `full` size once upright."""
+
+    data: bytes
+    mime: str
+    full: tuple[int, int]
+    sides: tuple[int, int]
+
+
+def upright(data: bytes, mime: str, *, side: int, most: int) -> Shrunk | None:
+    """Return the picture upright, no side longer than `side`, at most `most` bytes; None when it is so already."""
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            turned = opened.getexif().get(0x0112, 1) != 1
+            if not turned and max(opened.size) <= side and len(data) <= most:
+                return None
+            image: Image.Image = ImageOps.exif_transpose(opened) if turned else opened
+            image.load()
+            return _smaller(image, mime, side, most)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ToolError(f"it begins like {mime} but cannot be opened: {error}", code="damaged") from error
+
+
+def _smaller(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
+    """Return the largest writing of the picture that fits."""
+    full = image.size
+    first = min(1.0, side / max(full))
+    if image.mode not in ("RGB", "RGBA", "L"):
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    for scale in _SCALES:
+        sides = (max(1, round(full[0] * first * scale)), max(1, round(full[1] * first * scale)))
+        shrunk = image if sides == full else image.resize(sides, Image.Resampling.LANCZOS)
+        for data, kind in _writings(shrunk, mime):
+            if len(data) <= most:
+                return Shrunk(data, kind, full, sides)
+    raise ToolError(f"it stays above {size(most)} however small it is made", code="too_large")
+
+
+def _writings(image: Image.Image, mime: str) -> Iterator[tuple[bytes, str]]:
+    """Give the picture without loss, unless it came as a photograph, then with more and more."""
+    if mime != "image/jpeg":
+        yield _written(image, "PNG"), "image/png"
+    flat = image if image.mode != "RGBA" else _on_white(image)
+    for quality in _QUALITIES:
+        yield _written(flat, "JPEG", quality=quality), "image/jpeg"
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    white = Image.new("RGB", image.size, "white")
+    white.paste(image, mask=image.getchannel("A"))
+    return white
+
+
+def _written(image: Image.Image, kind: str, **options: int) -> bytes:
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()

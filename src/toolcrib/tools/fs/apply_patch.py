@@ -1,0 +1,167 @@
+"""apply_patch: change several files at once, all of them or none."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from toolcrib import Change, Ctx, Result, ToolError, tool
+
+from ._diff import diff_of
+from ._hunks import splices_of
+from ._near import named
+from ._patch import Hunk, Section, read_patch
+from ._splice import spliced
+
+__all__ = ["apply_patch"]
+
+_LONGEST = 50_000  # characters of all diffs together
+_LARGEST = 256 * 1024 * 1024  # bytes of all files together
+
+
+@tool(group="fs", effects={"read", "write"}, exclusive=True, requires=("model:openai",), aliases={"patch": "input"})
+async def apply_patch(
+    ctx: Ctx,
+    input: Annotated[str, "the patch, from '*** Begin Patch' to '*** End Patch'"],
+) -> Result:
+    """Add, update, move and delete files with one patch; if any part of it does not fit, nothing is changed.
+
+    Between '*** Begin Patch' and '*** End Patch' stand sections: '*** Add File: path' with every line behind a '+',
+    '*** Delete File: path', or '*** Update File: path' with hunks (and '*** Move to: path' to rename it). A hunk begins
+    with '@@', or '@@ ' and a line that stands before it; then ' ' keeps, '-' removes and '+' adds a line.
+    """
+    try:
+        input.encode()
+    except UnicodeEncodeError:
+        raise ToolError(
+            "the patch holds half a character, which no file has; write it whole", code="bad_patch"
+        ) from None
+    sections = read_patch(input)
+    patched = _Patched(ctx)
+    for section in sections:
+        await patched.apply(section)
+    if changes := patched.changes():
+        await ctx.workspace.change(changes)
+    summary = patched.summary
+    marks = (("A", summary.added), ("M", summary.modified), ("D", summary.deleted))
+    listed = [f"{mark} {named(path)}" for mark, paths in marks for path in paths]
+    return Result.text("\n".join(["Changed these files:", *listed]), details=patched.details())
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """The files that a patch added, changed and deleted, in its order."""
+
+    added: list[str] = field(default_factory=list)
+    modified: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as the patch found it and as it is so far; no data when it does not exist."""
+
+    version: str
+    original: bytes | None
+    data: bytes | None
+    like: str | None = None
+
+
+class _Patched:
+    """The files that a patch touches, as they are after the sections so far; nothing is written yet."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._workspace = ctx.workspace
+        self._files: dict[str, _File] = {}
+        self._diffs: list[str] = []
+        self._moved: dict[str, str] = {}
+        self._held = 0
+        self.summary = _Summary()
+
+    async def apply(self, section: Section) -> None:
+        """Let one section happen to the files."""
+        path = _plain(section.path)
+        match section.kind:
+            case "add":
+                await self._create(path, "".join(f"{line}\n" for line in section.lines).encode())
+                _once(self.summary.added, path)
+            case "delete":
+                file = await self._existing(path)
+                self._files[path] = replace(file, data=None)
+                _once(self.summary.deleted, path)
+            case "update":
+                await self._update(path, section)
+
+    def changes(self) -> list[Change]:
+        """Return what has to be written, and which versions it was made from."""
+        return [
+            Change(path=path, data=file.data, expect=file.version, like=file.like)
+            for path, file in self._files.items()
+            if file.data != file.original
+        ]
+
+    def details(self) -> dict[str, object]:
+        """Return the lists of files, the diff of those that were updated, and the new names."""
+        summary = self.summary
+        lists = {"added": summary.added, "modified": summary.modified, "deleted": summary.deleted}
+        diff = "\n".join(self._diffs)
+        cut = diff if len(diff) <= _LONGEST else f"{diff[:_LONGEST]}\n... and {len(diff) - _LONGEST} more characters"
+        return {"summary": lists, "moved": self._moved, "diff": cut}
+
+    async def _update(self, path: str, section: Section) -> None:
+        file = await self._existing(path)
+        made, diff = await asyncio.to_thread(_updated, path, file.data or b"", section.hunks)
+        self._diffs += [diff] if diff else []
+        to = _plain(section.to) if section.to is not None else path
+        if to == path:
+            self._files[path] = replace(file, data=made)
+        else:
+            await self._create(to, made, like=path)
+            self._files[path] = replace(file, data=None)
+            self._moved[path] = to
+        _once(self.summary.modified, to)
+
+    async def _existing(self, path: str) -> _File:
+        if path not in self._files:
+            entry = await self._workspace.stat(path)
+            data = await self._workspace.read(path)
+            self._held += len(data)
+            if self._held > _LARGEST:
+                raise ToolError(f"the files of the patch have more than {_LARGEST} bytes; split it", code="too_large")
+            self._files[path] = _File(entry.version, data, data)
+        file = self._files[path]
+        if file.data is None:
+            raise ToolError(f"{named(path)} is gone earlier in the patch; name it as it is by then", code="not_found")
+        return file
+
+    async def _create(self, path: str, data: bytes, like: str | None = None) -> None:
+        if path not in self._files:
+            try:
+                await self._existing(path)
+            except ToolError as error:
+                if error.code != "not_found":
+                    raise
+                self._files[path] = _File("", None, None)
+        file = self._files[path]
+        if file.data:
+            raise ToolError(
+                f"{named(path)} exists already; update it, or delete it first in the same patch", code="exists"
+            )
+        self._files[path] = replace(file, data=data, like=like)
+
+
+def _updated(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, str]:
+    """Return a file with the hunks applied, and the diff of it."""
+    splices = splices_of(named(path), data, hunks)
+    return spliced(data, splices), diff_of(named(path), data, splices).text if splices else ""
+
+
+def _plain(path: str) -> str:
+    """Return a path in the spelling that two names of one file share; where it leads is for the workspace to say."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
+
+
+def _once(paths: list[str], path: str) -> None:
+    if path not in paths:
+        paths.append(path)

@@ -1,0 +1,45 @@
+"""find: files and folders by name."""
+
+from typing import Annotated
+
+from toolcrib import Ctx, Find, Result, ToolError, tool
+
+from ._found import BYTES, fitting, told
+from ._paths import existing, shown
+
+__all__ = ["find"]
+
+_MOST = 100_000
+
+
+@tool(group="fs", effects={"read"}, aliases={"glob": "pattern", "file_path": "path"}, limit=BYTES + 2_000)
+async def find(
+    ctx: Ctx,
+    pattern: Annotated[str, "a glob for names, such as *.py, or for the end of paths, such as src/**/*.spec.ts"],
+    path: Annotated[str, "the folder to search in, relative to the workspace"] = ".",
+    limit: Annotated[int, "names to return, at most 100000"] = 1_000,
+) -> Result:
+    """Search for files and folders by name. Without capitals the pattern matches any case.
+
+    Hidden files are found; what .gitignore or .ignore names is not, and links are not followed. Returns paths in order,
+    relative to the folder searched; folders end in a slash. Use grep to search the contents of files.
+    """
+    if not pattern.strip():
+        raise ToolError("the pattern is empty; give a glob such as *.py", code="bad_arguments")
+    spelled, entry = await existing(ctx, path, ctx.workspace.stat)
+    most = max(1, min(limit, _MOST))
+    found = await ctx.workspace.find(Find(pattern=pattern, path=spelled, limit=most))
+    start = 0 if entry.path == "." else len(entry.path) + 1
+    rows = fitting(shown(name[start:]) for name in found.paths)
+    notes = {
+        f"{most} results shown and there are more; limit={min(2 * most, _MOST)} shows more of them": found.more,
+        f"folders that could not be read: {found.unreadable}": found.unreadable,
+    }
+    details = {
+        "path": entry.path,
+        "results": len(found.paths),
+        "shown": len(rows),
+        "more": found.more,
+        "unreadable": found.unreadable,
+    }
+    return Result.text(told(rows, len(found.paths), "nothing has such a name", notes), details=details)

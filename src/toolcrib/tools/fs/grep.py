@@ -1,0 +1,82 @@
+"""grep: lines that match, in the files of a folder."""
+
+from typing import Annotated
+
+from toolcrib import Ctx, Result, Search, tool
+
+from ._found import BYTES, fitting, told
+from ._paths import existing, shown
+
+__all__ = ["grep"]
+
+_WIDTH, _MOST = 500, 10_000
+_CUT = "… [cut]"
+
+
+@tool(
+    group="fs",
+    effects={"read"},
+    limit=BYTES + 2_000,
+    aliases={
+        "file_path": "path",
+        "ignore_case": "ignoreCase",
+        "-i": "ignoreCase",
+        "-C": "context",
+        "head_limit": "limit",
+    },
+)
+async def grep(  # noqa: PLR0913  the parameters of the reference
+    ctx: Ctx,
+    pattern: Annotated[str, "a regular expression, or the text itself with literal"],
+    path: Annotated[str, "a folder or a file, relative to the workspace"] = ".",
+    glob: Annotated[str | None, "only files whose name or path matches, such as *.py or src/**/*.ts"] = None,
+    ignoreCase: Annotated[bool, "take capital and small letters as the same"] = False,  # noqa: N803  as models know it
+    literal: Annotated[bool, "search for the text as it is"] = False,
+    context: Annotated[int, "lines to show before and after each match"] = 0,
+    limit: Annotated[int, "matches to return, at most 10000"] = 100,
+) -> Result:
+    """Search the contents of files for a regular expression, line by line.
+
+    Hidden files are searched; files that .gitignore or .ignore names, binary files and links are not. Returns
+    `path:line: text` in the order of paths, relative to the folder searched. Use find to search for names.
+    """
+    spelled, entry = await existing(ctx, path, ctx.workspace.stat)
+    most = max(1, min(limit, _MOST))
+    found = await ctx.workspace.search(
+        Search(
+            pattern=pattern,
+            path=spelled,
+            glob=glob or None,
+            ignore_case=ignoreCase,
+            literal=literal,
+            context=max(0, context),
+            limit=most,
+        )
+    )
+    start = 0 if entry.path == "." else len(entry.path) + 1 if entry.kind == "folder" else entry.path.rfind("/") + 1
+    rows = fitting(_row(shown(line.path[start:]), line.number, line.text, line.matched) for line in found.lines)
+    cut = any(len(line.text) > _WIDTH for line in found.lines[: len(rows)])
+    matches = sum(line.matched for line in found.lines)
+    notes = {
+        f"{matches} matches shown and there are more; limit={min(2 * most, _MOST)} shows more of them": found.more,
+        f"some lines are cut after {_WIDTH} characters; read shows them whole": cut,
+        f"hard-linked files with matches that were left out: {found.linked}": found.linked,
+        f"files and folders that could not be read: {found.unreadable}": found.unreadable,
+    }
+    details = {
+        "path": entry.path,
+        "matches": matches,
+        "files": len({line.path for line in found.lines}),
+        "more": found.more,
+        "cut": cut,
+        "lines": len(found.lines),
+        "shown": len(rows),
+        "linked": found.linked,
+        "unreadable": found.unreadable,
+    }
+    return Result.text(told(rows, len(found.lines), "no matches", notes), details=details)
+
+
+def _row(path: str, number: int, text: str, matched: bool) -> str:
+    sign = ":" if matched else "-"
+    return f"{path}{sign}{number}{sign} {text if len(text) <= _WIDTH else text[:_WIDTH] + _CUT}"

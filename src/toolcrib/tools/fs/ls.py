@@ -1,0 +1,53 @@
+"""ls: what is in a folder."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from toolcrib import Ctx, Entry, Result, ToolError, tool
+
+from ._paths import existing, shown
+
+__all__ = ["ls"]
+
+_BYTES = 50 << 10
+
+
+@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_BYTES + 1_000)
+async def ls(
+    ctx: Ctx,
+    path: Annotated[str, "the folder, relative to the workspace"] = ".",
+    limit: Annotated[int, Field(ge=1, le=10_000, description="entries to return")] = 500,
+) -> Result:
+    """List a folder in order of names, hidden files too. Folders end in a slash. Use find to search below it."""
+    try:
+        found, listing = await existing(ctx, path, lambda each: ctx.workspace.list(each, most=limit))
+    except ToolError as error:
+        if error.code == "not_folder":
+            raise ToolError(f"{path!r} is not a folder; use read for a file", code="not_folder") from None
+        raise
+    rows: list[str] = []
+    room = _BYTES
+    for entry in listing.entries:
+        row = _row(entry)
+        room -= len(row.encode()) + 1
+        if room < 0:
+            break
+        rows.append(row)
+    left = listing.total - len(rows)
+    details = {"path": found, "entries": len(rows), "left": left}
+    if not listing.total:
+        return Result.text("[the folder is empty]", details=details)
+    if left:
+        how = f"limit={min(listing.total, 10_000)} shows more" if room >= 0 else "use find to see those of a name"
+        rows.append(f"\n[{len(rows)} of {listing.total} entries shown; {how}]")
+    return Result.text("\n".join(rows), details=details)
+
+
+def _row(entry: Entry) -> str:
+    name = shown(entry.name)
+    if entry.kind == "folder":
+        return f"{name}/"
+    if entry.kind == "link":
+        return f"{name} -> {shown(entry.target or '')} (leads nowhere inside the workspace)"
+    return f"{name} (a pipe, socket or device)" if entry.kind == "other" else name

@@ -1,0 +1,135 @@
+"""read: a text file by lines, or a picture. Whole lines, never more than fit, with a word on what is left."""
+
+import asyncio
+from typing import Annotated
+
+from pydantic import Field
+
+from toolcrib import Ctx, Image, Passage, Result, Text, ToolError, tool
+
+from ._binary import encoding_of, is_binary, kind_of
+from ._cut import first_lines
+from ._paths import existing, shown
+from ._picture import fitted, mime_of
+from ._size import size
+
+__all__ = ["read"]
+
+_LINES, _BYTES = 2_000, 50 << 10
+_HEAD, _LARGEST_DECODED = 8 << 10, 8 << 20
+_DOCS = "use exec with a program that knows the format to look inside"
+
+
+@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_BYTES + 1_000)
+async def read(
+    ctx: Ctx,
+    path: Annotated[str, "the file, relative to the workspace"],
+    offset: Annotated[int | None, "the line to begin with, counted from 1"] = None,
+    limit: Annotated[int | None, Field(ge=0, description="lines to return, at most 2000")] = None,
+) -> Result:
+    """Read a text file, or look at a picture (PNG, JPEG, GIF, WebP).
+
+    Returns up to 2000 lines or 50KB; the end says how to go on in a longer file. Use ls for folders.
+    """
+    try:
+        found, head = await existing(ctx, path, lambda each: ctx.workspace.read(each, 0, _HEAD))
+    except ToolError as error:
+        if error.code == "is_folder":
+            raise ToolError(f"{path!r} is a folder; use ls to see what is in it", code="is_folder") from None
+        raise
+    mime = mime_of(head)
+    if mime is not None:
+        return await _picture(ctx, found, mime)
+    first, most = max(1, offset or 1), _LINES if limit is None else min(limit, _LINES)
+    encoding = encoding_of(head)
+    if encoding is not None:
+        return await _decoded(ctx, found, encoding, first, most, limit)
+    if is_binary(head):
+        entry = await ctx.workspace.stat(found)
+        text = f"[{shown(found)} is {kind_of(head)}, {size(entry.size)}, not text; {_DOCS}]"
+        return Result.text(text, details={"path": entry.path, "kind": "binary", "bytes": entry.size})
+    passage = await ctx.workspace.lines(found, first, most, _BYTES)
+    ctx.workspace.note(passage.entry)
+    return _text(passage, passage.data.decode("utf-8", "replace"), limit)
+
+
+async def _picture(ctx: Ctx, path: str, mime: str) -> Result:
+    data = await ctx.workspace.read(path)
+    try:
+        picture = await asyncio.to_thread(fitted, data, mime)
+    except ToolError as error:
+        details = {"path": path, "kind": "image", "bytes": len(data), "shown": False}
+        return Result.text(f"[{shown(path)} is a picture that cannot be shown: {error}]", details=details)
+    about = Text(f"{shown(path)}: {picture.note}")
+    details = {"path": path, "kind": "image", "bytes": len(data), "shown": True}
+    return Result(content=(about, Image(picture.data, picture.mime)), details=details)
+
+
+async def _decoded(ctx: Ctx, path: str, encoding: str, first: int, most: int, limit: int | None) -> Result:
+    """Return lines of a file whose line ends are not bytes of their own."""
+    entry = await ctx.workspace.stat(path)
+    if entry.size > _LARGEST_DECODED:
+        raise ToolError(
+            f"{path!r} is {encoding.upper()} and has {size(entry.size)}; beyond {size(_LARGEST_DECODED)} only UTF-8 "
+            "can be read by lines, so convert it first",
+            code="too_large",
+        )
+    text = (await ctx.workspace.read(path)).decode(encoding, "replace")
+    rows = text.split("\n")
+    rest = "\n".join(rows[first - 1 :])
+    cut = first_lines(rest, most, _BYTES)
+    total = len(rows) - (rows[-1] == "")
+    passage = Passage(
+        data=b"", first=first, count=cut.count, more=cut.by is not None, total=total, entry=entry,
+        long=len(rows[first - 1].encode("utf-8", "replace")) if cut.by == "bytes" and not cut.count else None,
+    )  # fmt: skip
+    ctx.workspace.note(entry)
+    return _text(passage, cut.text, limit, encoding)
+
+
+def _text(passage: Passage, text: str, limit: int | None, encoding: str = "utf-8") -> Result:
+    entry, last = passage.entry, passage.first + passage.count - 1
+    if not passage.count and not passage.more and passage.first > 1:
+        raise ToolError(
+            f"{entry.path!r} has {passage.total} lines; offset {passage.first} is behind its end", code="bad_arguments"
+        )
+    by = _cut_by(passage, limit)
+    following = last + 1 if passage.more and passage.long is None else None
+    details = {
+        "path": entry.path, "kind": "text", "bytes": entry.size, "first": passage.first, "lines": passage.count,
+        "total": passage.total, "next": following, "cut": by, "encoding": encoding,
+    }  # fmt: skip
+    notes = _notes(passage, by, text, encoding)
+    gap = "" if not notes or not text else "\n" if text.endswith("\n") else "\n\n"
+    return Result.text(text + gap + "\n".join(f"[{note}]" for note in notes), details=details)
+
+
+def _cut_by(passage: Passage, limit: int | None) -> str | None:
+    """Return what ended the passage before the file did."""
+    if not passage.more:
+        return None
+    if passage.long is not None:
+        return "line"
+    if limit is not None and passage.count >= limit:
+        return "limit"
+    return "lines" if passage.count >= _LINES else "bytes"
+
+
+def _notes(passage: Passage, by: str | None, text: str, encoding: str) -> list[str]:
+    notes = []
+    last, total = passage.first + passage.count - 1, passage.total
+    if by == "line":
+        notes.append(
+            f"line {passage.first} alone has {size(passage.long or 0)}, more than the {size(_BYTES)} shown at once; go "
+            f"on behind it with offset={passage.first + 1}, or search in it with grep"
+        )
+    elif by is not None:
+        left = "more follow" if total is None else f"{total - last} more" if total - last > 1 else "1 more"
+        seen = f"lines {passage.first}-{last}" if passage.count else "no lines"
+        why = f" ({size(_BYTES)} at once)" if by == "bytes" else ""
+        notes.append(f"{seen} of {total or 'many'} shown{why}, {left}; go on with offset={last + 1}")
+    if encoding != "utf-8":
+        notes.append(f"the file is {encoding.upper()}, shown here as text")
+    elif (bad := text.count("\ufffd")) and by != "line":
+        notes.append(f"\ufffd stands for what is not UTF-8 ({bad} times); the file itself keeps its bytes")
+    return notes

@@ -1,0 +1,40 @@
+"""write: create or overwrite a file, folders above it included."""
+
+from typing import Annotated
+
+from toolcrib import Ctx, Result, ToolError, tool
+
+from ._paths import named, shown, spaced
+
+__all__ = ["write"]
+
+
+@tool(group="fs", effects={"write"}, aliases={"file_path": "path"})
+async def write(
+    ctx: Ctx,
+    path: Annotated[str, "the file, relative to the workspace"],
+    content: Annotated[str, "the whole new content"],
+) -> Result:
+    """Create a file or overwrite it whole; folders that are missing are made. Use edit to change part of a file."""
+    try:
+        data = content.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"the content holds half a character at position {error.start}; send whole characters", code="bad_arguments"
+        ) from None
+    entry = await ctx.workspace.write(await _meant(ctx, named(path)), data)
+    return Result.text(
+        f"wrote {entry.size} bytes to {shown(entry.path)}", details={"path": entry.path, "bytes": entry.size}
+    )
+
+
+async def _meant(ctx: Ctx, path: str) -> str:
+    """Return the path, with plain spaces unless a file has the others in its name."""
+    plain = spaced(path)
+    if plain == path:
+        return path
+    try:
+        await ctx.workspace.stat(path)
+    except ToolError:
+        return plain
+    return path

@@ -1,0 +1,199 @@
+"""attacks/paths on the workspace and the tools of group:fs: what may be touched in a tree with links and traps."""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.backends.sandboxes.race import swapping
+from toolcrib.backends.sandboxes._disk import Disk, Terms
+from toolcrib.backends.sandboxes.local import LocalWorkspace
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.errors import ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result, Text
+from toolcrib.tools import SHELF
+
+from . import LATER, Outcome, broken, kept
+
+Json = Mapping[str, Any]
+
+_TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
+_MOST_TRIES = 300  # of a race, every day; tests/backends/sandboxes/test_race.py tries as often as asked
+
+
+def judge(case: Json, profiles: Json) -> Outcome:
+    """Build the tree, do what is asked, and look at what was said and at what is on disk."""
+    steps = _STEPS.get(case["input"]["op"])
+    if steps is None or (case["input"]["op"] == "tool_params" and case["input"]["tool"] not in _TOOLS):
+        return LATER
+    profile = profiles[case["setup"].get("profile", "ws")]
+    with tempfile.TemporaryDirectory() as name:
+        return _World(Path(name), profile, case).judged()
+
+
+class _World:
+    """The tree of one case."""
+
+    def __init__(self, base: Path, profile: Json, case: Json) -> None:
+        self.base, self.root = base.resolve(), base.resolve() / profile["root"]
+        self.case, self.must = case, case["must"]
+        self.names = {"ROOT": profile["root"], "OUT": "outside", "HOME": profile["home"], "STATE": profile["state_dir"]}
+        for each in (*profile["tree"], *case["setup"].get("tree_add", ())):
+            self._lay(each)
+        terms = Terms(root=self.root, protected=tuple(profile.get("protected", ())), state=self.base / "journal")
+        self.disk = Disk(terms)
+        self.workspace = LocalWorkspace(self.disk)
+
+    def judged(self) -> Outcome:
+        asked = self._filled(self.case["input"])
+        before = _contents(self.base)
+        started = time.monotonic()
+        race = self.case["setup"].get("race")
+        try:
+            said = self._raced(asked, race) if race else [self._tried(asked)]
+        finally:
+            self.disk.close()
+        took = time.monotonic() - started
+        complaints = [*self._verdict(said[-1]), *self._said(said), *self._left(asked)]
+        if self.must.get("all_or_nothing") and said[-1][0] == "refused" and _contents(self.base) != before:
+            complaints.append("the tree is not as it was")
+        if took > self.must.get("max_seconds", 60) + (2 if race else 0) and not race:
+            complaints.append(f"took {took:.1f} s")
+        seen = said[-1][1]
+        return broken("; ".join(complaints), seen) if complaints else kept(seen)
+
+    def _raced(self, asked: Json, race: Json) -> list[tuple[str, str]]:
+        with swapping(self.base / race["path"], race["target"]):
+            return [self._tried(asked) for _ in range(min(race["attempts"], _MOST_TRIES))]
+
+    def _tried(self, asked: Json) -> tuple[str, str]:
+        try:
+            return "done", asyncio.run(_STEPS[asked["op"]](self, asked))
+        except ToolError as error:
+            return "refused", str(error)
+
+    def _verdict(self, last: tuple[str, str]) -> list[str]:
+        wanted = self.must.get("verdict", "any")
+        done = last[0] == "done"
+        if (wanted == "refuse" and done) or (wanted == "allow" and not done):
+            return [f"must {wanted}, was {last[0]}: {last[1][:200]}"]
+        return []
+
+    def _said(self, said: list[tuple[str, str]]) -> list[str]:
+        told = "\n".join({text for _, text in said})
+        found = [f"the answer holds {each!r}" for each in self.must.get("no_output", ()) if each in told]
+        if self.must.get("output_has", "") not in said[-1][1]:
+            found.append(f"the answer lacks {self.must['output_has']!r}: {said[-1][1][:200]}")
+        return found
+
+    def _left(self, asked: Json) -> list[str]:
+        complaints = []
+        for path, content in (*self.must.get("unharmed", {}).items(), *self.must.get("present", {}).items()):
+            if not (self.base / path).is_file() or (self.base / path).read_text() != content:
+                complaints.append(f"{path} does not hold what it must")
+        complaints += [f"{path} exists" for path in self.must.get("absent", ()) if os.path.lexists(self.base / path)]
+        target = self.root / str(asked.get("path", ""))
+        if "then_read" in self.must and target.read_text() != self.must["then_read"]:
+            complaints.append(f"{target.name} holds {target.read_text()!r}")
+        if "then_hex" in self.must and target.read_bytes().hex() != self.must["then_hex"]:
+            complaints.append(f"{target.name} holds {target.read_bytes().hex()}")
+        return complaints
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for name, folder in self.names.items():
+                value = value.replace(f"${{{name}}}", str(self.base / folder))
+            return value
+        if isinstance(value, dict):
+            return {key: self._filled(each) for key, each in value.items()}
+        return [self._filled(each) for each in value] if isinstance(value, list) else value
+
+    def _lay(self, each: Json) -> None:
+        path, kind = self.base / each["path"], each.get("type", "file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "dir":
+            path.mkdir(parents=True, exist_ok=True)
+        elif kind == "symlink":
+            path.symlink_to(self._filled(each["target"]))
+        elif kind == "hardlink":
+            path.hardlink_to(self.base / self._filled(each["target"]))
+        elif kind == "fifo":
+            os.mkfifo(path)
+        else:
+            path.write_bytes(_content(each))
+
+    async def tool(self, name: str, args: Json) -> str:
+        """Return what a tool of the shelf says."""
+        tool = _TOOLS[name]
+        given = {key: value for key, value in args.items() if value is not None}
+        ctx = Ctx(
+            call=Call(id="call_1", name=name, args=given, key="call_1"), caller=Caller(), course=Course(),
+            ports=Ports(workspace=self.workspace),
+        )  # fmt: skip
+        result: Result = await tool.run(ctx, tool.check(given))
+        text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        if result.status == "error":
+            raise ToolError(text)
+        return text
+
+
+async def _write(world: _World, asked: Json) -> str:
+    if "hex" in asked:  # no tool takes bytes; the workspace does
+        await world.workspace.write(asked["path"], bytes.fromhex(asked["hex"]))
+        return ""
+    return await world.tool("write", {"path": asked["path"], "content": asked["content"]})
+
+
+async def _edit(world: _World, asked: Json) -> str:
+    return await world.tool("edit", {"path": asked["path"], "oldText": asked["old"], "newText": asked["new"]})
+
+
+async def _delete(world: _World, asked: Json) -> str:
+    await world.workspace.delete(asked["path"], recursive=asked.get("recursive", False))
+    return ""
+
+
+async def _mkdir(world: _World, asked: Json) -> str:
+    await world.workspace.mkdir(asked["path"])
+    return ""
+
+
+async def _move(world: _World, asked: Json) -> str:
+    await world.workspace.move(asked["from"], asked["to"])
+    return ""
+
+
+_STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
+    "read": lambda world, asked: world.tool("read", {key: asked.get(key) for key in ("path", "offset", "limit")}),
+    "write": _write,
+    "edit": _edit,
+    "list": lambda world, asked: world.tool("ls", {"path": asked["path"]}),
+    "grep": lambda world, asked: world.tool("grep", {"path": asked["path"], "pattern": asked["pattern"]}),
+    "patch": lambda world, asked: world.tool("apply_patch", {"input": asked["text"]}),
+    "tool_params": lambda world, asked: world.tool(asked["tool"], asked["params"]),
+    "delete": _delete,
+    "mkdir": _mkdir,
+    "move": _move,
+}
+
+
+def _content(each: Json) -> bytes:
+    if "hex" in each:
+        return bytes.fromhex(each["hex"])
+    if "repeat" in each:
+        unit, times = each["repeat"]
+        return str(unit).encode() * int(times)
+    return str(each["content"]).encode()
+
+
+def _contents(base: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(base)): path.read_bytes()
+        for path in base.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.relative_to(base).parts[0] != "journal"
+    }

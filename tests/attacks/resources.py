@@ -1,0 +1,150 @@
+"""attacks/resources: the json rows on the way every call takes, from the text a model wrote to what came of it.
+
+The other rows are about tools and services that later steps bring.
+"""
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import toolcrib
+from toolcrib import Call, Caller, Result, tool
+from toolcrib.adapter.arguments import arguments_from
+from toolcrib.app import BeltHandle
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.reader import Args
+
+from . import LATER, Outcome, broken, kept
+
+Json = dict[str, Any]
+
+_UNRESPONSIVE = 1.0  # seconds that a gateway may take to answer a status request
+
+
+def judge(case: Json, profiles: Json) -> Outcome:
+    """Send the generated text as a call and compare the verdict, the time and what was left behind."""
+    asked, must = case["input"], case["must"]
+    if not case["class"].startswith("json") or "args_gen" not in asked:
+        return LATER
+    text = _text(asked["tool"], asked["args_gen"])
+    _belt()  # opened before anything is measured
+    before = _held()
+    began = time.perf_counter()
+    result = _called(asked["tool"], text)
+    took = time.perf_counter() - began
+    after = _held()
+    limits = profiles[case["setup"].get("profile", "default")]["limits"]
+    complaints = [*_verdict(must, result, limits), *_measured(must, took, before, after)]
+    seen = {"status": result.status, "text": _said(result)[:200]}
+    return broken("; ".join(complaints), seen) if complaints else kept(seen)
+
+
+@tool(name="read_probe", effects={"read"})
+async def read_probe(path: str, offset: int = 1) -> str:
+    """Stand where `read` stands: a typed tool."""
+    return f"{len(path)} {offset}"
+
+
+@tool(name="echo_args", effects=set(), parameters={"type": "object", "additionalProperties": True})
+async def echo_args(args: Args) -> str:
+    """Stand where a tool of a plugin stands: a raw schema that takes anything."""
+    return f"{len(args)} arguments"
+
+
+_STANDING_IN = {"read": "read_probe"}
+
+
+@cache
+def _belt() -> BeltHandle:
+    return toolcrib.open({}).belt(Caller(), extra=[read_probe, echo_args])
+
+
+def _called(name: str, text: str) -> Result:
+    """Read the text and make the call as the adapters of the providers do."""
+    args: Mapping[str, Any] = {}
+    flaw = ""
+    try:
+        args = arguments_from(text)
+    except ArgumentError as error:
+        flaw = str(error)
+    call = Call(id="1", name=_STANDING_IN.get(name, name), args=args, flaw=flaw)
+    return asyncio.run(_belt().call_all([call]))[0]
+
+
+def _verdict(must: Json, result: Result, limits: Json) -> list[str]:
+    said = _said(result)
+    if must["verdict"] == "allow":
+        return [] if result.status == "ok" else [f"refused: {said}"]
+    complaints = [] if result.status == "error" or must["verdict"] == "bounded" else ["it was let through"]
+    if result.status == "error" and not 0 < len(said) <= limits["error_chars"]:
+        complaints.append(f"the error has {len(said)} characters")
+    if len(said) > int(must.get("result_chars") or limits["result_chars"]):
+        complaints.append(f"the result has {len(said)} characters")
+    return complaints
+
+
+def _measured(must: Json, took: float, before: Json, after: Json) -> list[str]:
+    complaints = []
+    if took > must.get("max_seconds", 60):
+        complaints.append(f"took {took:.1f} s")
+    if must.get("alive_during") and took > _UNRESPONSIVE:
+        complaints.append(f"nothing else was answered for {took:.1f} s")
+    grown = {key: after[key] - before[key] for key in before}
+    if grown["mb"] > must.get("rss_growth_mb", 1_000):
+        complaints.append(f"the process grew by {grown['mb']} MB")
+    if grown["fds"] > must.get("fds_growth", 0):
+        complaints.append(f"{grown['fds']} more files are open")
+    if grown["children"] > must.get("procs_left", 0) + must.get("zombies", 0):
+        complaints.append(f"{grown['children']} more processes are there")
+    return complaints
+
+
+def _held() -> Json:
+    """Return what the process holds: its largest size so far, its open files and its children."""
+    children = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
+    return {
+        "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "fds": len(os.listdir("/proc/self/fd")),  # noqa: PTH208  only their number counts
+        "children": sum(map(len, children)),
+    }
+
+
+def _said(result: Result) -> str:
+    return "\n".join(part.text for part in result.content if isinstance(part, toolcrib.Text))
+
+
+def _text(name: str, how: Json) -> str:
+    """Return the arguments as the case describes them: the value under the tool's first parameter, or the object."""
+    made = _MADE[how["json"]](how)
+    return made if made.startswith("{") else f'{{"{"path" if name == "read" else "value"}": {made}}}'
+
+
+def _count(how: Json) -> int:
+    return int(next(how[key] for key in ("count", "depth", "bytes", "size", "length", "chars", "digits") if key in how))
+
+
+def _members(how: Json, name: Callable[[int], str]) -> str:
+    return "{" + ",".join(f'"{name(at)}":{at}' for at in range(_count(how))) + "}"
+
+
+_MADE: dict[str, Callable[[Json], str]] = {
+    "array": lambda how: "[" + ",".join(["1"] * _count(how)) + "]",
+    "dup_keys": lambda how: _members(how, lambda at: "path"),
+    "duplicate_keys": lambda how: _members(how, lambda at: "path"),
+    "escapes": lambda how: '"' + "\\u00e9" * _count(how) + '"',
+    "float": lambda how: str(how["text"]),
+    "int_digits": lambda how: "9" * _count(how),
+    "keys": lambda how: _members(how, lambda at: f"k{at}"),
+    "long_key": lambda how: '{"' + "k" * _count(how) + '": 1}',
+    "nested_arrays": lambda how: "[" * _count(how) + "]" * _count(how),
+    "nested_objects": lambda how: '{"a":' * _count(how) + "1" + "}" * _count(how),
+    "number": lambda how: str(how["text"]),
+    "raw": lambda how: str(how["text"]),
+    "string": lambda how: '"' + "x" * _count(how) + '"',
+    "surrogates": lambda how: '"' + "\\ud800" * _count(how) + '"',
+}

@@ -1,0 +1,157 @@
+"""attacks/resources, the rows about files: tools of group:fs over what is generated on the spot, with their bounds.
+
+What is not about files is judged by tests.attacks.resources.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolcrib.backends.sandboxes.local import Terms, Workspaces
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.errors import ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result, Text
+from toolcrib.tools import SHELF
+
+from . import LATER, Outcome, broken, kept, resources
+
+Json = Mapping[str, Any]
+
+_TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
+_CLASSES = ("regex", "glob", "file")
+_BEAT, _UNRESPONSIVE = 0.02, 1.0  # seconds between two looks, and how late one may be
+_NAMES = {"old": "oldText", "new": "newText", "glob": "pattern", "patch": "input"}
+
+
+def judge(case: Json, profiles: Json) -> Outcome:
+    """Generate what the case describes, run the tool over it, and measure."""
+    if case["class"] not in _CLASSES:
+        return resources.judge(dict(case), dict(profiles))
+    asked, must = case["input"], case["must"]
+    if asked["tool"] not in _TOOLS:
+        return LATER
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "ws"
+        root.mkdir()
+        args = _generated(root, asked)
+        before = resources._held()
+        began = time.perf_counter()
+        done, said, late = asyncio.run(_watched(root, Path(name) / "state", asked["tool"], args))
+        took = time.perf_counter() - began
+        after = resources._held()
+    complaints = _verdict(must, done, said)
+    complaints += resources._measured({**must, "alive_during": False}, took, before, after)
+    if must.get("alive_during") and late > _UNRESPONSIVE:
+        complaints.append(f"nothing else was answered for {late:.1f} s")
+    seen = {"done": done, "said": said[:200]}
+    return broken("; ".join(complaints), seen) if complaints else kept(seen)
+
+
+def _verdict(must: Json, done: bool, said: str) -> list[str]:
+    wanted = must["verdict"]
+    if (wanted == "allow" and not done) or (wanted == "reject" and done):
+        return [f"must {wanted}: {said[:200]}"]
+    if must.get("matches") and "f.txt:1:" not in said:
+        return [f"found nothing: {said[:200]}"]
+    if len(said) > 60_000:
+        return [f"the result has {len(said)} characters"]
+    return [] if done or 0 < len(said) <= 400 else [f"the error has {len(said)} characters"]
+
+
+async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool, str, float]:
+    """Return whether the tool did it, what it said, and how long nothing else could be done meanwhile."""
+    workspaces = Workspaces()
+    ctx = Ctx(
+        Call(id="1", name=name, args=args, key="1"), Caller(), Course(),
+        Ports(workspace=workspaces.open(Terms(root=root, state=state), "main")),
+    )  # fmt: skip
+    late = 0.0
+
+    async def beat() -> None:
+        nonlocal late
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(_BEAT)
+            late = max(late, time.perf_counter() - began - _BEAT)
+
+    watch = asyncio.create_task(beat())
+    await asyncio.sleep(0)
+    try:
+        tool = _TOOLS[name]
+        result: Result = await tool.run(ctx, tool.check(args))
+        said = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        return result.status == "ok", said, late
+    except ToolError as error:
+        return False, str(error), late
+    finally:
+        watch.cancel()
+        workspaces.close()
+
+
+def _generated(root: Path, asked: Json) -> Json:
+    """Lay out the files and return the arguments."""
+    args = {_NAMES.get(key, key): value for key, value in asked.get("args", {}).items()}
+    if asked["tool"] == "grep":
+        args = {**asked.get("args", {})}
+    if "file_gen" in asked:
+        _file(root / "f.txt", asked["file_gen"])
+        if asked["tool"] in ("read", "edit", "write"):
+            args = {"path": "f.txt", **args}
+    if "tree_gen" in asked:
+        _tree(root, asked["tree_gen"])
+    if "patch_gen" in asked:
+        args = {"input": _patch(root, asked["patch_gen"])}
+    if "args_gen" in asked:
+        args = {"path": "f.txt", "content": "x" * asked["args_gen"]["content_bytes"], **args}
+    return args
+
+
+def _file(path: Path, how: Json) -> None:
+    with path.open("wb") as file:
+        if "lines" not in how:  # so many bytes, mostly holes
+            file.truncate(int(how.get("bytes", how.get("size", 0))))
+            return
+        if "line_bytes" in how:
+            block = b"a" * 1_000_000
+            for _ in range(how["lines"]):
+                for _ in range(how["line_bytes"] // len(block)):
+                    file.write(block)
+                file.write(b"\n")
+            return
+        file.write((how["line"] + "\n").encode() * how["lines"])
+
+
+def _tree(root: Path, how: Json) -> None:
+    if "files" in how:
+        filler = "lorem ipsum\n" * (how.get("bytes_each", 12) // 12)
+        for number in range(how["files"]):
+            (root / f"f{number}.txt").write_text(filler)
+        (root / f"f{how['files'] // 2}.txt").write_text(filler + how.get("one_has", "") + "\n")
+        return
+    folders = [root]
+    for depth in range(how["depth"]):
+        below = [folder / f"d{number}" for folder in folders for number in range(how["width"])]
+        for folder in below:
+            folder.mkdir()
+            (folder / f"a{depth}.txt").touch()
+            (folder / "m.py").touch()
+        folders = below
+        if len(folders) * how["width"] > 600:  # more of the same would only take longer to lay out
+            break
+
+
+def _patch(root: Path, how: Json) -> str:
+    if "hunks" in how:
+        (root / "f.txt").write_text("".join(f"line {number}\nbetween\n" for number in range(how["hunks"])))
+        hunks = "".join(f"@@\n-line {number}\n+row {number}\n between\n" for number in range(how["hunks"]))
+        return f"*** Begin Patch\n*** Update File: f.txt\n{hunks}*** End Patch"
+    context = [f"same {number % 7}" for number in range(how["context_lines"])]
+    rows = [f"same {number % 7}" for number in range(how["file_lines"])]
+    (root / "f.txt").write_text("\n".join(rows) + "\n")
+    body = "".join(f" {row}\n" for row in context)
+    return f"*** Begin Patch\n*** Update File: f.txt\n@@\n{body}-never there\n+x\n*** End Patch"

@@ -1,0 +1,37 @@
+"""Texts cut to whole lines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.tools.fs._cut import Cut, first_lines, last_lines, shortened
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "size", "first", "last"),
+    [
+        ("", 1, 1, Cut("", 0, 0), Cut("", 0, 0)),
+        ("a\nb\n", 2, 3, Cut("a\nb\n", 2, 2), Cut("a\nb\n", 2, 2)),
+        ("a\nb\nc", 2, 99, Cut("a\nb", 2, 3, "lines"), Cut("b\nc", 2, 3, "lines")),
+        ("aa\nbb\ncc", 9, 5, Cut("aa\nbb", 2, 3, "bytes"), Cut("bb\ncc", 2, 3, "bytes")),
+        ("abcdef", 9, 3, Cut("", 0, 1, "bytes"), Cut("def", 1, 1, "bytes", partial=True)),
+        ("x\n€€€", 9, 4, Cut("x", 1, 2, "bytes"), Cut("€", 1, 2, "bytes", partial=True)),
+        ("a\nb", 0, 99, Cut("", 0, 2, "lines"), Cut("", 0, 2, "lines")),
+    ],
+)
+def test_whole_lines_are_kept_from_either_end(text: str, most: int, size: int, first: Cut, last: Cut) -> None:
+    assert first_lines(text, most, size) == first
+    assert last_lines(text, most, size) == last
+
+
+@given(st.text(alphabet="ab€😀\n\r", max_size=60), st.integers(0, 12), st.integers(0, 40))
+def test_what_is_kept_is_part_of_the_text_and_fits(text: str, most: int, size: int) -> None:
+    for cut in (first_lines(text, most, size), last_lines(text, most, size)):
+        assert cut.text in text
+        assert cut.count <= most or cut.by is None or cut.partial
+        assert len(cut.text.removesuffix("\n").encode()) <= size or not cut.text
+        assert (cut.by is None) == (cut.text == text and cut.count == cut.total)
+
+
+def test_a_line_is_cut_between_characters() -> None:
+    assert [shortened("ab😀", width, "…") for width in (2, 3)] == ["ab…", "ab😀"]
