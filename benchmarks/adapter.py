@@ -19,12 +19,14 @@ if not __package__:  # started by its path, where the package around it is not k
 
 from benchmarks import call
 from benchmarks.policy import CALLER, World, catalog_of, world_with
-from toolcrib import tool
+from toolcrib import Caller, Text, tool
+from toolcrib import open as open_crib
 from toolcrib.adapter.gemini_schema import gemini_form
 from toolcrib.adapter.strict import strict_form
+from toolcrib.app import BeltHandle
 from toolcrib.config.load import load
 
-__all__ = ["parallel", "policy", "schema", "tool_call", "worlds_from"]
+__all__ = ["files", "parallel", "policy", "schema", "search", "tool_call", "worlds_from"]
 
 # The groups of the documents, as the other contestants have them: theirs of `fs` holds no search.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -79,6 +81,47 @@ def schema(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _belt_in(folder: str) -> BeltHandle:
+    """Return the belt of somebody at work in a folder, with a model that patches."""
+    return open_crib({"workspace": {"root": folder}}).belt(Caller(provider="openai", model="gpt-5"))
+
+
+async def _told(belt: BeltHandle, name: str, args: Mapping[str, Any]) -> str:
+    result = await belt.call(name, args)
+    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+
+
+async def search(spec: Mapping[str, Any]) -> Any:
+    """Return what `grep` and `find` take, through the gate."""
+    root = str(Path(spec["data"]) / "tree")
+    belt = _belt_in(root)
+
+    async def grep(_: str, pattern: str) -> str:
+        return await _told(belt, "grep", {"pattern": pattern})
+
+    async def find(_: str, pattern: str) -> str:
+        return await _told(belt, "find", {"pattern": pattern, "limit": 100_000})
+
+    return await import_module("tool_tasks").search(spec, grep, find)
+
+
+async def files(spec: Mapping[str, Any]) -> Any:
+    """Return what `edit`, `apply_patch` and `read` take, through the gate."""
+
+    async def edit(path: str, old: str, new: str) -> str:
+        belt = _belt_in(str(Path(path).parent))
+        return await _told(belt, "edit", {"path": path, "oldText": old, "newText": new})
+
+    async def patch(folder: str, text: str, _: str) -> str:
+        return await _told(_belt_in(folder), "apply_patch", {"input": text})
+
+    async def read(path: str, line: int, count: int) -> str:
+        belt = _belt_in(str(Path(path).parent))
+        return await _told(belt, "read", {"path": path, "offset": line, "limit": count})
+
+    return await import_module("tool_tasks").files(spec, edit, patch, read)
+
+
 def policy(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the median microseconds of one resolve for each size, and which tools were kept."""
     document = json.loads((Path(spec["data"]) / "policy.json").read_text(encoding="utf-8"))
@@ -117,6 +160,5 @@ def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
 
 
 if __name__ == "__main__":
-    import_module("bench_adapter").serve(
-        {"parallel": parallel, "policy": policy, "schema": schema, "tool_call": tool_call}
-    )
+    measures = [files, parallel, policy, schema, search, tool_call]
+    import_module("bench_adapter").serve({measure.__name__: measure for measure in measures})

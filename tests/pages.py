@@ -19,7 +19,9 @@ from toolcrib.config import Config
 from toolcrib.config import settings as config_settings
 from toolcrib.policy import PROFILES, SUBAGENT_DENY
 from toolcrib.policy import settings as policy_settings
+from toolcrib.define.tool import Tool
 from toolcrib.policy.profiles import SANDBOX_ALLOW, SANDBOX_DENY
+from toolcrib.tools import SHELF
 
 __all__ = ["ROOT", "drawn", "modules", "promised", "regenerated"]
 
@@ -107,6 +109,38 @@ def promised(table: str) -> list[str]:
 def to_come(old: str) -> str:
     """Return the table of what is to come without the rows that have come."""
     return "\n".join(line for line in old.splitlines() if not any(path in modules() for path in promised(line)))
+
+
+# The shelf
+
+
+def shelf(_: str) -> str:
+    """Return what every tool with a body does and takes, as its own declaration says."""
+    return "\n\n".join(_tool_section(tool) for tool in SHELF if tool.has_body)
+
+
+def _tool_section(tool: Tool) -> str:
+    effects = ", ".join(sorted(tool.effects)) or "none"
+    needs = f" · needs {', '.join(f'`{need}`' for need in tool.requires)}" if tool.requires else ""
+    head = f"## {tool.name}\n\n`group:{tool.group}` · effects: {effects}{needs}"
+    rows = [_parameter_row(name, schema, tool) for name, schema in tool.parameters["properties"].items()]
+    table = ["| parameter | is | means |", "|---|---|---|", *rows]
+    return "\n\n".join([head, tool.description.strip(), *(["\n".join(table)] if rows else [])])
+
+
+def _parameter_row(name: str, schema: Mapping[str, Any], tool: Tool) -> str:
+    others = [other for other, own in tool.aliases.items() if own == name]
+    spelled = f"`{name}`" + (f" (also {', '.join(f'`{other}`' for other in others)})" if others else "")
+    kind = schema.get("type", "any")
+    if kind == "array":
+        kind = f"list of {schema['items'].get('type', 'any')}"
+    if "enum" in schema:
+        kind = ", ".join(f"`{value}`" for value in schema["enum"])
+    if name in tool.parameters.get("required", ()):
+        kind += ", required"
+    elif "default" in schema:
+        kind += f", default `{str(schema['default']).lower() if schema['type'] == 'boolean' else schema['default']}`"
+    return f"| {spelled} | {kind} | {schema.get('description', '')} |".replace("|  |", "| |")
 
 
 # The settings
@@ -282,6 +316,7 @@ def lists_table() -> str:
 
 
 GENERATED: Mapping[str, Callable[[str], str]] = {
+    "shelf": shelf,
     "tree": tree,
     "to come": to_come,
     "groups": lambda _: groups_table(),
