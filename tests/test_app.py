@@ -38,7 +38,7 @@ class Person:
     def __init__(self, answer: bool) -> None:
         self.answer, self.asked = answer, list[tuple[str, Mapping[str, Any], str]]()
 
-    async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> bool:
         self.asked.append((call.name, call.args, reason))
         return self.answer
 

@@ -44,7 +44,7 @@ SCRIPTS = {
         'anthropic: {"name": "cut"',
         'openai: {"type": "function"',
         "gemini is not told: board: pattern; ",
-        "refused: cut: there is no parameter 'color'",
+        "refused: cut: board must match ^B[0-9]+$, not 'plank'; sizes[0].width must be at least 1, not 0; there is no ",
     ],
     "04_who_gets_what.py": [
         "the owner has ",
@@ -137,7 +137,7 @@ def test_an_optional_parameter_may_be_left_out(args: dict[str, object], counted:
     ("args", "code", "sentence"),
     [
         (("dice", '{"side": 6}'), 1, "dice: there is no parameter 'side' (did you mean 'sides'?); sides is required\n"),
-        (("dice", '{"sides": 1}'), 1, "dice: sides should be greater than or equal to 2, not 1\n"),
+        (("dice", '{"sides": 1}'), 1, "dice: sides must be at least 2, not 1\n"),
         (("dicee", "{}"), 1, "there is no tool 'dicee'; the nearest are dice"),
         (("dice", "{"), 2, "toolcrib: the arguments are no JSON"),
         (("dice", "[]"), 2, "toolcrib: the arguments must be a JSON object"),

@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def _opened(**usage: int) -> Json:
-    message = {
+    message: Json = {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
         "stop_sequence": None, "usage": {"input_tokens": 5, "output_tokens": 1, **usage},
     }  # fmt: skip

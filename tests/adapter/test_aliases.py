@@ -1,10 +1,13 @@
 """Spellings that model families know: shown to them in place of ours, taken from everybody."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.aliases import shown_as, spelled
+from toolcrib.adapter.target import Api, Target
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.tool import Tool, tool
 
@@ -28,6 +31,48 @@ def test_a_family_sees_the_spelling_it_knows_in_place_of_ours(family: str) -> No
     assert seen["required"] == ["file_path", "line"]
     assert seen["additionalProperties"] is False
     assert list(declared["properties"]) == ["path", "line", "oldText"]
+
+
+def parameters(api: Api, model: str, **options: Any) -> Any:
+    """Return the schema of `change` as a request to this model has it."""
+    target = Target(api=api, model=model, **options)
+    match api:
+        case "anthropic":
+            return anthropic.request((), [change], target)["tools"][0]["input_schema"]
+        case "gemini":
+            return gemini.request((), [change], target)["tools"][0]["functionDeclarations"][0]["parameters"]
+        case "openai":
+            return openai.request((), [change], target)["tools"][0]["function"]["parameters"]
+    return responses.request((), [change], target)["tools"][0]["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("api", "model", "options"),
+    [
+        ("anthropic", "claude-opus-4", {}),
+        ("anthropic", "", {"claude_code": True}),
+        ("openai", "anthropic/claude-opus-4", {}),
+        ("openai", "anthropic/claude-opus-4", {"strict": True}),
+        ("responses", "claude-x", {}),
+        ("gemini", "publishers/anthropic/models/claude-x", {}),
+    ],
+)
+def test_a_request_has_the_spelling_that_its_model_knows(api: Api, model: str, options: Any) -> None:
+    seen = parameters(api, model, **options)
+    assert list(seen["properties"]) == ["file_path", "line", "old_string"]
+    assert seen["required"][:2] == ["file_path", "line"]
+    assert parameters(api, model, **options) is seen
+
+
+@pytest.mark.parametrize(("api", "model"), [("openai", "gpt-5"), ("responses", ""), ("gemini", "gemini-3-pro")])
+def test_a_request_to_another_model_has_our_own_names(api: Api, model: str) -> None:
+    assert list(parameters(api, model)["properties"]) == ["path", "line", "oldText"]
+
+
+def test_two_tools_of_one_shape_keep_their_own_spellings() -> None:
+    plain = replace(change, aliases={})
+    assert list(anthropic.declare(plain)["input_schema"]["properties"]) == ["path", "line", "oldText"]
+    assert list(anthropic.declare(change)["input_schema"]["properties"]) == ["file_path", "line", "old_string"]
 
 
 @pytest.mark.parametrize("family", OTHERS)

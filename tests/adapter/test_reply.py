@@ -43,6 +43,32 @@ def test_pieces_become_parts_and_events() -> None:
     assert made.end("stop") == Replied(message, Usage(input=3))
 
 
+def test_a_character_in_two_pieces_is_shown_when_it_is_whole() -> None:
+    made = reply()
+    events = [
+        *made.thinking("\ud83d"),
+        *made.thinking("\ude00"),
+        *made.text("a\ud83d"),
+        *made.call(0, id="a", name="say", piece='{"x": "\ud83d'),
+        *made.text("\ude00b\ud83d"),
+        *made.text("c"),
+        *made.call(0, piece="\ude00"),
+        *made.call(0, piece='"}'),
+    ]
+    assert events == [
+        ThinkingDelta("😀"),
+        TextDelta("a"),
+        CallDelta(0, "say", '{"x": "'),
+        TextDelta("😀b"),
+        TextDelta("c"),
+        CallDelta(0, "say", "😀"),
+        CallDelta(0, "say", '"}'),
+    ]
+    message = made.end("stop").message
+    assert message.content == (Thinking("😀"), Text("a😀bc"))
+    assert [call.args for call in message.calls] == [{"x": "😀"}]
+
+
 def test_calls_are_read_slot_by_slot() -> None:
     made = reply(Read="read")
     events = [
@@ -146,7 +172,7 @@ def test_a_call_without_a_name_is_a_flaw() -> None:
 
 def test_half_characters_in_two_pieces_become_one() -> None:
     made = reply()
-    assert [*made.text("a\ud83d"), *made.text("\ude00")] == [TextDelta("a")]
+    assert [*made.text("a\ud83d"), *made.text("\ude00")] == [TextDelta("a"), TextDelta("😀")]
     made.call(0, id="1", name="r", piece='{"a":"\ud83d')
     made.call(0, piece='\ude00"}')
     message = made.end("stop").message

@@ -83,6 +83,9 @@ def long_enum(count: int) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": {"enum": [f"option {at}" for at in range(count)]}}}
 
 
+MANY = "probe: the arguments do not fit the parameters; send fewer values to learn why"
+
+
 @pytest.mark.parametrize(
     ("schema", "args", "complaint"),
     [
@@ -93,8 +96,17 @@ def long_enum(count: int) -> dict[str, Any]:
         (ENDLESS, nested(60), ""),
         (ENDLESS, nested(5000), "probe: the arguments are nested more than 64 deep; write them flatter"),
         (TWICE, nested(60), ""),
-        (LISTS, {"a": ["1"] * 10_000}, ""),
-        (LISTS, {"a": ["x"] * 100_000}, "probe: a[0] must be an integer, not 'x'"),
+        (LISTS, {"a": ["1"] * 2_000}, ""),
+        (
+            LISTS,
+            {"a": ["1"] * 9_000},
+            "probe: a[2998] must be an integer, not '1'; the arguments are long, so there may",
+        ),
+        (LISTS, {"a": ["1"] * 40_000}, MANY),
+        (LISTS, {"a": ["x"] * 100_000}, MANY),
+        (LISTS, {"a": [[]] * 100_000}, MANY),
+        ({"additionalProperties": {"type": "integer"}}, {str(at): "x" for at in range(100_000)}, MANY),
+        ({"additionalProperties": False}, {str(at): 1 for at in range(100_000)}, MANY),
         (long_enum(50), {"a": "x"}, "probe: a must be 'option 0', 'option 1', 'option 2'"),
         ({"$ref": "#/$defs/none"}, {}, "the schema itself is not valid"),
         ({"$ref": "https://example.invalid/schema"}, {}, "the schema itself is not valid"),

@@ -3,16 +3,18 @@
 import datetime as dt
 import enum
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 from tests.define.declaring import raw_tool, tool_taking
 
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import Tool, tool
 
 
 class Colour(enum.Enum):
@@ -106,9 +108,9 @@ def test_both_ways_of_declaring_take_and_refuse_alike(ways: tuple[str, Tool, Too
 
 @given(st.sampled_from(WAYS), ARGUMENTS)
 def test_checked_arguments_pass_the_check_again_unchanged(ways: tuple[str, Tool, Tool], args: Any) -> None:
-    for tool in ways[1:]:
-        is_taken, checked = answer(tool, args)
-        assert not is_taken or answer(tool, checked) == (True, checked)
+    for each in ways[1:]:
+        is_taken, checked = answer(each, args)
+        assert not is_taken or answer(each, checked) == (True, checked)
 
 
 @given(st.sampled_from([int, float, str, bool]), SCALARS)
@@ -117,3 +119,26 @@ def test_nothing_is_made_of_null_and_no_number_of_true(kind: type, value: Any) -
     if value is None or (isinstance(value, bool) and kind in (int, float)):
         assert not is_taken
     assert not is_taken or type(checked["x"]) is kind
+
+
+@tool
+def many(n: list[int]) -> str:
+    """Take many numbers."""
+    return str(n)
+
+
+@tool(name="many", description="Take many numbers.", parameters=many.parameters)
+def many_raw(args: Mapping[str, Any]) -> str:
+    return str(args)
+
+
+@pytest.mark.parametrize("item", ["1", "x", 1.0, 1.5, None, 1], ids=repr)
+@pytest.mark.parametrize("count", [2, 2_000, 9_000, 50_000])
+def test_both_ways_answer_alike_however_many_there_are(item: Any, count: int) -> None:
+    answers: list[Mapping[str, Any]] = []
+    for each in (many, many_raw):
+        try:
+            answers.append(each.check({"n": [item] * count}))
+        except ArgumentError as error:
+            answers.append({"refused": str(error)})
+    assert repr(answers[0]) == repr(answers[1])

@@ -212,17 +212,26 @@ def test_schemas_and_checks_are_built_at_first_use() -> None:
     assert built == ["schema", "check"]
 
 
-@pytest.mark.parametrize(
-    "declare",
-    [
-        lambda: tool(name="probe", description="Probe.")(lambda: ""),
-        lambda: tool(name="probe", description="Probe.", parameters=Forecast)(lambda args: ""),
-        lambda: Tool.declared("probe", "Probe."),
-    ],
-)
-def test_declaring_builds_neither_schema_nor_check(declare: Callable[[], Tool]) -> None:
-    shape = declare().shape
-    assert (shape._schema, shape._check) == (None, None)
+def test_declaring_and_narrowing_make_neither_schema_nor_check() -> None:
+    made: list[str] = []
+
+    def schema() -> Schema:
+        made.append("schema")
+        return {"type": "object", "properties": {"place": {"type": "string"}}}
+
+    def check(schema: Schema) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+        made.append("check")
+        return dict
+
+    def narrow(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
+        made.append("narrowed schema")
+        return schema
+
+    probe = Tool(name="probe", description="Probe.", shape=Shape(schema, check), narrow=narrow)
+    narrowed = probe.narrowed(Caller(), ())
+    assert made == []
+    assert narrowed.check({"place": "Kyiv"}) == narrowed.check({"place": "Kyiv"}) == {"place": "Kyiv"}
+    assert made == ["schema", "narrowed schema", "check"]
 
 
 def test_a_declared_tool_has_no_body_and_takes_anything_for_now() -> None:

@@ -8,13 +8,14 @@ from toolcrib.define.message import Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from .aliases import shown_to
 from .anthropic_stream import REDACTED, Chunks, reply_from
 from .claude_code import claude_names
 from .conversation import prepared
-from .forms import shown
 from .spelling import Wishes, spelled, spelling
 from .target import Target
 from .trim import error_text
+from .wire import whole
 
 __all__ = ["Chunks", "declare", "own_names", "reply_from", "request"]
 
@@ -25,7 +26,8 @@ _Block = dict[str, Any]
 
 def declare(tool: Tool) -> dict[str, Any]:
     """Return the tool with its schema as `input_schema`."""
-    return {"name": tool.name, "description": tool.description, "input_schema": shown(tool.shape, "portable")}
+    schema = shown_to("anthropic", tool, "portable")
+    return {"name": tool.name, "description": whole(tool.description), "input_schema": schema}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:

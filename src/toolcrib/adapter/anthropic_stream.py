@@ -7,8 +7,7 @@ from typing import Any
 from toolcrib.define.event import Replied, ReplyEvent, Usage
 from toolcrib.define.message import Finish
 
-from .openai_stream import BROKE_OFF
-from .reply import Reply
+from .reply import BROKE_OFF, Reply
 from .target import Target
 from .trim import error_text
 from .wire import complaint, count, fields, items, words

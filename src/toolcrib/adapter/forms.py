@@ -7,16 +7,17 @@ from typing import Any, Literal
 from toolcrib.define.shape import Shape
 
 from .gemini_schema import gemini_form
-from .normalize import Shown, normalize
-from .normalize_words import MISFIT, plain
+from .normalize import Shown, carried, normalize
+from .normalize_words import plain
 from .strict import strict_form
 
-__all__ = ["Form", "lost", "shown"]
+__all__ = ["Form", "can_be_strict", "lost", "shown"]
 
 Form = Literal["whole", "portable", "gemini", "strict"]
 
 _REMEMBERED = 4096  # forms of shapes, the least used forgotten first
 _LEVELS = 100  # of nested values in a schema that is shown whole
+_CLOSED_OUT = frozenset({"additionalProperties", "patternProperties", "depth"})
 
 
 def shown(shape: Shape, form: Form) -> dict[str, Any]:
@@ -29,10 +30,16 @@ def lost(shape: Shape, form: Form) -> list[str]:
     return _made(shape, form).clauses
 
 
+def can_be_strict(shape: Shape) -> bool:
+    """Tell whether the strict form has room for every argument: a map of any names has none in it."""
+    return _CLOSED_OUT.isdisjoint(keyword for _, keyword in _made(shape, "strict").losses)
+
+
 def _whole(schema: Any) -> Shown:
     """Return the schema as it is, if its root says that it is an object; a client of MCP takes the rest as it comes."""
     copy = plain(schema, _LEVELS)
-    return Shown(copy) if copy is not MISFIT and copy.get("type") == "object" else normalize(schema)
+    is_object = isinstance(copy, dict) and copy.get("type") == "object"
+    return Shown(carried(copy)) if is_object else normalize(schema)
 
 
 _FORMS: Mapping[Form, Callable[[Any], Shown]] = {

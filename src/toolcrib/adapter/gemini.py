@@ -10,12 +10,13 @@ from toolcrib.define.message import Message, Part
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from .aliases import shown_to
 from .conversation import prepared
-from .forms import shown
 from .gemini_stream import Chunks, reply_from
 from .spelling import spelled, spelling
 from .target import Target
 from .trim import error_text
+from .wire import whole
 
 __all__ = ["Chunks", "declare", "own_names", "reply_from", "request"]
 
@@ -29,10 +30,10 @@ _VERSION = re.compile(r"gemini-(\d{1,3})")
 _Json = dict[str, Any]
 
 
-def declare(tool: Tool) -> dict[str, Any]:
+def declare(tool: Tool, *, model: str = "") -> dict[str, Any]:
     """Return the tool as a function declaration; one without parameters has no schema at all."""
-    declared: dict[str, Any] = {"name": _wishes(tool.name)[0], "description": tool.description}
-    parameters = shown(tool.shape, "gemini")
+    declared: dict[str, Any] = {"name": _wishes(tool.name)[0], "description": whole(tool.description)}
+    parameters = shown_to(model, tool, "gemini")
     return {**declared, "parameters": parameters} if parameters["properties"] else declared
 
 
@@ -44,7 +45,8 @@ def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) 
     body: dict[str, Any] = {"systemInstruction": {"parts": system}} if system else {}
     body["contents"] = _Contents(names, target).of(history)
     if tools:
-        body["tools"] = [{"functionDeclarations": [{**declare(tool), "name": names[tool.name]} for tool in tools]}]
+        offered = [{**declare(tool, model=target.model), "name": names[tool.name]} for tool in tools]
+        body["tools"] = [{"functionDeclarations": offered}]
     return body
 
 

@@ -1,12 +1,12 @@
 """Replies as Gemini streams them, or sends them whole, which looks the same."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.define.event import Replied, ReplyEvent, Usage
 
-from .openai_stream import BROKE_OFF
-from .reply import Reply
+from .gemini_pieces import Pieces
+from .reply import BROKE_OFF, Reply
 from .target import Target
 from .trim import error_text
 from .wire import complaint, count, fields, items, words
@@ -19,6 +19,7 @@ _REFUSED = frozenset(
         "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
     ]
 )  # fmt: skip
+_MOST_GIVEN = 1_000  # calls; a reply with far fewer is stopped
 
 
 class Chunks:
@@ -26,8 +27,14 @@ class Chunks:
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
         self._reply = Reply(target, names)
-        self._calls = 0
+        self._given: list[tuple[str, str]] = []
+        self._pieces: Pieces | None = None  # of the last call, while it is not finished
         self._reason = self._why = self._error = self._blocked = ""
+
+    @property
+    def given(self) -> Sequence[tuple[str, str]]:
+        """The id and the name of every call so far, as the provider wrote them."""
+        return self._given
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next chunk, as it was parsed."""
@@ -49,6 +56,7 @@ class Chunks:
 
     def end(self) -> Replied:
         """Return the whole reply; a stream that gave no reason for its end was broken off."""
+        self._cut_call()
         if self._error:
             return self._reply.end("error", self._error)
         if self._blocked:
@@ -66,16 +74,40 @@ class Chunks:
 
     def _part(self, part: Mapping[str, Any]) -> list[ReplyEvent]:
         mark, text = words(part.get("thoughtSignature")), words(part.get("text"))
-        if called := fields(part.get("functionCall")):
-            slot, self._calls = self._calls, self._calls + 1
-            args = fields(called.get("args"))
-            return self._reply.call(
-                slot, id=words(called.get("id")), name=words(called.get("name")), args=args, mark=mark
-            )
+        if isinstance(part.get("functionCall"), Mapping) and (part["functionCall"] or self._pieces):
+            return self._call(part["functionCall"], mark)
         if part.get("thought") is True:
             return self._reply.thinking(text, mark)
         # the seal on words is kept as a thought without words, which goes back in the same place
         return [*self._reply.text(text), *self._reply.thinking("", mark)]
+
+    def _call(self, called: Mapping[str, Any], mark: str) -> list[ReplyEvent]:
+        """Take a call, or the next piece of one: what says no other id and no other name goes on with it."""
+        id, name = words(called.get("id")), words(called.get("name"))
+        goes_on = called.get("willContinue") is True
+        if self._pieces and not (id in ("", self._given[-1][0]) and name in ("", self._given[-1][1])):
+            self._cut_call()
+        if self._pieces is None:
+            if len(self._given) == _MOST_GIVEN:
+                return []
+            self._given.append((id, name))
+            if not goes_on and "partialArgs" not in called:
+                args = fields(called.get("args"))
+                return self._reply.call(len(self._given), id=id, name=name, args=args, mark=mark)
+            self._pieces = Pieces()
+        pieces, slot = self._pieces, len(self._given)
+        pieces.add(called)
+        if goes_on:
+            return self._reply.call(slot, id=id, name=name, mark=mark)
+        self._pieces = None
+        events = self._reply.call(slot, id=id, name=name, args=pieces.whole(), mark=mark)
+        self._reply.spoil(slot, pieces.flaw)
+        return events
+
+    def _cut_call(self) -> None:
+        if self._pieces:
+            self._reply.spoil(len(self._given), "the arguments broke off before their end; make the call again")
+            self._pieces = None
 
 
 def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:

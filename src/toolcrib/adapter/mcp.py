@@ -33,8 +33,9 @@ def declare(tool: Tool) -> dict[str, Any]:
         "destructiveHint": bool(tool.effects & {"write", "execute"}),
         "openWorldHint": bool(tool.effects & {"network", "send", "execute"}),
     }
-    declared = {"name": tool.name, "description": tool.description, "inputSchema": shown(tool.shape, "whole")}
-    return {**declared, "annotations": hints} | ({"title": tool.label} if tool.label else {})
+    description, title = writable(tool.description), writable(tool.label)
+    declared = {"name": tool.name, "description": description, "inputSchema": shown(tool.shape, "whole")}
+    return {**declared, "annotations": hints} | ({"title": title} if title else {})
 
 
 def result(result: Result) -> dict[str, Any]:

@@ -10,9 +10,12 @@ says what the model is not told.
 
 from typing import Any, NamedTuple
 
-from .normalize_walk import Dialect, Walk
+import orjson
 
-__all__ = ["Loss", "Shown", "normalize", "shown_in"]
+from .normalize_walk import Dialect, Walk
+from .wire import whole
+
+__all__ = ["Loss", "Shown", "carried", "normalize", "shown_in"]
 
 Loss = tuple[str, str]
 
@@ -39,4 +42,25 @@ def normalize(schema: Any) -> Shown:
 def shown_in(dialect: Dialect, schema: Any) -> Shown:
     """Return the schema as a dialect of the portable subset has it."""
     walk = Walk(schema, dialect)
-    return Shown(walk.root(), tuple(walk.losses))
+    return Shown(carried(walk.root()), tuple(walk.losses))
+
+
+def carried(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema as a wire can carry it: without halves of characters."""
+    try:
+        orjson.dumps(schema)
+    except TypeError:  # that, or a number beyond 64 bits
+        return {whole(name): _carried(value) for name, value in schema.items()}
+    return schema
+
+
+def _carried(value: Any) -> Any:
+    match value:
+        case str():
+            return whole(value)
+        case list():
+            made = [_carried(each) for each in value]
+            return list(dict.fromkeys(made)) if all(isinstance(each, str) for each in made) else made
+        case dict():
+            return {whole(name): _carried(inner) for name, inner in value.items()}
+    return value

@@ -11,28 +11,31 @@ from toolcrib.define.message import Call, Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from .aliases import shown_to
 from .conversation import prepared
-from .forms import shown
+from .forms import can_be_strict
 from .openai_stream import REASONING, Chunks, reply_from
 from .target import Target
-from .wire import unsealed
+from .wire import unsealed, whole
 
 __all__ = ["Chunks", "arguments_text", "data_url", "declare", "outcome", "reply_from", "request"]
 
 _ELSEWHERE = "[the result is in the message that follows]"
 
 
-def declare(tool: Tool, *, strict: bool = False) -> dict[str, Any]:
-    """Return the tool as a function declaration; a strict one holds the model to the schema."""
-    parameters = shown(tool.shape, "strict" if strict else "portable")
-    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
+    """Return the tool as a function declaration; a strict one, where it can be, holds the model to the schema."""
+    strict = strict and can_be_strict(tool.shape)
+    parameters = shown_to(model, tool, "strict" if strict else "portable")
+    function = {"name": tool.name, "description": whole(tool.description), "parameters": parameters}
     return {"type": "function", "function": {**function, "strict": True} if strict else function}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools."""
     told = {"messages": list(_messages(prepared(messages, target)))}
-    return {**told, "tools": [declare(tool, strict=target.strict) for tool in tools]} if tools else told
+    offered = [declare(tool, strict=target.strict, model=target.model) for tool in tools]
+    return {**told, "tools": offered} if offered else told
 
 
 def outcome(message: Message) -> str:

@@ -6,15 +6,14 @@ from typing import Any
 from toolcrib.define.event import Replied, ReplyEvent, Usage
 from toolcrib.define.message import Finish
 
-from .reply import Reply
+from .reply import BROKE_OFF, Reply
 from .target import Target
 from .wire import complaint, count, fields, items, sealed, words
 
-__all__ = ["BROKE_OFF", "REASONING", "Chunks", "reply_from"]
+__all__ = ["REASONING", "Chunks", "reply_from"]
 
 # Where servers put what a model thinks aloud; it goes back under the same name.
 REASONING = ("reasoning_content", "reasoning", "reasoning_text")
-BROKE_OFF = "the reply broke off before its end; ask again"
 
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",

@@ -12,7 +12,9 @@ from .arguments import arguments_from
 from .target import Target
 from .wire import paired_up, whole
 
-__all__ = ["Reply"]
+__all__ = ["BROKE_OFF", "Reply"]
+
+BROKE_OFF = "the reply broke off before its end; ask again"
 
 _MIB = 1024 * 1024
 _LONGEST_TEXT = 8 * _MIB  # characters of text and thought
@@ -42,12 +44,12 @@ class Reply:
 
     def text(self, piece: str) -> list[ReplyEvent]:
         """Take more words."""
-        shown = whole(piece) if piece and self._write(piece, "", is_thought=False) else ""
+        shown = self._write(piece, "", is_thought=False) if piece else ""
         return [TextDelta(shown)] if shown else []
 
     def thinking(self, piece: str, mark: str = "") -> list[ReplyEvent]:
         """Take more of a thought. A mark seals it: what follows with no mark, or another, is a new thought."""
-        shown = whole(piece) if (piece or mark) and self._write(piece, mark, is_thought=True) else ""
+        shown = self._write(piece, mark, is_thought=True) if piece or mark else ""
         return [ThinkingDelta(shown)] if shown else []
 
     def call(
@@ -74,11 +76,16 @@ class Reply:
             self._excess = self._excess or f"the reply was stopped: it had {many}"
             return []
         before = asked.name
-        asked.add(id, name, piece, mark)
+        shown = asked.add(id, name, piece, mark)
         if args is not None:
             asked.args = args
-        has_news = piece or asked.name != before
-        return [CallDelta(asked.at, self._own(asked.name), whole(piece))] if has_news else []
+        has_news = shown or asked.name != before
+        return [CallDelta(asked.at, self._own(asked.name), shown)] if has_news else []
+
+    def spoil(self, slot: Hashable, flaw: str) -> None:
+        """Say what is wrong with the last call in that slot: it will be answered with that, and not run."""
+        for asked in self._slots.get(slot, ())[-1:]:
+            asked.flaw = asked.flaw or flaw
 
     def use(self, usage: Usage) -> None:
         """Note how many tokens it took; the last word counts."""
@@ -90,20 +97,20 @@ class Reply:
             self._ended = self._whole(finish, error)
         return self._ended
 
-    def _write(self, piece: str, mark: str, *, is_thought: bool) -> bool:
+    def _write(self, piece: str, mark: str, *, is_thought: bool) -> str:
+        """Keep a piece; return what a watcher can be shown now."""
         if self._ended or self._excess:
-            return False
+            return ""
         self._text += len(piece) + len(mark)
         if self._text > _LONGEST_TEXT:
             self._excess = f"the reply was stopped: it was longer than {_LONGEST_TEXT:,} characters"
-            return False
+            return ""
         last = self._parts[-1] if self._parts else None
         if last is None or last.is_thought != is_thought or last.mark not in ("", mark):
             last = _Words(is_thought)
             self._parts.append(last)
-        last.pieces.append(piece)
         last.mark = last.mark or mark
-        return True
+        return last.pieces.add(piece)
 
     def _has_room_for_call(self, size: int) -> bool:
         if self._ended or self._excess:
@@ -148,6 +155,31 @@ class Reply:
         return self._names.get(name, name)
 
 
+class _Pieces:
+    """A text in pieces, and what of it can be shown: half of a character waits for the other half."""
+
+    __slots__ = ("_half", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, piece: str) -> str:
+        """Keep a piece; return what is whole now and was not before."""
+        if not piece:
+            return ""
+        self._pieces.append(piece)
+        text = self._half + piece
+        self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        return whole(text[:-1] if self._half else text)
+
+    def joined(self) -> str:
+        return "".join(self._pieces)
+
+
 class _Words:
     """One text or one thought in pieces."""
 
@@ -155,23 +187,23 @@ class _Words:
 
     def __init__(self, is_thought: bool) -> None:
         self.is_thought = is_thought
-        self.pieces: list[str] = []
+        self.pieces = _Pieces()
         self.mark = ""
 
     def part(self) -> Part:
-        text = whole("".join(self.pieces))
+        text = whole(self.pieces.joined())
         return Thinking(text, self.mark) if self.is_thought else Text(text)
 
 
 class _Asked:
     """One call in pieces."""
 
-    __slots__ = ("args", "at", "id", "mark", "name", "pieces", "size")
+    __slots__ = ("args", "at", "flaw", "id", "mark", "name", "pieces", "size")
 
     def __init__(self, at: int) -> None:
         self.at = at
-        self.id = self.name = self.mark = ""
-        self.pieces: list[str] = []
+        self.id = self.name = self.mark = self.flaw = ""
+        self.pieces = _Pieces()
         self.args: Mapping[str, Any] | None = None
         self.size = 0
 
@@ -179,20 +211,21 @@ class _Asked:
     def has_arguments(self) -> bool:
         return bool(self.pieces) or self.args is not None
 
-    def add(self, id: str, name: str, piece: str, mark: str) -> None:
+    def add(self, id: str, name: str, piece: str, mark: str) -> str:
+        """Keep more of the call; return what a watcher can be shown of its arguments now."""
         self.size += len(name) + len(piece)
         self.id = self.id or id
         if name != self.name and not self.has_arguments and len(self.name) < _LONGEST_NAME:
             self.name += name
-        if piece:
-            self.pieces.append(piece)
         self.mark = mark or self.mark
+        return self.pieces.add(piece)
 
     def call(self, id: str, name: str) -> Call:
-        args, flaw = self.args, "" if name else "the call names no tool; name one of those you were given"
+        flaw = self.flaw if name else "the call names no tool; name one of those you were given"
+        args = {} if self.flaw else self.args
         if args is None:
             try:
-                args = arguments_from(paired_up("".join(self.pieces)))
+                args = arguments_from(paired_up(self.pieces.joined()))
             except ArgumentError as error:
                 args, flaw = {}, flaw or str(error)
         return Call(id=id, name=name, args=args, mark=self.mark, flaw=flaw)

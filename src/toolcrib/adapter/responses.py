@@ -7,27 +7,30 @@ from toolcrib.define.message import Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from .aliases import shown_to
 from .conversation import prepared
-from .forms import shown
+from .forms import can_be_strict
 from .openai import arguments_text, data_url, outcome
 from .responses_stream import Chunks, reply_from
 from .target import Target
-from .wire import unsealed
+from .wire import unsealed, whole
 
 __all__ = ["Chunks", "declare", "reply_from", "request"]
 
 
-def declare(tool: Tool, *, strict: bool = False) -> dict[str, Any]:
-    """Return the tool as a function; this API takes one that says nothing for a strict one."""
-    parameters = shown(tool.shape, "strict" if strict else "portable")
-    declared = {"type": "function", "name": tool.name, "description": tool.description}
+def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
+    """Return the tool as a function, strict where it can be; this API takes one that says nothing for a strict one."""
+    strict = strict and can_be_strict(tool.shape)
+    parameters = shown_to(model, tool, "strict" if strict else "portable")
+    declared = {"type": "function", "name": tool.name, "description": whole(tool.description)}
     return {**declared, "parameters": parameters, "strict": strict}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools; nothing in it relies on what the server kept."""
     told = {"input": [item for message in prepared(messages, target) for item in _items(message)]}
-    return {**told, "tools": [declare(tool, strict=target.strict) for tool in tools]} if tools else told
+    offered = [declare(tool, strict=target.strict, model=target.model) for tool in tools]
+    return {**told, "tools": offered} if offered else told
 
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ A null that a model writes for an optional member means "not given"; the check o
 
 from typing import Any
 
-from .normalize import Shown
+from .normalize import Shown, carried
 from .normalize_merge import Losses, Reading, inside
 from .normalize_walk import Dialect, Walk
 from .normalize_words import SILENT
@@ -27,7 +27,8 @@ _LEVELS = 10  # of nested objects and arrays that OpenAI takes
 def strict_form(schema: Any) -> Shown:
     """Return any JSON value, read as the schema of a tool's arguments, in OpenAI's strict form."""
     walk = Walk(schema, _STRICT)
-    return Shown(_closed(walk.root(), "", 0, walk.losses), tuple(dict.fromkeys(walk.losses)))
+    closed = carried(_closed(walk.root(), "", 0, walk.losses))
+    return Shown(closed, tuple(dict.fromkeys(walk.losses)))
 
 
 def _closed(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:

@@ -35,24 +35,24 @@ class Deadline:
     # on the class: most deadlines never come to differ from this, and one is made for every call
     _seconds: float | None = None
     _timer: asyncio.TimerHandle | None = None
-    _is_seen = False  # by the loop: somebody has waited
     _is_missed = False
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._task = asyncio.current_task(loop)
         listed = _listed.get(loop)
         if listed is None:
-            listed = _listed[loop] = []
-            loop.call_soon(_see, loop)
+            listed = _list_of(loop)
         listed.append(self)
-        self._beside = listed
+        self._beside: list[Deadline] | None = listed  # where it stands, None when the loop has seen it
 
     def give(self, seconds: float | None) -> None:
         """Give what comes next so many seconds from now, or all the time in the world."""
         self._seconds = seconds
-        if self._is_seen:
-            self._set_timer()
+        if self._beside is None:  # on the list again: what comes next may not wait at all
+            self._unset_timer()
+            self._beside = _list_of(self._loop)
+            self._beside.append(self)
 
     def was_missed(self) -> bool:
         """Tell whether a CancelledError is this deadline's doing; if so, the task is not cancelled any more."""
@@ -63,29 +63,38 @@ class Deadline:
 
     def close(self) -> None:
         """Let go."""
-        if self._is_seen:
-            self.give(None)
-            self.was_missed()  # by work that took no notice and came to its end
+        if self._beside is None:
+            self._unset_timer()
         elif self._beside[-1] is self:
             self._beside.pop()
         else:
             self._beside.remove(self)
+        if self._is_missed:  # by work that took no notice and came to its end
+            self.was_missed()
 
     def see(self) -> None:
         """Set the timer, now that somebody waits."""
-        self._is_seen = True
-        self._set_timer()
+        self._beside = None
+        if self._seconds is not None:
+            self._timer = self._loop.call_later(self._seconds, self._miss)
 
-    def _set_timer(self) -> None:
+    def _unset_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = None if self._seconds is None else loop.call_later(self._seconds, self._miss)
+            self._timer = None
 
     def _miss(self) -> None:
         if self._task is not None:
             self._is_missed = True
             self._task.cancel()
+
+
+def _list_of(loop: asyncio.AbstractEventLoop) -> list[Deadline]:
+    listed = _listed.get(loop)
+    if listed is None:
+        listed = _listed[loop] = []
+        loop.call_soon(_see, loop)
+    return listed
 
 
 def _see(loop: asyncio.AbstractEventLoop) -> None:

@@ -67,16 +67,19 @@ def failure(error: BaseException, deadline: Deadline) -> BaseException:
     return error
 
 
-def heeded(guard: Ready, said: Any, tool: Tool, args: Mapping[str, Any], questions: list[str]) -> Mapping[str, Any]:
+def heeded(guard: Ready, said: Any, tool: Tool, args: Mapping[str, Any], questions: list[Ask]) -> Mapping[str, Any]:
     """Return the arguments as a guard leaves them, checked again; what a human is to be asked joins the questions.
 
     Raises ToolError when it blocks. One that fails, hangs or says what is no word blocks too, unless it is optional.
     """
     match said:
         case Rewrite(changed):
+            if any(question.binding for question in questions):
+                how = "rewrote what a question is bound to already"
+                raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
             return tool.check({**args, **changed})
-        case Ask(reason):
-            questions.append(reason)
+        case Ask():
+            questions.append(said)
             return args
         case Block(reason):
             raise ToolError(reason or f"{tool.name} is blocked by {guard.name}", code="blocked")

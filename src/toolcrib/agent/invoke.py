@@ -16,6 +16,7 @@ from typing import Any
 
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
+from toolcrib.define.hook import Ask
 from toolcrib.define.make import maker
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical, nearest
@@ -148,13 +149,13 @@ async def _run(  # noqa: C901  the steps, one after another
     return await presented(result, limit, window.blobs if "result_get" in belt.tools else None)
 
 
-def _permitted(belt: Belt, verdict: Verdict | None, reason: str) -> tuple[Tool, list[str]]:
+def _permitted(belt: Belt, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
     """Return the tool, and what a human has to be asked; raise ToolError when there is none or it is denied."""
     if verdict is None:
         raise ToolError(reason, code="not_found")
     if verdict.decision == "deny":
         raise ToolError(explain_sentence(verdict), code="denied")
-    return belt.tools[verdict.tool], [reason] if verdict.decision == "ask" else []
+    return belt.tools[verdict.tool], [Ask(reason)] if verdict.decision == "ask" else []
 
 
 def _no_such_tool(name: str, belt: Belt) -> str:
@@ -178,12 +179,15 @@ def _understood(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
     return _make_ctx((call, ctx.caller, ctx.course, ctx.ports))
 
 
-async def _ask(ctx: Ctx, reasons: Sequence[str], approver: Approver | None) -> None:
+async def _ask(ctx: Ctx, questions: Sequence[Ask], approver: Approver | None) -> None:
     """Wait for a human, outside the call's deadline; with nobody to ask, the answer is no."""
-    reason = "; ".join(reasons)
+    reason, binding = "; ".join(question.reason for question in questions), dict[str, str]()
+    for name, value in (bound for question in questions for bound in question.binding.items()):
+        if binding.setdefault(name, value) != value:
+            raise ToolError(f"two guards bind {name!r} differently, so {ctx.call.name} was not run", code="blocked")
     if approver is None:
         raise ToolError(f"{reason}, and there is nobody to ask", code="not_approved")
-    if await approver.approve(ctx.caller, ctx.call, reason) is not True:  # "no" is not a yes
+    if await approver.approve(ctx.caller, ctx.call, reason, binding) is not True:  # "no" is not a yes
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 

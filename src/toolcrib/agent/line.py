@@ -5,6 +5,27 @@ import asyncio
 __all__ = ["Place", "line_of"]
 
 
+class Latch:
+    """Something to wait for. Most are open before anybody waits, so the means to wait are made late."""
+
+    __slots__ = ("_event", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._event: asyncio.Event | None = None
+
+    def open(self) -> None:
+        self.is_open = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        if self._event is None:
+            self._event = asyncio.Event()
+        if not self.is_open:
+            await self._event.wait()
+
+
 class Place:
     """One call's place in line. It waits for those before it only, so nobody waits for each other."""
 
@@ -12,13 +33,14 @@ class Place:
 
     def __init__(self, before: "Place | None" = None) -> None:
         self.before = before
-        self.checked, self.done = asyncio.Event(), asyncio.Event()
+        self.checked, self.done = Latch(), Latch()
         self.barrier: Place | None = None  # whom the next one waits for: the last exclusive body up to here
 
     async def come_up(self) -> None:
         """Wait until every call before this one is through its checks."""
         if self.before is not None:
-            await self.before.checked.wait()
+            if not self.before.checked.is_open:
+                await self.before.checked.wait()
             self.barrier = self.before.barrier
 
     async def go(self, *, exclusive: bool) -> None:
@@ -26,7 +48,7 @@ class Place:
         barrier, other = self.barrier, self.before
         if exclusive:
             self.barrier = self
-        self.checked.set()
+        self.checked.open()
         while exclusive and other is not None and other is not barrier:
             await other.done.wait()
             other = other.before
@@ -35,8 +57,8 @@ class Place:
 
     def leave(self) -> None:
         """Hold nobody up any more."""
-        self.checked.set()
-        self.done.set()
+        self.checked.open()
+        self.done.open()
 
 
 def line_of(calls: int) -> list[Place]:

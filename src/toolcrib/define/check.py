@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, Required, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Strict, TypeAdapter, ValidationError, with_config
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError
 from typing_extensions import TypedDict
 
+from .coerce import coerce
 from .complaints import complaint_of_python, join_complaints
 from .errors import ArgumentError, DeclarationError
 from .fields import LISTS, Field, is_field_info, members_of, without_notes
@@ -24,6 +25,7 @@ __all__ = ["Filled", "check_of_fields", "check_of_model", "check_of_schema", "jo
 _Make = Callable[[Any], Any]
 
 _CLOSED = ConfigDict(allow_inf_nan=False, extra="forbid")
+_MOST_TOLD = 1_000  # wrong values that are looked at one by one
 # What pydantic and JSON Schema read alike; patterns, multiples and an author's own validators they may not.
 _LIMITS = frozenset({"Ge", "Gt", "Le", "Lt", "Interval", "Len", "MinLen", "MaxLen"})
 
@@ -40,14 +42,20 @@ def check_of_fields(fields: Iterable[Field], schema: Schema) -> Check:
     if None in exact.values():
         return _then(fit_to(schema), _validator({field.name: field.annotation for field in listed}, listed), listed)
     validate, nulls = _validator(exact, listed), {field.name: None for field in listed if field.null}
-    fit = cache(lambda: fit_to(schema))
+    fit = cache(lambda: fit_to(schema, coerced=True))
 
     def check(args: Mapping[str, Any]) -> Mapping[str, Any]:
         checked: dict[str, Any]
+        if len(args) > _MOST_TOLD:
+            fit()(args)
         try:
             checked = validate(args)
-        except ValidationError:  # once more, with coercion and all the complaints
-            checked = _made(validate, fit()(args))
+        except ValidationError:
+            ready = coerce(schema, args if type(args) is dict else dict(args))
+            try:
+                checked = validate(ready)
+            except ValidationError:  # once more, for all the complaints
+                checked = _made(validate, fit()(ready))
         return {**nulls, **checked} if nulls else checked
 
     return check
@@ -89,6 +97,8 @@ def _made(make: _Make, fitting: Any) -> Any:
     try:
         return make(fitting)
     except ValidationError as error:
+        if error.error_count() > _MOST_TOLD:
+            raise ArgumentError(f"{error.error_count():,} values cannot be used; send fewer to learn why") from None
         said = [complaint_of_python(detail) for detail in error.errors(include_url=False)]
         raise ArgumentError(join_complaints(said)) from None
 
@@ -107,6 +117,8 @@ def _exact(annotation: Any) -> Any:
 
     Without coercion pydantic and the schema agree about scalars and lists of them, and pydantic is the faster one.
     """
+    from pydantic import FailFast, Strict  # noqa: PLC0415  a tenth of a start, and only for who checks
+
     if get_origin(annotation) is Annotated:
         inner, *notes = get_args(annotation)
         exact = _exact(inner)
@@ -119,7 +131,7 @@ def _exact(annotation: Any) -> Any:
     if bare in (int, float, bool):
         return Annotated[bare, Strict()]
     item = _exact(get_args(bare)[0]) if get_origin(bare) is list else None
-    return None if item is None else list[item]  # type: ignore[valid-type]  # made at run time
+    return None if item is None else Annotated[list[item], FailFast()]  # type: ignore[valid-type]  # made at run time
 
 
 def _is_limit(note: Any) -> bool:

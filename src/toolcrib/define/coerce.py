@@ -20,7 +20,7 @@ from .schema import Schema
 
 __all__ = ["coerce", "target_of"]
 
-_MOST = 15_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
+_MOST = 3_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
 _HOPS = 8  # references from one to the next
 _EXACT = 2**53  # up to here a float is the whole number that was written
 _LONGEST_NUMBER, _LONGEST_BITS = 400, 1300  # characters, and the bits they make
@@ -90,17 +90,29 @@ class _Walk:
     def _object(self, schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
         properties = schema.get("properties")
         known: Schema = properties if isinstance(properties, dict) else {}
-        made = {}
+        made = dict(value)
         for name, inner in value.items():
+            if self._left <= 0:
+                break
             own = known[name] if name in known else _unlisted(schema, name)
             if inner is not None or name not in known or self._takes_null(own):
                 made[name] = self.coerced(own, inner)
+            else:
+                del made[name]
         return made
 
     def _list(self, items: Any, value: Sequence[Any]) -> list[Any]:
         kind = items.get("type") if isinstance(items, dict) and _COMPOSED.isdisjoint(items) else None
         plain = _PLAIN.get(kind) if isinstance(kind, str) else None
-        return [inner if type(inner) is plain else self.coerced(items, inner) for inner in value]
+        made = []
+        for inner in value:
+            if type(inner) is plain:
+                made.append(inner)
+            elif plain is int and type(inner) is float and inner.is_integer():
+                made.append(int(inner))
+            else:
+                made.append(self.coerced(items, inner) if self._left > 0 else inner)
+        return made
 
     def _branch(self, branches: Sequence[Any], value: Any) -> Any:
         """Return the branch of a union that the value is meant for: the only one of its kind, or one it can become."""

@@ -19,11 +19,15 @@ __all__ = ["fit_to"]
 _LARGEST_SCHEMA = 20_000  # objects and lists, references written out
 _DEEPEST = 64  # of values checked against a schema that contains itself
 _DEEPEST_TOLD, _LONGEST_TOLD = 6, 16 * 1024  # levels and bytes of values that every complaint is sought in
+_MOST_TOLD = 10_000  # values that any complaint is sought in
 _MAY_HOLD_FLOATS = frozenset({float, dict, list, tuple})
 
 
-def fit_to(schema: Schema) -> Check:
-    """Return a check that gives the arguments coerced to the schema; DeclarationError when it is no usable schema."""
+def fit_to(schema: Schema, *, coerced: bool = False) -> Check:
+    """Return a check that gives the arguments coerced to the schema; DeclarationError when it is no usable schema.
+
+    `coerced` says that the arguments will come coerced already.
+    """
     import jsonschema_rs  # noqa: PLC0415  only those who have arguments to check pay for it, and at first use
 
     schema = dict(schema)
@@ -48,15 +52,19 @@ def fit_to(schema: Schema) -> Check:
             # 5.0 is an integer in JSON Schema and none in Python
             if is_valid(given) and not (has_integers and not _MAY_HOLD_FLOATS.isdisjoint(map(type, given.values()))):
                 return given
+            ready: dict[str, Any] = given if coerced else coerce(schema, given)
         except ValueError:  # values of Python's own: a caller in this process, or arguments that were checked before
-            given = _as_json(given)
-        ready: dict[str, Any] = coerce(schema, given)
+            ready = coerce(schema, _as_json(given))
         if is_valid(ready):
             return ready
         if is_recursive and _is_deep(ready, _DEEPEST_TOLD):
             raise ArgumentError("the arguments do not fit the parameters; send fewer levels of them to learn why")
-        errors = _first_error(validator.validate, ready) if _is_long(ready) else validator.iter_errors(ready)
-        raise ArgumentError(join_complaints(said for error in errors for said in complaints_of_schema(error, schema)))
+        if _has_many(ready):
+            raise ArgumentError("the arguments do not fit the parameters; send fewer values to learn why")
+        is_long = _is_long(ready)
+        errors = _first_error(validator.validate, ready) if is_long else validator.iter_errors(ready)
+        told = join_complaints(said for error in errors for said in complaints_of_schema(error, schema))
+        raise ArgumentError(f"{told}; the arguments are long, so there may be more of the kind" if is_long else told)
 
     return fit
 
@@ -89,6 +97,18 @@ def _is_deep(value: Any, levels: int) -> bool:
         if not level:
             return False
     return True
+
+
+def _has_many(value: Any) -> bool:
+    """Tell whether there are so many values that even one error about them costs too much."""
+    count, left = 0, [value]
+    while left and count <= _MOST_TOLD:
+        inside = left.pop()
+        count += len(inside)
+        if count <= _MOST_TOLD:
+            values = inside.values() if isinstance(inside, dict) else inside
+            left += [each for each in values if isinstance(each, (dict, list, tuple))]
+    return count > _MOST_TOLD
 
 
 def _is_long(value: Any) -> bool:

@@ -6,7 +6,7 @@ gets the result and returns nothing or another one. Plain or async functions; ea
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .context import Ctx
@@ -32,9 +32,12 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A human has to say yes."""
+    """A human has to say yes to exactly this: the call, and what `binding` names (directory, environment, a hash of a
+    file that runs). All of it is shown, and another value of any of it needs another yes.
+    """
 
     reason: str
+    binding: Mapping[str, str] = field(default_factory=dict)
 
 
 Word = Block | Rewrite | Ask | None

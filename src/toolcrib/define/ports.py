@@ -1,13 +1,17 @@
 """Ports: what the crib needs from the world, as Protocols. `backends/` and `testing` implement them."""
 
+from __future__ import annotations  # so that who only declares a tool does not load the words about files
+
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from .caller import Caller
 from .errors import ToolError
-from .files import Change, Entry, Find, Found, Listing, Names, Passage, Search
 from .message import Call
 from .rpc import Progress
+
+if TYPE_CHECKING:
+    from .files import Change, Entry, Find, Found, Listing, Names, Passage, Search
 
 __all__ = ["Absent", "Approver", "Blobs", "Http", "Page", "Workspace"]
 
@@ -101,9 +105,11 @@ class Blobs(Protocol):
 
 
 class Approver(Protocol):
-    """A human who says yes or no to one call, shown in full."""
+    """A human who says yes or no to one call, shown in full with what it is bound to."""
 
-    async def approve(self, caller: Caller, call: Call, reason: str) -> bool: ...
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        """Return whether the human says yes; raise ToolError when there is a better word than no for what happened."""
+        ...
 
 
 class Absent:

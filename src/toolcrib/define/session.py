@@ -86,8 +86,9 @@ def parse(key: str) -> SessionKey | None:
     parts = _parts(trim(key))
     if len(parts) < 3 or parts[0] != "agent" or not (agent := trim(parts[1])):
         return None
-    rest = trim(":".join(parts[2:]))  # again: an empty part at the end is gone, and a blank one may stand there now
-    return SessionKey(agent, rest) if rest else None
+    while not trim(parts[-1]):  # an empty part at the end is gone, and a blank one may stand there now
+        parts.pop()
+    return SessionKey(agent, trim(":".join(parts[2:]))) if len(parts) > 2 else None
 
 
 def agent_from_key(key: str) -> str:

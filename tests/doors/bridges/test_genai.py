@@ -39,14 +39,26 @@ async def test_calls_without_ids_are_answered_without_ids() -> None:
     assert heard.told == [Told("", "the sum is 2"), Told("", "the sum is 3")]
 
 
-async def test_a_call_whose_arguments_came_in_pieces_is_answered_and_never_runs() -> None:
+async def test_a_call_whose_arguments_came_in_pieces_runs_once_they_are_whole() -> None:
+    here = world()
+    started = types.FunctionCall(id="c", name="add", will_continue=True)
+    number = types.PartialArg(json_path="$.a", number_value=4)
+    whole = types.FunctionCall(partial_args=[number])
+    second = types.FunctionCall(name="add", args={"a": 1})
+    [answer] = await bridge.answers(here.belt, reply(started), reply(whole), reply(second))
+    responses = [part.function_response for part in answer.parts or ()]
+    assert [(each.id, each.name) for each in responses if each] == [("c", "add"), (None, "add")]
+    assert [each.response for each in responses if each] == [{"output": "the sum is 5"}, {"output": "the sum is 2"}]
+
+
+async def test_a_call_whose_arguments_broke_off_is_answered_and_never_runs() -> None:
     here = world()
     piece = types.FunctionCall(name="photo", will_continue=True)
     [answer] = await bridge.answers(here.belt, reply(piece))
     assert answer.parts
     assert answer.parts[0].function_response
     assert answer.parts[0].function_response.response
-    assert "its arguments came in pieces" in answer.parts[0].function_response.response["error"]
+    assert "the arguments broke off before their end" in answer.parts[0].function_response.response["error"]
     assert here.ran == []
 
 

@@ -7,6 +7,7 @@ No answers means that the model made no calls and is done. What is sent is plain
 type checkers only.
 """
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.adapter import anthropic as wire
@@ -29,7 +30,7 @@ def tools(belt: BeltHandle, *, claude_code: bool = False) -> "list[ToolParam]":
     """
     target = Target(api="anthropic", claude_code=claude_code)
     declared: Any = wire.request((), tuple(belt.tools.values()), target).get("tools", [])
-    listed: list[ToolParam] = declared
+    listed: list[ToolParam] = deepcopy(declared)
     return listed
 
 

@@ -8,14 +8,13 @@ No answers means that the model made no calls and is done. The client's automati
 Python functions, and reads their arguments by itself.
 """
 
-from collections.abc import Iterator
+from copy import deepcopy
 
 import orjson
 
 from toolcrib.adapter import gemini as wire
 from toolcrib.adapter.target import Target
 from toolcrib.app import BeltHandle
-from toolcrib.define.event import Replied
 
 from ._calls import MissingPackageError, answered
 
@@ -26,13 +25,11 @@ except ModuleNotFoundError as error:
 
 __all__ = ["answers", "tools"]
 
-_IN_PIECES = "its arguments came in pieces; switch the streaming of arguments off"
-
 
 def tools(belt: BeltHandle) -> list[types.Tool]:
     """Return the belt's tools for `GenerateContentConfig(tools=...)`."""
     declared = wire.request((), tuple(belt.tools.values()), Target(api="gemini")).get("tools", [])
-    return [types.Tool.model_validate(each) for each in declared]
+    return [types.Tool.model_validate(deepcopy(each)) for each in declared]
 
 
 async def answers(belt: BeltHandle, *reply: types.GenerateContentResponse, sees: bool = True) -> list[types.Content]:
@@ -42,33 +39,19 @@ async def answers(belt: BeltHandle, *reply: types.GenerateContentResponse, sees:
     """
     model = next((each.model_version for each in reply if each.model_version), "")
     target = Target(api="gemini", model=model, sees=sees)
-    exchange = await answered(belt, _replied(belt, reply, target))
-    if not exchange:
-        return []
-    turns = wire.request(exchange, (), target)["contents"]
-    told, *pictures = turns[[turn["role"] for turn in turns].index("model") + 1 :]
-    parts = [
-        # the client keeps the reply as it came: with these names, and with or without ids
-        {"functionResponse": {**part["functionResponse"], "id": call.id, "name": call.name}}
-        for part, call in zip(told["parts"], _calls(reply), strict=False)
-    ]
-    contents = [{"role": "user", "parts": parts}, *pictures]
-    return [types.Content.model_validate_json(orjson.dumps(content)) for content in contents]
-
-
-def _replied(belt: BeltHandle, reply: tuple[types.GenerateContentResponse, ...], target: Target) -> Replied:
     chunks = wire.Chunks(target, wire.own_names(tuple(belt.tools.values())))
     for each in reply:
         told = {"candidates", "prompt_feedback"}
         chunks.feed(each.model_dump(mode="json", by_alias=True, exclude_none=True, include=told))
-    if any(call.partial_args or call.will_continue for call in _calls(reply)):
-        chunks.feed({"error": {"message": _IN_PIECES}})
-    return chunks.end()
-
-
-def _calls(reply: tuple[types.GenerateContentResponse, ...]) -> Iterator[types.FunctionCall]:
-    for each in reply:
-        content = each.candidates[0].content if each.candidates else None
-        for part in (content.parts or ()) if content else ():
-            if part.function_call:
-                yield part.function_call
+    exchange = await answered(belt, chunks.end())
+    if not exchange:
+        return []
+    turns = wire.request(exchange, (), target)["contents"]
+    answers, *pictures = turns[[turn["role"] for turn in turns].index("model") + 1 :]
+    parts = [
+        # the client keeps the reply as it came: with these names, and with or without ids
+        {"functionResponse": {**part["functionResponse"], "id": id or None, "name": name}}
+        for part, (id, name) in zip(answers["parts"], chunks.given, strict=False)
+    ]
+    contents = [{"role": "user", "parts": parts}, *pictures]
+    return [types.Content.model_validate_json(orjson.dumps(content)) for content in contents]

@@ -10,14 +10,13 @@ No answers means that the model made no calls and is done. What is sent is plain
 type checkers only.
 """
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.adapter import openai as chat
 from toolcrib.adapter import responses
-from toolcrib.adapter.forms import lost
 from toolcrib.adapter.target import Target
 from toolcrib.app import BeltHandle
-from toolcrib.define.tool import Tool
 
 from ._calls import answered
 
@@ -28,19 +27,17 @@ if TYPE_CHECKING:
 
 __all__ = ["answers", "response_answers", "response_tools", "tools"]
 
-_CLOSED_OUT = (": additionalProperties", ": depth")
-
 
 def tools(belt: BeltHandle, *, strict: bool = False) -> "list[ChatCompletionFunctionToolParam]":
     """Return the belt's tools for `chat.completions.create(tools=...)`; `strict` holds the model to their schemas."""
-    declared: Any = [chat.declare(tool, strict=strict and _can_be_strict(tool)) for tool in belt.tools.values()]
+    declared: Any = [deepcopy(chat.declare(tool, strict=strict)) for tool in belt.tools.values()]
     listed: list[ChatCompletionFunctionToolParam] = declared
     return listed
 
 
 def response_tools(belt: BeltHandle, *, strict: bool = False) -> "list[FunctionToolParam]":
     """Return the belt's tools for `responses.create(tools=...)`; `strict` holds the model to their schemas."""
-    declared: Any = [responses.declare(tool, strict=strict and _can_be_strict(tool)) for tool in belt.tools.values()]
+    declared: Any = [deepcopy(responses.declare(tool, strict=strict)) for tool in belt.tools.values()]
     listed: list[FunctionToolParam] = declared
     return listed
 
@@ -78,8 +75,3 @@ async def response_answers(belt: BeltHandle, reply: "Response", *, sees: bool = 
     matched: Any = [{**each, "call_id": id} for each, id in zip(told, given, strict=False)]
     items: list[FunctionCallOutput] = matched
     return items
-
-
-def _can_be_strict(tool: Tool) -> bool:
-    """Tell whether the strict form has room for every argument: a map of any names has none in it."""
-    return not any(clause.endswith(_CLOSED_OUT) for clause in lost(tool.shape, "strict"))

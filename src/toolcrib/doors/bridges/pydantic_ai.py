@@ -7,11 +7,12 @@ agent = Agent("openai:gpt-5", deps_type=Caller, toolsets=[CribToolset(lambda ctx
 """
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
+from toolcrib.adapter.aliases import shown_to
 from toolcrib.adapter.arguments import arguments_from
 from toolcrib.adapter.conversation import answer
-from toolcrib.adapter.forms import shown
 from toolcrib.app import BeltHandle
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call, Message
@@ -63,7 +64,10 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         retries = ctx.max_retries if self._max_retries is None else self._max_retries
         return {
             name: ToolsetTool(
-                toolset=self, tool_def=_definition(tool), max_retries=retries, args_validator=_AsWritten()
+                toolset=self,
+                tool_def=_definition(tool, ctx.model.model_name),
+                max_retries=retries,
+                args_validator=_AsWritten(),
             )
             for name, tool in self._belt_of(ctx).tools.items()
         }
@@ -100,11 +104,11 @@ class _AsWritten:
         return dict(input) if isinstance(input, Mapping) else {_FLAW: "the arguments are no object"}
 
 
-def _definition(tool: Tool) -> ToolDefinition:
+def _definition(tool: Tool, model: str) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.description,
-        parameters_json_schema=shown(tool.shape, "portable"),
+        parameters_json_schema=deepcopy(shown_to(model, tool, "portable")),
         sequential=tool.exclusive,
         metadata={"source": tool.source, "group": tool.group, "effects": sorted(tool.effects)},
     )
