@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter.conversation import answer, prepared
-from toolcrib.adapter.fence_clean import is_writable
+from toolcrib.adapter.fence.clean import is_writable
 from toolcrib.adapter.target import Api, Target
 from toolcrib.define.message import Call, Finish, Message, Thinking
 from toolcrib.define.result import Image, Result, Text

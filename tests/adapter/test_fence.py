@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.adapter.fence import MARK, NOTICE, defuse, fence, new_token
-from toolcrib.adapter.fence_clean import clean, one_line
-from toolcrib.adapter.fence_phrases import suspicions
+from toolcrib.adapter.fence.clean import clean, one_line
+from toolcrib.adapter.fence.phrases import suspicions
 
 TOKEN = "0123456789abcdef"
 START = f'<<<{MARK} id="{TOKEN}">>>'

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.adapter.cut import cut, page
 from toolcrib.adapter.fence import MARK, NOTICE, fence
 from toolcrib.adapter.trim import ERROR_LIMIT, LIMIT, error_text, for_watchers, is_long, present, reason, text_of
-from toolcrib.adapter.trim_cut import cut, page
 from toolcrib.define.result import Content, Image, Result, Text
 
 TOKEN = "0123456789abcdef"

@@ -22,7 +22,7 @@ import orjson
 from toolcrib.define.message import Call, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
 
-from .fence_clean import is_writable
+from .fence.clean import is_writable
 from .ids import rule_for, wire_ids
 from .pairing import BROKEN, Exchange, exchanges
 from .target import Target

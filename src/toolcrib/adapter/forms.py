@@ -8,7 +8,7 @@ from toolcrib.define.shape import Shape
 
 from .gemini_schema import gemini_form
 from .normalize import Shown, carried, normalize
-from .normalize_words import plain
+from .normalize.words import plain
 from .strict import strict_form
 
 __all__ = ["Form", "can_be_strict", "lost", "shown"]

@@ -3,8 +3,8 @@
 from typing import Any
 
 from .normalize import Shown, shown_in
-from .normalize_walk import Dialect
-from .normalize_words import SILENT
+from .normalize.walk import Dialect
+from .normalize.words import SILENT
 
 __all__ = ["GEMINI", "gemini_form"]
 

@@ -11,9 +11,9 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.tool import Tool
 
-from .fence_clean import writable
+from .cut import cut
+from .fence.clean import writable
 from .forms import shown
-from .trim_cut import cut
 
 __all__ = ["declare", "result", "result_from"]
 

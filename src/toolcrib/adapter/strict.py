@@ -6,9 +6,9 @@ A null that a model writes for an optional member means "not given"; the check o
 from typing import Any
 
 from .normalize import Shown, carried
-from .normalize_merge import Losses, Reading, inside
-from .normalize_walk import Dialect, Walk
-from .normalize_words import SILENT
+from .normalize.merge import Losses, Reading, inside
+from .normalize.walk import Dialect, Walk
+from .normalize.words import SILENT
 
 __all__ = ["strict_form"]
 

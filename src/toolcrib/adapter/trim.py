@@ -9,9 +9,9 @@ import orjson
 from toolcrib.define.reader import trim
 from toolcrib.define.result import Content, Image, Result, Text
 
+from .cut import cut
 from .fence import defuse, fence
-from .fence_clean import clean, is_writable, writable
-from .trim_cut import cut
+from .fence.clean import clean, is_writable, writable
 
 __all__ = ["ERROR_LIMIT", "LIMIT", "error_text", "for_watchers", "is_long", "present", "reason", "text_of"]
 

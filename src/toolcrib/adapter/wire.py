@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from .fence_clean import is_writable
+from .fence.clean import is_writable
 from .trim import error_text
 
 __all__ = ["complaint", "count", "fields", "items", "paired_up", "sealed", "unsealed", "whole", "words"]

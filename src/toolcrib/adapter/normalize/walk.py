@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .normalize_kinds import KINDS, SCALARS, evident_kind, flat_enum
-from .normalize_merge import NEVER, Losses, Reading, all_of, any_of, copied
-from .normalize_readers import READERS
-from .normalize_refs import DEFINITIONS, Definitions, Target
-from .normalize_settle import lose_nulls, settle, settle_within
-from .normalize_unions import NULL, UNIONS, joined_variants
-from .normalize_words import ATOMS, FITTING, MISFIT, NOTES, SILENT, TEXTS
+from .kinds import KINDS, SCALARS, evident_kind, flat_enum
+from .merge import NEVER, Losses, Reading, all_of, any_of, copied
+from .readers import READERS
+from .refs import DEFINITIONS, Definitions, Target
+from .settle import lose_nulls, settle, settle_within
+from .unions import NULL, UNIONS, joined_variants
+from .words import ATOMS, FITTING, MISFIT, NOTES, SILENT, TEXTS
 
 __all__ = ["Dialect", "Walk"]
 

@@ -2,7 +2,7 @@
 
 import re
 
-from .fence_fold import fold
+from .fold import fold
 
 __all__ = ["suspicions"]
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from .normalize_walk import Dialect, Walk
-from .wire import whole
+from toolcrib.adapter.wire import whole
+
+from .walk import Dialect, Walk
 
 __all__ = ["Loss", "Shown", "carried", "normalize", "shown_in"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from .normalize_merge import Losses, Reading
+from .merge import Losses, Reading
 
 __all__ = ["DEFINITIONS", "Definitions", "Target"]
 

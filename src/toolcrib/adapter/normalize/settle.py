@@ -1,7 +1,7 @@
 """The last touch on a reading: what it leaves open is supplied, and null becomes "not given"."""
 
-from .normalize_kinds import SCALARS
-from .normalize_merge import Losses, Reading, inside
+from .kinds import SCALARS
+from .merge import Losses, Reading, inside
 
 __all__ = ["lose_nulls", "settle", "settle_within"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from .normalize_kinds import chosen_kind
-from .normalize_merge import NEVER, Losses, Reading, any_of, inside
+from .kinds import chosen_kind
+from .merge import NEVER, Losses, Reading, any_of, inside
 
 __all__ = ["READERS", "Reader", "Walking"]
 

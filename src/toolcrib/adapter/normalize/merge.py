@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from .normalize_kinds import KINDS, SCALARS, chosen_kind
-from .normalize_words import NOTES
+from .kinds import KINDS, SCALARS, chosen_kind
+from .words import NOTES
 
 __all__ = ["NEVER", "Losses", "Reading", "all_of", "any_of", "copied", "inside"]
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from types import MappingProxyType
 
-from .fence_clean import clean, one_line
-from .fence_fold import FOLD, UNKNOWN, fold
-from .trim_cut import cut
+from toolcrib.adapter.cut import cut
+
+from .clean import clean, one_line
+from .fold import FOLD, UNKNOWN, fold
 
 __all__ = ["MARK", "NOTICE", "defuse", "fence", "new_token"]
 
