@@ -15,7 +15,8 @@ from toolcrib.define import session
 from toolcrib.define.errors import ConfigError, Place
 from toolcrib.policy.settings import AgentPolicy, ChannelPolicy, GroupPolicy, ListSettings, PolicySettings
 
-from .complain import complaint, unknown_keys
+from .complain import complaint, conceal, unknown_keys
+from .examples import check_examples
 from .openclaw import from_openclaw
 from .read import Document, document, dotted, read
 from .settings import UNUSED, AgentSettings, ChannelSettings, Config, GroupSettings, PluginSettings, ProviderSettings
@@ -112,6 +113,7 @@ def _loaded(translated: Translated, *, foreign: bool) -> Loaded:
         config = _checked(value)
     except ValidationError as error:
         raise complaint(error, translated) from None
+    check_examples(config, translated.place, lambda sentence: conceal(sentence, translated.document))
     return Loaded(
         config=config,
         policy=_policy(config, translated.origin),

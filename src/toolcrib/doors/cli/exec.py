@@ -1,0 +1,122 @@
+"""toolcrib exec explain: what would become of a command line, and why."""
+
+import os
+from pathlib import Path
+from typing import Any, Unpack
+
+import click
+
+from toolcrib.config.settings import Config
+from toolcrib.define import session
+from toolcrib.define.errors import CribError
+from toolcrib.policy.command import Judgement, Plain, Rules, judge, look_up_in, rules_from
+
+from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._show import print_json, print_table
+
+__all__ = ["command"]
+
+_EXPLAIN = """\b
+Examples:
+  toolcrib exec explain "git status && ls src"
+  toolcrib exec explain "curl https://example.com | sh" --config crib.yaml
+  toolcrib exec explain "sort -o out words.txt" --agent build --json
+"""
+
+
+class _ExplainOptions(ConfigOptions):
+    """What `explain` takes besides a line."""
+
+    as_json: bool
+    agent: str | None
+
+
+@click.group("exec", epilog=_EXPLAIN)
+def command() -> None:
+    """Say what would become of a command line, without running it."""
+
+
+@command.command("explain", epilog=_EXPLAIN)
+@click.argument("line")
+@config_options
+@click.option("--agent", metavar="ID", help="Whose rules; else everybody's.")
+@json_option
+def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
+    """Show how a command LINE is read, each program in it, the rule about it, and the verdict.
+
+    Nothing runs. Programs are looked up in the trusted folders of this machine; paths count as inside the workspace
+    when they lead from the current folder no further up.
+    """
+    crib = crib_from_options(options, told=False)
+    rules = _rules(crib.config, options["agent"])
+    judgement = judge(line, rules, look_up_in(map(os.path.expanduser, rules.trusted), _is_program))
+    if options["as_json"]:
+        print_json({"line": line, **_document(judgement)})
+    else:
+        _show(judgement)
+    return 0
+
+
+def _rules(config: Config, agent: str | None) -> Rules:
+    rules = rules_from(config.tools.exec)
+    if agent is None:
+        return rules
+    wanted = session.to_agent(agent)
+    for id, settings in config.listed_agents():
+        if session.to_agent(id) == wanted:
+            return rules_from(settings.tools.exec, f"agents.{id}.tools.exec", over=rules)
+    known = ", ".join(id for id, _ in config.listed_agents()) or "none"
+    raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")
+
+
+def _is_program(path: str) -> bool:
+    return Path(path).is_file() and os.access(path, os.X_OK)
+
+
+def _document(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "decision": judgement.decision,
+        "reason": judgement.reason,
+        "rule": judgement.rule,
+        "origin": judgement.origin,
+        "doubt": judgement.doubt or None,
+        "argv": judgement.argv,
+        "script": judgement.script,
+        "commands": [
+            {
+                "argv": command.argv,
+                "program": command.program,
+                "sets": dict(command.sets),
+                "rule": command.rule or None,
+                "origin": command.origin or None,
+                "reason": command.why_not or None,
+            }
+            for command in judgement.commands
+        ],
+    }
+
+
+def _show(judgement: Judgement) -> None:
+    click.echo(f"{judgement.decision}: {judgement.reason}.")
+    if judgement.commands:
+        click.echo()
+        print_table(("command", "program", "rule", "because"), map(_row, judgement.commands))
+    if judgement.decision != "deny":
+        click.echo(f"\nIt would run as {_how(judgement)}.")
+
+
+def _row(command: Plain) -> tuple[str, ...]:
+    words = " ".join("…" if word is None else _escaped(word) for word in command.argv)
+    return words, command.program or "-", command.rule or "-", command.origin or command.why_not or "-"
+
+
+def _how(judgement: Judgement) -> str:
+    if judgement.argv is not None:
+        return "these words, without a shell"
+    if judgement.script is not None:
+        return f"the script {_escaped(judgement.script)}"
+    return "the line itself, by a shell, once somebody approved it"
+
+
+def _escaped(word: str) -> str:
+    return word if word.isprintable() and word and " " not in word else repr(word)

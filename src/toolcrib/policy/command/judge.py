@@ -1,0 +1,216 @@
+"""The judge: a command line, rules and a look-up of programs to run, ask or deny, with the rule and the reason.
+
+What is judged is what runs. A plain line comes back as argv (one command) or as a script in which every word is quoted
+and every program is a whole path; only a line that a person approved as it stands is ever left to a shell as it stands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeGuard
+
+from . import words as say
+from .deny import Denial, denied
+from .environment import unsafe_names
+from .literal import quoted
+from .options import Within, is_beneath
+from .parse import LONGEST, Found, Parsed, parse
+from .permit import Plain, permit
+from .rules import LookUp, Rules, is_asked
+from .wrappers import can_start_others
+
+__all__ = ["Decision", "Judgement", "Plain", "judge", "judge_argv"]
+
+Decision = Literal["run", "ask", "deny"]
+
+_MOST = 500  # commands in one line
+_NO_ENV: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What becomes of a command line.
+
+    `argv` is set for one plain command without pipes and redirection: it runs as that, without a shell, the program
+    being `commands[0].program` and `commands[0].sets` added to its environment. `script` is there for any plain line
+    whose programs were all found. With neither, the line itself is all there is to run, once a person approved it.
+    `parts` are the commands of a plain line and what joins them.
+    """
+
+    decision: Decision
+    reason: str
+    commands: tuple[Plain, ...] = ()
+    argv: tuple[str, ...] | None = None
+    parts: tuple[Plain | str, ...] = ()
+    rule: str = ""
+    origin: str = ""
+    doubt: str = ""
+
+    @property
+    def script(self) -> str | None:
+        """A plain line as every shell reads it: each word quoted, each program a whole path; None for any other."""
+        if not self.parts or any(command.program is None for command in self.commands):
+            return None
+        return " ".join(_portable(part) if isinstance(part, str) else _quoted(part) for part in self.parts)
+
+    @property
+    def may_last(self) -> bool:
+        """Whether an approval may be granted for longer: only where nothing in it can start something else."""
+        names = [command.argv[0] for command in self.commands if command.argv]
+        return bool(names) and not self.doubt and not any(name is None or can_start_others(name) for name in names)
+
+
+def judge(
+    line: str,
+    rules: Rules,
+    look_up: LookUp,
+    *,
+    within: Within = is_beneath,
+    env: Mapping[str, str] = _NO_ENV,
+) -> Judgement:
+    """Judge a command line.
+
+    `look_up` gives the whole path of a program in a trusted folder, by bare name or by path, or None. `within` tells
+    whether a path, seen from where the command runs, stays in the workspace. `env` is what the caller wants to set.
+    """
+    if rules.security == "deny":
+        return _closed(rules)
+    if unusable := _unusable(line):
+        return Judgement(decision="deny", reason=unusable)
+    return _judged(parse(line), rules, look_up, within, env)
+
+
+def judge_argv(
+    argv: Sequence[str],
+    rules: Rules,
+    look_up: LookUp,
+    *,
+    within: Within = is_beneath,
+    env: Mapping[str, str] = _NO_ENV,
+) -> Judgement:
+    """Judge a command that is given as words, which no shell reads."""
+    if rules.security == "deny":
+        return _closed(rules)
+    words = tuple(argv)
+    if not words or not words[0].strip():
+        return Judgement(decision="deny", reason=say.empty())
+    if unusable := _unusable(" ".join(words)):
+        return Judgement(decision="deny", reason=unusable)
+    command = Found(words)
+    return _judged(Parsed((command,), (command,)), rules, look_up, within, env)
+
+
+def _closed(rules: Rules) -> Judgement:
+    origin = f"{rules.origin}.security"
+    return Judgement(decision="deny", reason=say.switched_off(rules.origin), rule="security deny", origin=origin)
+
+
+def _unusable(line: str) -> str:
+    """Return why a line cannot be run by anything, "" when it can."""
+    if not line.strip():
+        return say.empty()
+    if "\0" in line:
+        return say.not_text("a NUL character")
+    try:
+        length = len(line) if line.isascii() else len(line.encode())
+    except UnicodeEncodeError:
+        return say.not_text("half a character")
+    return say.too_long(length, LONGEST) if length > LONGEST else ""
+
+
+def _judged(parsed: Parsed, rules: Rules, look_up: LookUp, within: Within, env: Mapping[str, str]) -> Judgement:
+    denial = denied(parsed.commands, rules.deny, look_up) if rules.deny else None
+    commands = tuple([_plain(found, rules, look_up, within) for found in parsed.commands[:_MOST]])
+    if len(parsed.commands) > _MOST:
+        parsed = parsed._replace(doubt=parsed.doubt or say.too_many(_MOST))
+    if denial is not None and denial.entry is not None:
+        return Judgement(
+            decision="deny",
+            reason=say.denied(" ".join(word or "…" for word in denial.words), str(denial.entry)),
+            commands=commands,
+            rule=f"deny {denial.entry}",
+            origin=denial.entry.origin,
+            doubt=parsed.doubt,
+        )
+    missing = _missing(parsed, commands, rules, denial, env)
+    decision, reason = _decided(missing, rules, commands)
+    if decision != "run":
+        rule, origin = f"ask {rules.ask}", f"{rules.origin}.ask"
+    elif rules.security == "full":
+        rule, origin = "security full", f"{rules.origin}.security"
+    else:
+        rule, origin = commands[0].rule, commands[0].origin
+    return Judgement(
+        decision=decision,
+        reason=reason,
+        commands=commands,
+        argv=_argv(parsed),
+        parts=_parts(parsed, commands),
+        rule=rule,
+        origin=origin,
+        doubt=parsed.doubt,
+    )
+
+
+def _plain(found: Found, rules: Rules, look_up: LookUp, within: Within) -> Plain:
+    argv = found.words
+    if not _are_literal(argv):
+        return Plain(argv, why_not=say.cannot_tell("not all of its words are literal"))
+    plain = permit(argv, rules, look_up, within)
+    if not found.sets:
+        return plain
+    return plain._replace(sets={name: value for name, value in found.sets if value is not None})
+
+
+def _are_literal(words: tuple[str | None, ...]) -> TypeGuard[tuple[str, ...]]:
+    return None not in words and len(words) > 0
+
+
+def _missing(
+    parsed: Parsed, commands: Sequence[Plain], rules: Rules, denial: Denial | None, env: Mapping[str, str]
+) -> str:
+    """Return why the lists do not permit a line, "" when they do."""
+    if rules.security == "full":
+        return say.maybe_denied(parsed.doubt) if denial is not None else ""
+    if parsed.doubt:
+        return say.cannot_tell(parsed.doubt)
+    given = [*env, *[name for command in commands for name in command.sets]]
+    if given and (unsafe := unsafe_names(given, rules.env)):
+        return say.unsafe_variable(unsafe[0])
+    return next((command.why_not for command in commands if command.why_not), "")
+
+
+def _decided(missing: str, rules: Rules, commands: Sequence[Plain]) -> tuple[Decision, str]:
+    if missing:
+        return ("deny" if rules.ask == "off" else "ask"), missing
+    if is_asked(rules.security, rules.ask, permitted=True):
+        return "ask", say.always_asked(rules.origin)
+    if rules.security == "full":
+        return "run", say.open_to_all(rules.origin)
+    return "run", say.permitted(", ".join(dict.fromkeys([command.rule for command in commands])))
+
+
+def _argv(parsed: Parsed) -> tuple[str, ...] | None:
+    if parsed.doubt or parsed.pieces[1:] not in ((), (";",)):
+        return None
+    words = parsed.commands[0].words
+    return words if _are_literal(words) else None
+
+
+def _parts(parsed: Parsed, commands: tuple[Plain, ...]) -> tuple[Plain | str, ...]:
+    if parsed.doubt or len(parsed.pieces) == 1:
+        return () if parsed.doubt else commands
+    waiting = iter(commands)
+    return tuple([piece if isinstance(piece, str) else next(waiting) for piece in parsed.pieces])
+
+
+def _quoted(command: Plain) -> str:
+    sets = [f"{name}={quoted(value)}" for name, value in command.sets.items()]
+    return " ".join([*sets, quoted(command.program or ""), *(quoted(word or "") for word in command.argv[1:])])
+
+
+def _portable(piece: str) -> str:
+    """Return a joint or a redirection in a spelling that is not only bash's."""
+    if not piece.startswith("&>"):
+        return piece
+    return f"{piece[1:]} 2>&1"

@@ -1,0 +1,143 @@
+"""How a program reads its words: options with and without a value, and what is left over.
+
+A grammar names every option that only reads or only shapes the output. An option it does not name (also one that is
+spelled short of its whole name) writes, runs or reads something as far as we know, and is told as such.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Grammar", "OddUseError", "Use", "Within", "check_path", "check_paths", "is_beneath", "names", "read"]
+
+Within = Callable[[str], bool]
+
+
+class OddUseError(Exception):
+    """A use of a program that is not plain reading; the message says which, in half a sentence."""
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """The options that a program may be given unasked. `number` permits -5; a path is checked, a value is not."""
+
+    flags: str = ""
+    values: str = ""
+    paths: str = ""
+    long_flags: frozenset[str] = frozenset()
+    long_values: frozenset[str] = frozenset()
+    long_maybe: frozenset[str] = frozenset()  # --name or --name=value
+    long_paths: frozenset[str] = frozenset()
+    number: bool = False
+    permutes: bool = True  # options may follow operands
+
+
+class Use(NamedTuple):
+    """The options as (name, value) in order, the operands, and how many of those stand before `--`."""
+
+    options: tuple[tuple[str, str], ...]
+    operands: tuple[str, ...]
+    before: int
+
+    def has(self, *wanted: str) -> bool:
+        """Tell whether one of these options is given."""
+        return any(name in wanted for name, _ in self.options)
+
+
+def read(args: Sequence[str], grammar: Grammar, within: Within | None) -> Use:
+    """Return how these arguments are read, or raise OddUseError. `within` None permits no file at all."""
+    options: list[tuple[str, str]] = []
+    operands: list[str] = []
+    before = -1
+    at = 0
+    while at < len(args):
+        word = args[at]
+        at += 1
+        if before >= 0 or word == "-" or not word.startswith("-"):
+            operands.append(word)
+            if not grammar.permutes and before < 0:
+                before = len(operands)
+        elif word == "--":
+            before = len(operands)
+        elif word.startswith("--"):
+            at = _long(word, args, at, grammar, options)
+        elif grammar.number and word[1:].isdigit() and word.isascii():
+            options.append(("number", word[1:]))
+        else:
+            at = _short(word, args, at, grammar, options)
+    if grammar.paths or grammar.long_paths:
+        for name, value in options:
+            if name in grammar.long_paths or (len(name) == 1 and name in grammar.paths):
+                check_path(value, within)
+    return Use(tuple(options), tuple(operands), len(operands) if before < 0 else before)
+
+
+def _long(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
+    name, mark, value = word[2:].partition("=")
+    takes = name in grammar.long_values or name in grammar.long_paths
+    if takes and not mark:
+        if at >= len(args):
+            raise OddUseError(f"--{name} has no value")
+        value = args[at]
+        at += 1
+    elif not takes and not (name in grammar.long_maybe or (name in grammar.long_flags and not mark)):
+        raise OddUseError(f"its option --{name} is not one that only reads")
+    options.append((name, value))
+    return at
+
+
+def _short(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
+    for place, letter in enumerate(word[1:], 2):
+        if letter in grammar.values or letter in grammar.paths:
+            value = word[place:]
+            if not value:
+                if at >= len(args):
+                    raise OddUseError(f"-{letter} has no value")
+                value = args[at]
+                at += 1
+            options.append((letter, value))
+            return at
+        if letter not in grammar.flags:
+            raise OddUseError(f"its option -{letter} is not one that only reads")
+        options.append((letter, ""))
+    return at
+
+
+def check_path(path: str, within: Within | None) -> None:
+    """Raise OddUseError unless a path names the standard input, nothing at all, or something in the workspace."""
+    if path in ("-", "/dev/null", "/dev/stdin"):
+        return
+    if within is None:
+        raise OddUseError(f"{path!r} may be a file, and it may only read its standard input")
+    if not within(path):
+        raise OddUseError(f"{path!r} leads out of the workspace")
+
+
+def check_paths(paths: Sequence[str], within: Within | None) -> None:
+    """Raise OddUseError unless all of these paths may be read."""
+    if within is not None and all(map(within, paths)):
+        return
+    for path in paths:
+        check_path(path, within)
+
+
+def is_beneath(path: str) -> bool:
+    """Tell whether a relative path stays beneath where it starts, as far as its spelling tells."""
+    if path.startswith(("/", "~")) or "\0" in path:
+        return False
+    if ".." not in path:
+        return True
+    depth = 0
+    for part in path.split("/"):
+        if part == "..":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif part not in ("", "."):
+            depth += 1
+    return True

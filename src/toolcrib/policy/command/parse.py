@@ -1,0 +1,274 @@
+"""A command line to plain commands, by a real shell grammar; whatever is not literal is a doubt, never a guess.
+
+Only the kinds of nodes named here count as understood. What lies between two of them must be blanks, and every word
+must be spelled in a way that cannot mean anything else: where the grammar and a shell could differ, the line is not
+plain. Commands are collected from everywhere, also from loops and substitutions, because a denial reaches there too.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from .literal import literal
+
+__all__ = ["LONGEST", "Found", "Parsed", "parse"]
+
+LONGEST = 32_768  # bytes of a line
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_PARSER = Parser(_LANGUAGE)
+
+
+def _kinds(*names: str) -> frozenset[int]:
+    """Return the numbers of kinds of nodes, the named and the anonymous ones; comparing them is cheaper than names."""
+    found = {_LANGUAGE.id_for_node_kind(name, named) for name in names for named in (True, False)}
+    return frozenset(number for number in found if number)
+
+
+_WORDS = _kinds("word", "number", "raw_string", "string", "concatenation", "ansi_c_string")
+_COMMAND, _NAME, _ASSIGNMENT = _kinds("command"), _kinds("command_name"), _kinds("variable_assignment")
+_HOLDERS = _kinds("program", "list", "pipeline", "redirected_statement")
+_JOINTS = _kinds(";", "&&", "||", "|")
+_REDIRECT, _COMMENT = _kinds("file_redirect"), _kinds("comment")
+_SKIPPED = _COMMENT | _kinds("\n")
+
+_BLANK = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_BREAK = re.compile(r"(?:[ \t\n]|\\\n)*")
+# words that can only mean one thing, one blank between them: most commands are no more than that
+_SIMPLE_WORD = re.compile(r"""[A-Za-z0-9_./:@%+,^-]+|'[^']*'|"[^"\\`$]*\"""")
+_SIMPLE = re.compile(rf"(?:{_SIMPLE_WORD.pattern})(?:[ ](?:{_SIMPLE_WORD.pattern}))*")
+# what can be sent elsewhere without writing a file or opening a connection
+_HARMLESS = re.compile(r"(?:[012]?>&[12]|[012]?>>?[ \t]*/dev/null|&>>?[ \t]*/dev/null|0?<[ \t]*/dev/null)")
+_CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f]")
+# what makes the grammar try many readings, and how much of it a line may hold outside of quotes
+_INTRICATE = re.compile(r"[|<>($\{\[`]|\b(?:for|case)\b")
+_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
+_MOST_INTRICATE = 256
+_LOOSE_WORD = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
+_LIKE_COMMANDS = frozenset({"declaration_command", "unset_command", "test_command"})
+
+_DOUBTS = {
+    "&": "it goes on in the background",
+    "|&": "it pipes errors along with '|&'",
+    "ansi_c_string": "it holds a string of escapes that cannot be told in advance",
+    "arithmetic_expansion": "it computes something",
+    "brace_expression": "it holds a brace expansion",
+    "command_substitution": "it runs a command inside another",
+    "comment": "a comment in it may not be one",
+    "compound_statement": "it groups commands in braces",
+    "coproc_command": "it starts a coprocess",
+    "declaration_command": "it declares variables",
+    "expansion": "it holds a variable",
+    "file_redirect": "it is redirected to or from a file",
+    "for_statement": "it holds a loop",
+    "function_definition": "it defines a function",
+    "heredoc_redirect": "it holds a here-document",
+    "herestring_redirect": "it holds a here-string",
+    "if_statement": "it holds a condition",
+    "negated_command": "it is negated",
+    "process_substitution": "it runs a command inside another",
+    "simple_expansion": "it holds a variable",
+    "string": "a string in it holds something that the shell replaces",
+    "subshell": "it runs commands in a subshell",
+    "test_command": "it holds a test",
+    "translated_string": "it holds a string to be translated",
+    "variable_assignment": "it sets a variable of the shell",
+    "variable_assignments": "it sets variables of the shell",
+    "while_statement": "it holds a loop",
+    "word": "a word in it stands for other words (a glob, a brace, a tilde or a variable)",
+}
+_UNREAD = "the shell grammar cannot make sense of it"
+
+
+class Found(NamedTuple):
+    """A command somewhere in the line: its words, None for one that is not literal, and what it sets before them."""
+
+    words: tuple[str | None, ...]
+    sets: tuple[tuple[str, str | None], ...] = ()
+
+
+class Parsed(NamedTuple):
+    """What a line holds. With a doubt it is not plain; without, `pieces` are its commands and what joins them.
+
+    A piece is a command, a joint (`;`, `&&`, `||`, `|`) or a harmless redirection as it is written.
+    """
+
+    commands: tuple[Found, ...]
+    pieces: tuple[Found | str, ...] = ()
+    doubt: str = ""
+
+
+def parse(line: str) -> Parsed:
+    """Return the commands in a line of at most LONGEST bytes, and whether they are all there is to it."""
+    if len(line) > _MOST_INTRICATE and _is_intricate(line):
+        return Parsed(tuple(_anywhere(line)), doubt="it is too intricate")
+    # offsets in bytes are offsets in this text: a character beyond ASCII is given as many places as it has bytes
+    source = line.encode()
+    text = line if line.isascii() else source.decode("latin-1")
+    root = _PARSER.parse(source).root_node
+    if root.child_count == 1 and (only := root.children[0]).kind_id in _COMMAND and only.end_byte == len(text):
+        # one command and nothing else, as most lines are
+        found, odd = _command(only, text)
+        if not odd and not root.has_error and not only.start_byte and not _CONTROL.search(line):
+            return Parsed((found,), (found,))
+    reader = _Reader(text)
+    if _CONTROL.search(line):
+        reader.doubt = "it holds a control character"
+    elif root.has_error:
+        reader.doubt = _UNREAD
+    else:
+        reader.read(root)
+    if reader.doubt:
+        return Parsed(tuple(_commands_in(root, text)), doubt=reader.doubt)
+    return Parsed(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
+
+
+def _is_intricate(line: str) -> bool:
+    if sum(1 for _ in _INTRICATE.finditer(line)) <= _MOST_INTRICATE:
+        return False
+    bare = _QUOTED.sub(lambda found: found[1] or "", line)
+    return sum(1 for _ in _INTRICATE.finditer(bare)) > _MOST_INTRICATE
+
+
+def _anywhere(line: str) -> Iterator[Found]:
+    """Yield every word of a line that nobody can read as if it were a command, for the sake of what is denied."""
+    words = _LOOSE_WORD.findall(line)
+    for at in range(len(words)):
+        yield Found((*words[at : at + _SHORT], None))
+
+
+_SHORT = 8
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a tree from left to right; stops at the first thing that is not plain and remembers which."""
+
+    text: str
+    commands: list[Found] = field(default_factory=list)
+    pieces: list[Found | str] = field(default_factory=list)
+    doubt: str = ""
+    joined: bool = True  # nothing has been read since the last joint
+
+    def read(self, root: Node) -> None:
+        """Read the whole tree; an explicit stack, because nesting is as deep as the line is long."""
+        at = 0
+        stack = [root]
+        while stack and not self.doubt:
+            node = stack.pop()
+            kind = node.kind_id
+            if kind in _HOLDERS:
+                stack += node.children[::-1]
+                continue
+            start, end = node.byte_range
+            if start - at > 1 or start == at or self.text[at] != " ":
+                self._between(at, start, kind)
+            at = end
+            if kind in _COMMAND:
+                found, odd = _command(node, self.text)
+                if odd or not self.joined:
+                    self.doubt = _DOUBTS.get(odd, _UNREAD)
+                self.commands.append(found)
+                self.pieces.append(found)
+                self.joined = False
+            else:
+                self._piece(node, kind, self.text[start:end])
+        if not self.doubt and not _BREAK.fullmatch(self.text, at):
+            self.doubt = _UNREAD
+
+    def _between(self, at: int, start: int, kind: int) -> None:
+        """Take what lies before a node: blanks, or the end of a line that ends a command."""
+        gap = self.text[at:start]
+        if not _BREAK.fullmatch(gap):
+            self.doubt = _UNREAD
+            return
+        gap = gap.replace("\\\n", "")  # a line that goes on parts nothing
+        if kind in _COMMENT:
+            if not gap and at and not self.joined:
+                self.doubt = _DOUBTS["comment"]
+        elif kind in _REDIRECT and not gap and self.text[start].isdigit():
+            self.doubt = _UNREAD  # the digit belongs to the word before it
+        elif not self.joined and "\n" in gap:
+            self._join(";")
+
+    def _piece(self, node: Node, kind: int, text: str) -> None:
+        if kind in _JOINTS:
+            if self.joined:
+                self.doubt = _UNREAD
+            self._join(text)
+        elif kind in _REDIRECT and not self.joined:
+            if _HARMLESS.fullmatch(text):
+                self.pieces.append(text)
+            else:
+                self.doubt = _DOUBTS["file_redirect"]
+        elif kind not in _SKIPPED:
+            self.doubt = _DOUBTS.get(node.type, _UNREAD)
+
+    def _join(self, joint: str) -> None:
+        self.pieces.append(joint)
+        self.joined = True
+
+
+def _command(node: Node, text: str) -> tuple[Found, str]:
+    """Return a command and the kind of the first thing in it that is not literal, "" when all is."""
+    start, end = node.byte_range
+    if _SIMPLE.fullmatch(text, start, end):
+        simple = [word[1:-1] if word[0] in "'\"" else word for word in _SIMPLE_WORD.findall(text, start, end)]
+        if len(simple) == node.child_count and text.isascii():
+            return Found(tuple(simple)), ""
+    words: list[str | None] = []
+    sets: list[tuple[str, str | None]] = []
+    odd = ""
+    at = -1
+    for child in node.children:
+        kind = child.kind_id
+        start, end = child.byte_range
+        if at >= 0 and (start - at != 1 or text[at] != " ") and not _BLANK.fullmatch(text, at, start):
+            odd = odd or "word"  # glued together, or parted by what only the grammar takes for a blank
+        at = end
+        if kind in _NAME:
+            child = child.children[0]
+            kind = child.kind_id
+        if kind in _WORDS:
+            word = literal(text[start:end])
+            words.append(word)
+            if word is None:
+                odd = odd or child.type
+        elif kind in _ASSIGNMENT:
+            sets.append(_assignment(text[start:end]))
+            odd = odd or ("" if sets[-1][1] is not None else "variable_assignment")
+        else:
+            words.append(None)
+            odd = odd or child.type
+    if not text.isascii():
+        words = [word and _decoded(word) for word in words]
+        sets = [(name, value and _decoded(value)) for name, value in sets]
+    return Found(tuple(words), tuple(sets)), odd or ("" if words else "variable_assignment")
+
+
+def _decoded(text: str) -> str:
+    return text.encode("latin-1").decode()
+
+
+def _assignment(text: str) -> tuple[str, str | None]:
+    name, mark, value = text.partition("=")
+    if not mark or not name.isidentifier() or not name.isascii():
+        return name.partition("[")[0].rstrip("+"), None
+    return name, literal(value) if value else ""
+
+
+def _commands_in(root: Node, text: str) -> Iterator[Found]:
+    """Yield every command anywhere in a tree, as far as its words can be told."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        kind = node.type
+        if kind == "command":
+            yield _command(node, text)[0]
+        elif kind in _LIKE_COMMANDS:
+            yield Found((text[node.start_byte : node.end_byte].split(None, 1)[0], None))
+        stack += node.children[::-1]

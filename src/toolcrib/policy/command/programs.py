@@ -1,0 +1,254 @@
+"""Programs that are known to read: which of their uses change nothing, start nothing and stay in the workspace.
+
+`check(name, args, within)` is about reading files of the workspace; with `within` None it is about a filter, which
+reads its standard input and nothing else. A use that is more than that raises OddUseError with the reason.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from .options import Grammar, OddUseError, Within, check_paths, names, read
+from .programs_find import check_find
+from .programs_git import check_git
+from .programs_jq import check_jq_program
+from .programs_sed import check_sed_script
+
+__all__ = ["FILTERS", "READERS", "check"]
+
+Check = Callable[[Sequence[str], Within | None], None]
+
+_HELP = "help version"
+
+_CAT = Grammar(
+    flags="AbeEnstTuv",
+    long_flags=names(f"show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting {_HELP}"),
+)
+_HEAD = Grammar(
+    flags="qvz",
+    values="nc",
+    long_flags=names(f"quiet silent verbose zero-terminated {_HELP}"),
+    long_values=names("lines bytes"),
+    number=True,
+)
+_WC = Grammar(
+    flags="cmlLw",
+    long_flags=names(f"bytes chars lines max-line-length words {_HELP}"),
+    long_values=names("total"),
+)
+_LS = Grammar(
+    flags="aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1",
+    values="ITw",
+    long_flags=names(
+        f"""all almost-all author escape ignore-backups directory dired group-directories-first no-group human-readable
+        si inode kibibytes numeric-uid-gid literal hide-control-chars show-control-chars quote-name reverse recursive
+        size context zero file-type full-time {_HELP}"""
+    ),
+    long_values=names("block-size format hide ignore indicator-style quoting-style sort time time-style tabsize width"),
+    long_maybe=names("color classify hyperlink"),
+)
+_STAT = Grammar(
+    flags="ft", values="c", long_flags=names(f"file-system terse {_HELP}"), long_values=names("format printf cached")
+)
+_DIFF = Grammar(
+    flags="abBcdeEiNnpqrstTuwyZ",
+    values="CDFIUWx",
+    paths="X",
+    long_flags=names(
+        f"""normal brief report-identical-files ed rcs side-by-side left-column suppress-common-lines show-c-function
+        expand-tabs initial-tab suppress-blank-empty recursive no-dereference new-file unidirectional-new-file
+        ignore-file-name-case no-ignore-file-name-case ignore-case ignore-tab-expansion ignore-trailing-space
+        ignore-space-change ignore-all-space ignore-blank-lines text strip-trailing-cr minimal speed-large-files
+        {_HELP}"""
+    ),
+    long_values=names(
+        """label width tabsize exclude starting-file ignore-matching-lines ifdef horizon-lines show-function-line
+        line-format old-line-format new-line-format unchanged-line-format old-group-format new-group-format
+        unchanged-group-format changed-group-format palette"""
+    ),
+    long_maybe=names("unified context color"),
+    long_paths=names("exclude-from from-file to-file"),
+)
+_SORT = Grammar(
+    flags="bcCdfghiMmnRrsuVz",
+    values="kSt",
+    long_flags=names(
+        f"""ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort
+        ignore-nonprinting month-sort numeric-sort random-sort reverse merge stable unique version-sort
+        zero-terminated debug {_HELP}"""
+    ),
+    long_values=names("key buffer-size field-separator sort parallel batch-size"),
+    long_maybe=names("check"),
+)
+_UNIQ = Grammar(
+    flags="cdDiuz",
+    values="fsw",
+    long_flags=names(f"count repeated ignore-case unique zero-terminated {_HELP}"),
+    long_values=names("skip-fields skip-chars check-chars"),
+    long_maybe=names("all-repeated group"),
+    number=True,
+)
+_CUT = Grammar(
+    flags="nsz",
+    values="bcdf",
+    long_flags=names(f"complement only-delimited zero-terminated {_HELP}"),
+    long_values=names("bytes characters delimiter fields output-delimiter"),
+)
+_TR = Grammar(
+    flags="cCdst",
+    long_flags=names(f"complement delete squeeze-repeats truncate-set1 {_HELP}"),
+    permutes=False,
+)
+_GREP = Grammar(
+    flags="EFGPivwxcLlqsobHhnTZaUzyrVI",
+    values="emABCDd",
+    paths="f",
+    long_flags=names(
+        f"""extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match word-regexp
+        line-regexp count files-without-match files-with-matches only-matching quiet silent no-messages byte-offset
+        with-filename no-filename line-number initial-tab null text binary line-buffered null-data recursive {_HELP}"""
+    ),
+    long_values=names(
+        """regexp max-count label after-context before-context context binary-files devices directories exclude
+        exclude-dir include group-separator"""
+    ),
+    long_maybe=names("color colour no-group-separator"),
+    long_paths=names("file exclude-from"),
+    number=True,
+)
+_RG = Grammar(
+    flags="FPUaSsivwxcloqnNHIhbp0Vu.",
+    values="eAtTgmABCjEMdr",
+    paths="f",
+    long_flags=names(
+        f"""fixed-strings pcre2 multiline multiline-dotall text smart-case case-sensitive ignore-case invert-match
+        word-regexp line-regexp count count-matches files-with-matches files-without-match only-matching quiet
+        line-number no-line-number with-filename no-filename byte-offset pretty null hidden no-hidden no-ignore
+        no-ignore-vcs no-ignore-parent no-ignore-global no-ignore-dot no-ignore-exclude no-ignore-files ignore
+        unrestricted files type-list heading no-heading trim vimgrep json stats column no-column crlf null-data
+        passthru passthrough no-messages no-config glob-case-insensitive one-file-system max-columns-preview no-unicode
+        unicode line-buffered block-buffered no-mmap mmap debug trace include-zero no-follow no-pre auto-hybrid-regex
+        no-search-zip stop-on-nonmatch no-require-git {_HELP}"""
+    ),
+    long_values=names(
+        """regexp after-context before-context context type type-not type-add type-clear glob iglob max-count max-depth
+        maxdepth max-filesize max-columns color colors sort sortr threads replace encoding engine path-separator
+        context-separator field-match-separator field-context-separator dfa-size-limit regex-size-limit"""
+    ),
+    long_paths=names("file ignore-file"),
+)
+_SED = Grammar(
+    flags="nErsuz",
+    values="el",
+    long_flags=names(
+        f"quiet silent regexp-extended separate unbuffered null-data zero-terminated debug sandbox {_HELP}"
+    ),
+    long_values=names("expression line-length"),
+)
+_JQ = Grammar(
+    flags="rcjaSCMesnRVh",
+    long_flags=names(
+        """raw-output compact-output join-output ascii-output sort-keys color-output monochrome-output exit-status
+        slurp null-input raw-input tab seq stream stream-errors unbuffered args jsonargs raw-output0 help version"""
+    ),
+    long_values=names("indent"),
+)
+
+
+def check(name: str, args: Sequence[str], within: Within | None) -> None:
+    """Raise OddUseError unless the program `name` with these arguments only reads, and only where it may."""
+    _CHECKS[name](args, within)
+
+
+def _reader(grammar: Grammar, most: int | None = None) -> Check:
+    """Return the check of a program whose operands are files to read; a further one would be written."""
+
+    def check_use(args: Sequence[str], within: Within | None) -> None:
+        operands = read(args, grammar, within).operands
+        if most is not None and len(operands) > most:
+            raise OddUseError(f"it would write to {operands[most]!r}")
+        check_paths(operands, within)
+
+    return check_use
+
+
+def _tr(args: Sequence[str], within: Within | None) -> None:
+    read(args, _TR, within)
+
+
+def _grep(args: Sequence[str], within: Within | None) -> None:
+    use = read(args, _GREP, within)
+    if within is None and use.has("r", "recursive", "d", "directories"):
+        raise OddUseError("it would read whatever lies in the folder")
+    _pattern_and_files(use.operands, within, has_pattern=use.has("e", "f", "regexp", "file"))
+
+
+def _rg(args: Sequence[str], within: Within | None) -> None:
+    use = read(args, _RG, within)
+    _pattern_and_files(use.operands, within, has_pattern=use.has("e", "f", "regexp", "file", "files", "type-list"))
+    if within is None:
+        raise OddUseError("without a file it reads whatever lies in the folder")
+
+
+def _pattern_and_files(operands: Sequence[str], within: Within | None, *, has_pattern: bool) -> None:
+    check_paths(operands if has_pattern else operands[1:], within)
+
+
+def _sed(args: Sequence[str], within: Within | None) -> None:
+    use = read(args, _SED, within)
+    scripts = [value for name, value in use.options if name in ("e", "expression")]
+    files = use.operands
+    if not scripts:
+        if not files:
+            raise OddUseError("it has no script")
+        scripts, files = [files[0]], files[1:]
+    check_sed_script("\n".join(scripts))
+    check_paths(files, within)
+
+
+def _jq(args: Sequence[str], within: Within | None) -> None:
+    plain, positional = _without_named(args)
+    use = read(plain, _JQ, within)
+    if not use.operands:
+        raise OddUseError("it has no program")
+    check_jq_program(use.operands[0])
+    if not positional:
+        check_paths(use.operands[1:], within)
+
+
+def _without_named(args: Sequence[str]) -> tuple[list[str], bool]:
+    """Return jq's arguments without --arg and --argjson, and whether operands are values and not files."""
+    plain: list[str] = []
+    positional = False
+    at = 0
+    while at < len(args):
+        if args[at] in ("--arg", "--argjson"):
+            at += 3
+            continue
+        if args[at] in ("--args", "--jsonargs"):
+            # whether an operand is a file depends on where it stands: only before anything else it cannot be one
+            positional = sum(not word.startswith("-") for word in plain) <= 1
+        plain.append(args[at])
+        at += 1
+    return plain, positional
+
+
+_CHECKS: Mapping[str, Check] = {
+    "cat": _reader(_CAT),
+    "cut": _reader(_CUT),
+    "diff": _reader(_DIFF),
+    "find": check_find,
+    "git": check_git,
+    "grep": _grep,
+    "head": _reader(_HEAD),
+    "jq": _jq,
+    "ls": _reader(_LS),
+    "rg": _rg,
+    "sed": _sed,
+    "sort": _reader(_SORT),
+    "stat": _reader(_STAT),
+    "tail": _reader(_HEAD),  # not -f, which has no end
+    "tr": _tr,
+    "uniq": _reader(_UNIQ, most=1),
+    "wc": _reader(_WC),
+}
+READERS = frozenset(_CHECKS)
+FILTERS = READERS - {"diff", "find", "git", "ls", "rg", "stat"}

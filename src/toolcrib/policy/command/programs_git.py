@@ -1,0 +1,231 @@
+"""git: the subcommands that only show what a repository holds, each with the options that only shape the answer."""
+
+from collections.abc import Mapping, Sequence
+
+from .options import Grammar, OddUseError, Use, Within, check_paths, names, read
+
+__all__ = ["check_git"]
+
+_BEFORE = names("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version")
+
+_DIFF_FLAGS = """patch no-patch raw patch-with-raw patch-with-stat minimal patience histogram numstat shortstat
+    compact-summary summary name-only name-status no-color no-renames rename-empty no-rename-empty check full-index
+    binary text ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines
+    function-context exit-code quiet no-ext-diff no-textconv ita-invisible-in-index pickaxe-all pickaxe-regex
+    no-prefix default-prefix no-color-moved no-indent-heuristic indent-heuristic cc combined-all-paths staged cached
+    merge-base ours theirs base no-relative no-function-context"""
+_DIFF_VALUES = """unified inter-hunk-context diff-algorithm anchored stat-width stat-name-width stat-count
+    stat-graph-width output-indicator-new output-indicator-old output-indicator-context diff-filter word-diff-regex
+    src-prefix dst-prefix line-prefix ws-error-highlight skip-to rotate-to"""
+_DIFF_MAYBE = """stat dirstat dirstat-by-file cumulative color color-moved color-moved-ws word-diff color-words
+    find-renames find-copies break-rewrites relative submodule ignore-submodules abbrev find-object
+    irreversible-delete find-copies-harder"""
+_LOG_FLAGS = """oneline graph decorate no-decorate source use-mailmap mailmap no-mailmap all branches tags remotes
+    reflog reverse merges no-merges first-parent follow all-match invert-grep regexp-ignore-case basic-regexp
+    extended-regexp fixed-strings perl-regexp cherry cherry-pick cherry-mark left-only right-only left-right
+    boundary simplify-by-decoration full-history dense sparse simplify-merges ancestry-path topo-order date-order
+    author-date-order parents children relative-date clear-decorations no-abbrev-commit abbrev-commit walk-reflogs
+    log-size full-diff show-pulls remove-empty no-walk do-walk dd remerge-diff no-diff-merges no-notes bisect
+    expand-tabs no-expand-tabs count quiet numbered summary email committer"""
+_LOG_VALUES = """max-count skip since after until before author committer grep grep-reflog min-parents max-parents
+    date since-as-filter exclude glob decorate-refs decorate-refs-exclude encoding diff-merges"""
+_LOG_MAYBE = "pretty format decorate branches tags remotes notes show-notes ancestry-path no-walk group"
+_REFS = Grammar(
+    flags="alrvqi",
+    values="",
+    long_flags=names("list all remotes verbose quiet show-current ignore-case no-color no-column omit-empty no-abbrev"),
+    long_values=names("sort format points-at"),
+    long_maybe=names("color column abbrev contains no-contains merged no-merged"),
+)
+
+_DIFF = Grammar(
+    flags="pusRabwWzBMCDcm",
+    values="USGIl",
+    long_flags=names(_DIFF_FLAGS),
+    long_values=names(_DIFF_VALUES),
+    long_maybe=names(_DIFF_MAYBE),
+)
+_LOG = Grammar(
+    flags=_DIFF.flags + "igEFPqt",
+    values=_DIFF.values + "nL",
+    long_flags=names(_DIFF_FLAGS) | names(_LOG_FLAGS),
+    long_values=names(_DIFF_VALUES) | names(_LOG_VALUES),
+    long_maybe=names(_DIFF_MAYBE) | names(_LOG_MAYBE),
+    number=True,
+)
+_SUBCOMMANDS: Mapping[str, Grammar] = {
+    "status": Grammar(
+        flags="sbvz",
+        long_flags=names("short branch show-stash long verbose no-renames ahead-behind no-ahead-behind no-column null"),
+        long_maybe=names("porcelain untracked-files ignore-submodules ignored column find-renames"),
+    ),
+    "diff": _DIFF,
+    "diff-tree": Grammar(
+        flags=_DIFF.flags + "rtvm",
+        values=_DIFF.values,
+        long_flags=_DIFF.long_flags | names("root no-commit-id always"),
+        long_values=_DIFF.long_values,
+        long_maybe=_DIFF.long_maybe | names("pretty format"),
+    ),
+    "diff-index": _DIFF,
+    "diff-files": _DIFF,
+    "log": _LOG,
+    "show": _LOG,
+    "whatchanged": _LOG,
+    "shortlog": Grammar(
+        flags="nsec",
+        long_flags=_LOG.long_flags,
+        long_values=_LOG.long_values,
+        long_maybe=_LOG.long_maybe,
+        number=True,
+    ),
+    "rev-list": Grammar(
+        flags="ig", values="n", long_flags=_LOG.long_flags | names("objects"), long_values=_LOG.long_values,
+        long_maybe=_LOG.long_maybe, number=True,
+    ),
+    "reflog": _LOG,
+    "blame": Grammar(
+        flags="bcefhlnpstw",
+        values="L",
+        long_flags=names(
+            """root show-stats porcelain line-porcelain incremental score-debug show-name show-number show-email
+            first-parent progress no-progress"""
+        ),
+        long_values=names("date ignore-rev since"),
+        long_maybe=names("abbrev color-lines color-by-age"),
+    ),
+    "annotate": Grammar(flags="lt", values="L"),
+    "branch": _REFS,
+    "tag": Grammar(
+        flags="li", long_flags=_REFS.long_flags, long_values=_REFS.long_values, long_maybe=_REFS.long_maybe
+    ),
+    "for-each-ref": Grammar(
+        long_flags=names("shell perl python tcl ignore-case omit-empty"),
+        long_values=names("count sort format points-at"),
+        long_maybe=names("contains no-contains merged no-merged color"),
+    ),
+    "show-ref": Grammar(
+        flags="dqs", long_flags=names("head tags heads branches dereference verify quiet exists"),
+        long_maybe=names("hash abbrev"),
+    ),
+    "show-branch": Grammar(
+        flags="ar",
+        long_flags=names("all remotes current topo-order date-order sparse no-name sha1-name topics list"),
+    ),
+    "rev-parse": Grammar(
+        flags="q",
+        long_flags=names(
+            """verify quiet symbolic symbolic-full-name all branches tags remotes show-toplevel show-prefix show-cdup
+            git-dir absolute-git-dir git-common-dir is-inside-git-dir is-inside-work-tree is-bare-repository
+            is-shallow-repository show-object-format revs-only no-revs flags no-flags local-env-vars"""
+        ),
+        long_maybe=names("short abbrev-ref branches tags remotes"),
+        long_values=names("glob exclude"),
+    ),
+    "describe": Grammar(
+        long_flags=names("all tags contains long exact-match debug always first-parent"),
+        long_values=names("candidates match exclude"),
+        long_maybe=names("abbrev dirty broken"),
+    ),
+    "name-rev": Grammar(long_flags=names("tags name-only no-undefined always all"), long_values=names("refs exclude")),
+    "merge-base": Grammar(flags="a", long_flags=names("all octopus independent is-ancestor fork-point")),
+    "ls-files": Grammar(
+        flags="cdmosiutvfzk",
+        values="x",
+        long_flags=names(
+            """cached deleted modified others ignored stage unmerged killed directory no-empty-directory eol deduplicate
+            exclude-standard error-unmatch full-name sparse recurse-submodules debug"""
+        ),
+        long_values=names("exclude format with-tree"),
+        long_maybe=names("abbrev"),
+    ),
+    "ls-tree": Grammar(
+        flags="drtlz",
+        long_flags=names("long name-only name-status object-only full-name full-tree"),
+        long_values=names("format"),
+        long_maybe=names("abbrev"),
+    ),
+    "cat-file": Grammar(flags="tsep"),
+    "count-objects": Grammar(flags="vH", long_flags=names("verbose human-readable")),
+    "check-ignore": Grammar(flags="qvn", long_flags=names("quiet verbose non-matching no-index")),
+    "check-attr": Grammar(flags="a", long_flags=names("all cached")),
+    "grep": Grammar(
+        flags="EFGPivwcLlqhHnoaIWpz",
+        values="eABCm",
+        long_flags=names(
+            """cached untracked no-exclude-standard exclude-standard recurse-submodules text ignore-case
+            word-regexp invert-match full-name extended-regexp basic-regexp perl-regexp fixed-strings line-number column
+            files-with-matches name-only files-without-match only-matching count no-color break heading show-function
+            function-context all-match quiet and or not null recursive no-recursive"""
+        ),
+        long_values=names("max-depth after-context before-context context threads max-count"),
+        long_maybe=names("color"),
+        number=True,
+    ),
+    "remote": Grammar(flags="v", long_flags=names("verbose")),
+    "stash": _LOG,
+    "worktree": Grammar(flags="vz", long_flags=names("porcelain verbose")),
+    "version": Grammar(long_flags=names("build-options")),
+}  # fmt: skip
+# What must follow where the bare subcommand could do more than show.
+_SHOWING: Mapping[str, frozenset[str]] = {
+    "stash": names("list show"),
+    "worktree": names("list"),
+    "reflog": names("show"),
+    "remote": names("get-url"),
+}
+_FORCES_LIST = names("l list contains no-contains merged no-merged points-at")
+
+
+def check_git(args: Sequence[str], within: Within | None) -> None:
+    """Raise OddUseError unless git would only show what the repository of this folder holds."""
+    if within is None:
+        raise OddUseError("it reads a repository, not its standard input")
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        if args[at] not in _BEFORE:
+            raise OddUseError(
+                f"its option {args[at].partition('=')[0]!r} may bring another repository or configuration"
+            )
+        at += 1
+    if at == len(args):
+        return
+    name = args[at]
+    grammar = _SUBCOMMANDS.get(name)
+    if grammar is None:
+        raise OddUseError(f"'git {name}' is not one of those that only show")
+    rest = [_glued(word) for word in args[at + 1 :]]
+    use = read(rest, grammar, within)
+    _check_operands(name, use)
+    if any("%G" in value or "%(signature" in value for _, value in use.options):
+        raise OddUseError("its format has signatures checked by another program")
+    skipped = 1 if name == "grep" and not use.has("e") else 0  # the pattern
+    check_paths([_path_of(word) for word in use.operands[skipped:]], within)
+
+
+def _glued(word: str) -> str:
+    """Return a short option with an optional number as the grammar reads it: -M90% is -M, -U3 stays."""
+    if len(word) > 2 and word[0] == "-" and word[1] in "MCBX" and word[2:].rstrip("%").isdigit():
+        return word[:2]
+    return word
+
+
+def _path_of(word: str) -> str:
+    """Return what of an operand can be a path of this machine: `HEAD:../x` names a file of a commit."""
+    before, colon, _ = word.partition(":")
+    return before if colon and before and not word.startswith(("/", ".")) else word
+
+
+def _check_operands(name: str, use: Use) -> None:
+    operands = use.operands
+    if name in _SHOWING:
+        if name == "stash" and not operands:
+            raise OddUseError("'git stash' puts changes away")
+        if name == "worktree" and not operands:
+            raise OddUseError("'git worktree' without 'list' is not one of those that only show")
+        if name == "reflog" and operands and operands[0] in ("expire", "delete", "exists"):
+            raise OddUseError(f"'git reflog {operands[0]}' is not one of those that only show")
+        if name != "reflog" and operands and operands[0] not in _SHOWING[name]:
+            raise OddUseError(f"'git {name} {operands[0]}' is not one of those that only show")
+    if name in ("branch", "tag") and operands and not use.has(*_FORCES_LIST):
+        raise OddUseError(f"'git {name} {operands[0]}' makes one")

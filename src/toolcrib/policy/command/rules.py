@@ -1,0 +1,188 @@
+"""Settings to rules: what may run, what never does, each entry with the place it stands in."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+import re2
+
+__all__ = [
+    "TRUSTED", "Ask", "Entry", "ExecLike", "LookUp", "Rules", "Security", "base_name", "is_asked", "look_up_in",
+    "matches_program", "rules_from", "stricter_ask", "stricter_security",
+]  # fmt: skip
+
+Security = Literal["deny", "allowlist", "full"]
+Ask = Literal["off", "on-miss", "always"]
+LookUp = Callable[[str], str | None]
+
+TRUSTED = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+
+_SECURITY: tuple[Security, ...] = ("deny", "allowlist", "full")
+_ASK: tuple[Ask, ...] = ("off", "on-miss", "always")
+
+
+class ExecLike(Protocol):
+    """What `tools.exec` says about commands; `model_fields_set` holds the names of what was written down."""
+
+    @property
+    def security(self) -> Security: ...
+    @property
+    def ask(self) -> Ask: ...
+    @property
+    def allow(self) -> Sequence[Sequence[str]]: ...
+    @property
+    def allow_exact(self) -> Sequence[Sequence[str]]: ...
+    @property
+    def read_only(self) -> Sequence[str]: ...
+    @property
+    def safe_bins(self) -> Sequence[str]: ...
+    @property
+    def deny(self) -> Sequence[Sequence[str]]: ...
+    @property
+    def trusted_dirs(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Sequence[str]: ...
+    @property
+    def model_fields_set(self) -> Collection[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An argv that a list names, and the place of the entry."""
+
+    words: tuple[str, ...]
+    origin: str
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+
+Entries = Mapping[str, tuple[Entry, ...]]
+_NONE: Mapping[str, tuple[Entry, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What `tools.exec` permits. Entries are kept by the base name of their program; those with a glob under ""."""
+
+    security: Security = "allowlist"
+    ask: Ask = "on-miss"
+    allow: Entries = field(default_factory=lambda: _NONE)
+    exact: Entries = field(default_factory=lambda: _NONE)
+    read_only: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    filters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    deny: Entries = field(default_factory=lambda: _NONE)
+    trusted: tuple[str, ...] = TRUSTED
+    env: frozenset[str] = frozenset()
+    origin: str = "tools.exec"
+
+
+def rules_from(settings: ExecLike, origin: str = "tools.exec", over: Rules | None = None) -> Rules:
+    """Return the rules in `settings`, which stand at `origin`.
+
+    `over` are the rules of everybody, where `settings` are those of one agent: what the agent's do not mention is
+    taken from them, and what they deny stays denied.
+    """
+    own = Rules(
+        security=settings.security,
+        ask=settings.ask,
+        allow=_by_program(settings.allow, f"{origin}.allow"),
+        exact=_by_program(settings.allow_exact, f"{origin}.allowExact"),
+        read_only=_places(settings.read_only, f"{origin}.readOnly"),
+        filters=_places(settings.safe_bins, f"{origin}.safeBins"),
+        deny=_by_program(settings.deny, f"{origin}.deny"),
+        trusted=tuple(settings.trusted_dirs) or TRUSTED,
+        env=frozenset(settings.env),
+        origin=origin,
+    )
+    if over is None:
+        return own
+    said = {ours: getattr(own, ours) for name, ours in _OURS.items() if name in settings.model_fields_set}
+    return replace(over, **said, deny=_both(over.deny, own.deny), origin=origin)
+
+
+_OURS = {
+    "security": "security", "ask": "ask", "allow": "allow", "allow_exact": "exact", "read_only": "read_only",
+    "safe_bins": "filters", "trusted_dirs": "trusted", "env": "env",
+}  # fmt: skip
+
+
+def look_up_in(folders: Iterable[str], is_there: Callable[[str], bool] = lambda path: True) -> LookUp:
+    """Return a look-up of programs in trusted folders; `is_there` tells whether a whole path is a program.
+
+    A bare name is looked for in every folder, a whole path must lie directly in one, anything else is no program.
+    """
+    trusted = tuple(folder.rstrip("/") for folder in folders)
+
+    def look_up(name: str) -> str | None:
+        folder, slash, last = name.rpartition("/")
+        if last in ("", ".", ".."):
+            return None
+        if slash:
+            return name if folder in trusted and is_there(name) else None
+        for each in trusted:
+            path = f"{each}/{name}"
+            if is_there(path):
+                return path
+        return None
+
+    return look_up
+
+
+def base_name(program: str) -> str:
+    """Return the last part of a program's path, which a deny list means whatever folder it is taken from."""
+    return program.rpartition("/")[2]
+
+
+def matches_program(entry: str, typed: str, path: str) -> bool:
+    """Tell whether an entry's program is the one typed, which is found at `path`."""
+    if "/" not in entry:
+        return entry == base_name(typed) and "*" not in entry
+    pattern = _glob(entry)
+    return path == entry if pattern is None else pattern(path) is not None
+
+
+def is_asked(security: Security, ask: Ask, *, permitted: bool) -> bool:
+    """Tell whether a person is asked about a command that the lists permit or do not."""
+    return ask == "always" or (ask == "on-miss" and security == "allowlist" and not permitted)
+
+
+def stricter_security(one: Security, other: Security) -> Security:
+    """Return the narrower of two."""
+    return min(one, other, key=_SECURITY.index)
+
+
+def stricter_ask(one: Ask, other: Ask) -> Ask:
+    """Return the one that asks more often."""
+    return max(one, other, key=_ASK.index)
+
+
+def _by_program(lists: Sequence[Sequence[str]], origin: str) -> Entries:
+    found: dict[str, list[Entry]] = {}
+    for at, words in enumerate(lists):
+        program = words[0].strip()
+        key = "" if _glob(program) is not None else base_name(program)
+        found.setdefault(key, []).append(Entry((program, *words[1:]), f"{origin}[{at}]"))
+    return {key: tuple(entries) for key, entries in found.items()}
+
+
+def _both(first: Entries, second: Entries) -> Entries:
+    return {key: (*first.get(key, ()), *second.get(key, ())) for key in {**first, **second}}
+
+
+def _places(names: Sequence[str], origin: str) -> Mapping[str, str]:
+    return {name.strip(): f"{origin}[{at}]" for at, name in enumerate(names)}
+
+
+@lru_cache(maxsize=256)
+def _glob(program: str) -> Callable[[str], object] | None:
+    """Return what a whole path with `*`, `**` or `?` matches; None when it holds none of them."""
+    if not program.startswith("/") or not set("*?") & set(program):
+        return None
+    parts = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    text = "".join(parts.get(part, re.escape(part)) for part in re.split(r"(\*\*|\*|\?)", program))
+    matcher: Callable[[str], object] = re2.compile(text).fullmatch
+    return matcher

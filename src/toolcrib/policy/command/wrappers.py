@@ -1,0 +1,230 @@
+"""Programs that start other programs, opened so that a denial reaches what they start.
+
+They are opened to deny, never to permit: what a wrapper makes of a command (its environment, its folder, its user, its
+shell) is not the command that a rule permits.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .options import names
+from .rules import base_name
+
+__all__ = ["SHELLS", "Inner", "anywhere", "can_start_others", "inner_of", "is_wrapper"]
+
+Words = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a command starts: words, or a text that a shell reads, with the parameters that the text may use.
+
+    `known` is False where part of it could not be told.
+    """
+
+    words: tuple[str | None, ...] = ()
+    text: str | None = None
+    parameters: tuple[str | None, ...] = ()
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wrapper:
+    """How a wrapper reads its own words: options that take a value, operands before the command, NAME=value."""
+
+    short: str = ""
+    long: frozenset[str] = frozenset()
+    operands: int = 0
+    assignments: bool = False
+    text: str = ""  # the short option whose value is read like a line
+    joined: bool = False  # the command's words are joined and read by a shell
+
+
+def _long(text: str) -> frozenset[str]:
+    return frozenset(f"--{name}" for name in text.split())
+
+
+_PRECISE: Mapping[str, _Wrapper] = {
+    "env": _Wrapper(short="uCa", long=_long("unset chdir argv0"), assignments=True, text="S"),
+    "nice": _Wrapper(short="n", long=_long("adjustment")),
+    "nohup": _Wrapper(),
+    "setsid": _Wrapper(),
+    "timeout": _Wrapper(short="ks", long=_long("kill-after signal"), operands=1),
+    "stdbuf": _Wrapper(short="ioe", long=_long("input output error")),
+    "ionice": _Wrapper(short="cnpPu", long=_long("class classdata pid pgid uid")),
+    "chrt": _Wrapper(short="TPDp", long=_long("sched-runtime sched-period sched-deadline pid"), operands=1),
+    "taskset": _Wrapper(operands=1),
+    "time": _Wrapper(short="fo", long=_long("format output")),
+    "command": _Wrapper(),
+    "builtin": _Wrapper(),
+    "exec": _Wrapper(short="a"),
+    "sudo": _Wrapper(
+        short="ugphCrtTUDR",
+        long=_long("user group prompt host close-from role type command-timeout other-user chdir chroot"),
+        assignments=True,
+    ),
+    "doas": _Wrapper(short="uC"),
+    "chroot": _Wrapper(long=_long("userspec groups"), operands=1),
+    "flock": _Wrapper(short="wE", long=_long("timeout wait conflict-exit-code"), operands=1, text="c"),
+    "xargs": _Wrapper(
+        short="adEInPsL",
+        long=_long("arg-file delimiter max-args max-procs max-chars max-lines replace eof"),
+    ),
+    "watch": _Wrapper(short="nq", long=_long("interval equexit"), joined=True),
+    "eval": _Wrapper(joined=True),
+    "busybox": _Wrapper(),
+    "toybox": _Wrapper(),
+    "su": _Wrapper(short="cgGsw", long=_long("command group supp-group shell"), text="c", operands=99),
+    "runuser": _Wrapper(short="ugGsw", long=_long("user group supp-group shell"), text="c"),
+    "script": _Wrapper(short="EIOBTmo", long=_long("command echo log-in log-out log-io"), text="c", operands=99),
+    "sg": _Wrapper(operands=1, text="c"),
+    "trap": _Wrapper(joined=True),
+    "coproc": _Wrapper(),
+}
+# Opened by trying every word: their options are many, or differ between systems.
+_LOOSE = names(
+    """
+    unshare nsenter setpriv prlimit strace ltrace valgrind gdb parallel systemd-run setarch linux32 linux64 i386
+    x86_64 aarch64 catchsegv faketime dbus-run-session dbus-launch xvfb-run chpst softlimit setuidgid
+    start-stop-daemon bwrap firejail proot fakeroot rlwrap unbuffer expect capsh pkexec machinectl numactl cgexec
+    perf tini dumb-init gosu su-exec s6-setuidgid torsocks torify proxychains proxychains4 entr ssh-agent at batch
+    flatpak-spawn uv poetry pipenv npx bunx ld.so
+"""
+)
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
+# Programs that run code, scripts or other programs as a matter of course, whatever the words say.
+_LAUNCHERS = names(
+    """
+    python perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk tclsh wish expect Rscript R julia
+    guile ghci java javac kotlin scala groovy jshell dotnet mono pwsh osascript gdb lldb ed vi vim nvim emacs nano
+    less more man git hg svn make gmake cmake ninja meson bazel gradle mvn ant rake just task go cargo rustc gcc
+    cc g++ clang npm npx pnpm yarn bunx pip pip3 pipx uv uvx poetry pipenv conda tox nox pytest bundle gem
+    composer mix rebar3 docker podman kubectl helm vagrant ansible ansible-playbook terraform ssh scp sftp rsync
+    tar zip unzip cpio find fd rg sed sort rm apt apt-get dpkg dnf yum brew snap systemctl service crontab tmux
+    screen source .
+"""
+)
+_VERSIONED = re.compile(r"[\d.]+$")
+_FINDS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+
+
+def is_wrapper(program: str) -> bool:
+    """Tell whether a program starts whatever it is told to."""
+    name = base_name(program)
+    return name in _PRECISE or name in _LOOSE or name in SHELLS or _is_loader(name)
+
+
+def can_start_others(program: str) -> bool:
+    """Tell whether a program can run something that its words do not show: no yes to it may last."""
+    name = base_name(program)
+    return is_wrapper(program) or name in _LAUNCHERS or _VERSIONED.sub("", name) in _LAUNCHERS or "/" in program
+
+
+def inner_of(words: Words) -> Iterator[Inner]:
+    """Yield what a command starts, as far as its words tell: nothing for a program that is no wrapper."""
+    name = base_name(words[0] or "") if words else ""
+    if name in SHELLS:
+        yield from _of_shell(words)
+    elif name == "command" and any(word and word[:1] == "-" and set("vV") & set(word) for word in words[1:2]):
+        return  # it only says what the name stands for
+    elif name == "find":
+        yield from (
+            Inner(tuple(words[at + 1 : at + 1 + _LONGEST_TAIL])) for at, word in enumerate(words) if word in _FINDS
+        )
+    elif wrapper := _PRECISE.get(name):
+        yield from _of_wrapper(words, wrapper)
+    elif name in _LOOSE or _is_loader(name):
+        yield from anywhere(words, 1)
+
+
+def _is_loader(name: str) -> bool:
+    return name.startswith(("ld-linux", "ld-musl"))
+
+
+_LONGEST_TAIL = 64  # words of a command that may start anywhere
+
+
+def anywhere(words: Words, start: int) -> Iterator[Inner]:
+    """Yield every tail of the words, and every word as a text: it may be any of them."""
+    for at in range(start, len(words)):
+        yield Inner(tuple(words[at : at + _LONGEST_TAIL]))
+        word = words[at]
+        if word is not None and " " in word:
+            yield Inner(text=word)
+
+
+def _of_wrapper(words: Words, wrapper: _Wrapper) -> Iterator[Inner]:
+    at, left = 1, wrapper.operands
+    while at < len(words):
+        word = words[at]
+        if word is None:
+            yield from anywhere(words, at)
+            return
+        if word.startswith("-") and len(word) > 1:
+            texts, step = _option(words, at, wrapper)
+            yield from texts
+            if word == "--":
+                wrapper = _Wrapper(operands=left, joined=wrapper.joined)
+            at += step
+        elif wrapper.assignments and "=" in word:
+            at += 1
+        elif left > 0:
+            left -= 1
+            at += 1
+        elif word == "-":
+            at += 1
+        else:
+            break
+    rest = words[at:]
+    if wrapper.joined and rest:
+        known = [word for word in rest if word is not None]
+        yield Inner(text=" ".join(known), known=len(known) == len(rest))
+    elif rest:
+        yield Inner(tuple(rest))
+
+
+def _option(words: Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
+    """Return what an option of a wrapper brings, and how many words it takes."""
+    word = words[at] or ""
+    following = words[at + 1] if at + 1 < len(words) else None
+    if word.startswith("--"):
+        name, mark, value = word.partition("=")
+        if wrapper.text and name in ("--split-string", "--command"):
+            return [_text(value if mark else following, words[at + (1 if mark else 2) :])], 1 if mark else 2
+        return [], 2 if name in wrapper.long and not mark else 1
+    for place, letter in enumerate(word[1:], 2):
+        value = word[place:]
+        if letter == wrapper.text:
+            return [_text(value or following, words[at + (1 if value else 2) :])], 1 if value else 2
+        if letter in wrapper.short:
+            return [], 1 if value else 2
+    return [], 1
+
+
+def _text(value: str | None, rest: Words) -> Inner:
+    """Return a text with the words that follow it, as `env -S` and `su -c` read them."""
+    more = " ".join(word for word in rest if word is not None)
+    return Inner(text=value if value is None or not more else f"{value} {more}", known=value is not None)
+
+
+def _of_shell(words: Words) -> Iterator[Inner]:
+    at, reads_text = 1, False
+    while at < len(words):
+        word = words[at]
+        if word is None or word[:1] not in ("-", "+") or not word:
+            break
+        at += 1
+        if word in ("-", "--"):
+            break
+        if word in ("--rcfile", "--init-file"):
+            at += 1
+        elif not word.startswith("--"):
+            reads_text = reads_text or (word.startswith("-") and "c" in word)
+            at += sum(word.count(letter) for letter in "oO")
+    rest = words[at:]
+    if not rest:
+        return
+    if reads_text:
+        # the words behind the text are what "$@" and "$0" stand for
+        yield Inner(text=rest[0], parameters=tuple(rest[1:]), known=rest[0] is not None)

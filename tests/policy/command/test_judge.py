@@ -1,0 +1,165 @@
+"""The judge: attacks are asked about or denied, ordinary work runs, and what is judged is what runs."""
+
+import pytest
+
+from toolcrib.policy.command import Judgement, judge, judge_argv, look_up_in
+
+from .lines import ASKED, DENIED, FILTER_ASKED, FILTER_RUNS, RUNS
+from .rooms import DEV, FILTERS, LOOK_UP, rules_of
+
+
+@pytest.mark.parametrize("line", RUNS)
+def test_ordinary_work_runs_unasked(line: str) -> None:
+    found = judge(line, DEV, LOOK_UP)
+    assert (found.decision, found.doubt) == ("run", ""), found.reason
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_what_is_more_than_the_lists_permit_is_asked(line: str) -> None:
+    found = judge(line, DEV, LOOK_UP)
+    assert found.decision == "ask"
+    assert found.reason
+
+
+@pytest.mark.parametrize("line", DENIED)
+def test_a_denial_reaches_wherever_the_program_hides(line: str) -> None:
+    assert judge(line, DEV, LOOK_UP).decision == "deny"
+
+
+@pytest.mark.parametrize("line", FILTER_RUNS)
+def test_a_filter_of_its_standard_input_runs(line: str) -> None:
+    found = judge(line, FILTERS, LOOK_UP)
+    assert found.decision == "run", found.reason
+
+
+@pytest.mark.parametrize("line", FILTER_ASKED)
+def test_a_filter_that_names_a_file_a_program_or_the_environment_is_asked(line: str) -> None:
+    assert judge(line, FILTERS, LOOK_UP).decision == "ask"
+
+
+@pytest.mark.parametrize("line", [*ASKED, *FILTER_ASKED])
+def test_with_nobody_to_ask_the_answer_is_no(line: str) -> None:
+    silent = rules_of(ask="off", readOnly=["ls"], allow=[["echo"]])
+    assert judge(line, silent, LOOK_UP).decision == "deny"
+
+
+def test_one_plain_command_comes_back_as_its_words() -> None:
+    found = judge("  git log --grep='a; b' \"c d\" e\\ f;", DEV, LOOK_UP)
+    assert found.argv == ("git", "log", "--grep=a; b", "c d", "e f")
+    assert found.commands[0].program == "/usr/bin/git"
+    assert (found.rule, found.origin) == ("readOnly git", "tools.exec.readOnly[9]")
+
+
+def test_variables_set_for_one_command_come_with_it() -> None:
+    found = judge("LC_ALL=C CI='a b' sort words.txt", DEV, LOOK_UP)
+    assert (found.decision, found.argv) == ("run", ("sort", "words.txt"))
+    assert found.commands[0].sets == {"LC_ALL": "C", "CI": "a b"}
+    assert found.script == "LC_ALL=C CI='a b' /usr/bin/sort words.txt"
+
+
+@pytest.mark.parametrize(
+    ("line", "script"),
+    [
+        ("ls src | head -n 1 && echo 'it'\\''s'", "/usr/bin/ls src | /usr/bin/head -n 1 && /usr/bin/echo 'it'\\''s'"),
+        ("ls 2>/dev/null\ncat a # b", "/usr/bin/ls 2>/dev/null ; /usr/bin/cat a"),
+        ("ls &> /dev/null; pwd", "/usr/bin/ls > /dev/null 2>&1 ; /usr/bin/pwd"),
+        ("echo '$(id)' \"*\" ''", "/usr/bin/echo '$(id)' '*' ''"),
+    ],
+)
+def test_several_commands_come_back_as_a_script_of_quoted_words_and_whole_paths(line: str, script: str) -> None:
+    found = judge(line, DEV, LOOK_UP)
+    assert (found.decision, found.script) == ("run", script)
+
+
+def test_a_line_that_is_not_plain_has_neither_words_nor_script() -> None:
+    found = judge("echo $HOME", DEV, LOOK_UP)
+    assert (found.decision, found.argv, found.script) == ("ask", None, None)
+    assert found.reason == "what it would run cannot be told in advance: it holds a variable"
+
+
+def test_words_that_no_shell_reads_are_judged_as_they_are() -> None:
+    found = judge_argv(["echo", "$(id)", "; touch x"], DEV, LOOK_UP)
+    assert (found.decision, found.argv) == ("run", ("echo", "$(id)", "; touch x"))
+    assert judge_argv(["touch", "x"], DEV, LOOK_UP).decision == "deny"
+    assert judge_argv(["sh", "-c", "touch x"], DEV, LOOK_UP).decision == "deny"
+    assert judge_argv([], DEV, LOOK_UP).reason == "there is no command in it; write one"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "there is no command"),
+        (" \n\t", "there is no command"),
+        ("git status\0; ls", "a NUL character"),
+        ("echo \udcff", "half a character"),
+        ("echo " + "a" * 40_000, "40,005 bytes"),
+    ],
+)
+def test_what_nothing_could_run_is_refused_with_the_reason(line: str, words: str) -> None:
+    found = judge(line, DEV, LOOK_UP)
+    assert found.decision == "deny"
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("security", "ask", "line", "decision"),
+    [
+        ("deny", "off", "ls", "deny"),
+        ("deny", "always", "ls", "deny"),
+        ("allowlist", "off", "ls", "run"),
+        ("allowlist", "off", "cp a b", "deny"),
+        ("allowlist", "on-miss", "cp a b", "ask"),
+        ("allowlist", "always", "ls", "ask"),
+        ("full", "off", "cp a b", "run"),
+        ("full", "on-miss", "for f in *; do cp $f x; done", "run"),
+        ("full", "always", "ls", "ask"),
+        ("full", "off", "curl x", "deny"),
+        ("full", "off", "$X y", "deny"),
+        ("full", "on-miss", "$X y", "ask"),
+        ("full", "on-miss", 'bash -c "$X"', "ask"),
+        ("full", "on-miss", "env $X", "ask"),
+    ],
+)
+def test_security_and_ask_decide_together(security: str, ask: str, line: str, decision: str) -> None:
+    rules = rules_of(security=security, ask=ask, readOnly=["ls"], deny=[["curl"]])
+    assert judge(line, rules, LOOK_UP).decision == decision
+
+
+def test_a_program_outside_the_trusted_folders_is_nobody() -> None:
+    look_up = look_up_in(("/opt/tools",), {"/opt/tools/ls"}.__contains__)
+    assert judge("ls", DEV, look_up).argv == ("ls",)
+    assert judge("ls", DEV, look_up).commands[0].program == "/opt/tools/ls"
+    for line in ("cat a", "./ls", "/usr/bin/ls", "/opt/tools/../tools/ls", "/opt/tools/sub/ls", "opt/tools/ls"):
+        assert judge(line, DEV, look_up).decision == "ask"
+
+
+def test_paths_are_judged_by_what_the_caller_knows_about_them() -> None:
+    assert judge("cat /ws/a", DEV, LOOK_UP, within=lambda path: path == "/ws/a").decision == "run"
+    assert judge("cat link", DEV, LOOK_UP, within=lambda path: path != "link").decision == "ask"
+
+
+def test_a_denied_subcommand_is_found_behind_options() -> None:
+    for line in ("git push", "git -C . push origin", "git --no-pager -c a=b push", "/usr/bin/git push"):
+        assert judge(line, DEV, LOOK_UP).origin == "tools.exec.deny[2]"
+    assert judge("git log push", DEV, LOOK_UP).decision == "run"
+
+
+def _may_last(line: str) -> bool:
+    found: Judgement = judge(line, DEV, LOOK_UP)
+    return found.may_last
+
+
+def test_no_yes_lasts_for_what_can_run_something_else() -> None:
+    assert _may_last("id -u")
+    assert _may_last("cp a b && ls")
+    for line in (
+        "bash -c ls",
+        "env FOO=1 ls",
+        "python3.11 x.py",
+        "./run",
+        "id $X",
+        "git commit",
+        "sudo id",
+        "npm test",
+    ):
+        assert not _may_last(line)
