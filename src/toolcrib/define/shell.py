@@ -77,7 +77,7 @@ class Ended:
         told = {
             "exit": f"exited with code {self.code}",
             "signal": f"was ended by signal {signal_name(self.signal or 0)}",
-            "timeout": f"was still running after {self.duration:.0f} s and was ended",
+            "timeout": f"was still running after {self.duration:.{int(self.duration < 10)}f} s and was ended",
             "stop": "was stopped",
             "lost": "was ended, because the process that watched over it was",
         }[self.reason]

@@ -1,0 +1,350 @@
+"""The keeper: a process of its own that starts commands, watches over their trees and ends them. Run by `keeper`.
+
+It stands between us and the commands for three reasons. It adopts every orphan (it is a subreaper), so nothing gets
+away by losing its parents, and our own process is left as it was. When we die, however that happens, it notices and
+ends what runs. And it is small, so starting a command from it is quick. It imports next to nothing.
+
+We send lines of JSON, a start with descriptors beside it; it answers with lines of JSON, one when a command runs (or
+cannot) and one when nothing of it is left.
+"""
+
+import ctypes
+import json
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import nullcontext, suppress
+from typing import Any
+
+from . import _tree
+from ._limits import Group, hierarchies, sweep
+
+__all__ = ["ARGS", "FILTER", "STATUS", "main"]
+
+FILTER, ARGS, STATUS = 100, 101, 102
+"""Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went."""
+
+_PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
+_FIRST_MARK, _LAST_MARK = 50_001, 99_999  # 50,000 is what everybody has
+_AGAIN, _GIVE_UP = 0.1, 5.0  # seconds: looking again at a tree that is being ended; after the first KILL
+_MOST_SPARE = 8
+_IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
+_RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
+
+Message = dict[str, Any]
+
+
+class Kept:
+    """One command: its first process, and how far it is from its end."""
+
+    def __init__(self, spec: Message, pid: int, mark: int, group: Group | None) -> None:
+        self.id: int = spec["id"]
+        self.pid, self.mark, self.group = pid, mark, group
+        self.sandboxed: bool = spec["args"] is not None
+        self.began = time.monotonic()
+        self.deadline = self.began + spec["seconds"] if spec["seconds"] is not None else None
+        self.grace: float = spec["grace"]
+        self.status: int | None = None
+        self.reason = ""
+        self.kill_at: float | None = None
+        self.killed_at: float | None = None
+
+    def next_look(self) -> float | None:
+        """Return when this command needs attention without anything happening."""
+        if self.kill_at is not None:
+            return time.monotonic() + _AGAIN if self.killed_at or self.status is not None else self.kill_at
+        return self.deadline if self.status is None else time.monotonic()
+
+
+class Keeper:
+    """All commands, in one loop over one socket, the deaths of children and the clock."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control, self._buffer = control, b""
+        self._fds: list[int] = []
+        self._kept: dict[int, Kept] = {}
+        self._leaders: dict[int, Kept] = {}
+        self._mark = random.randint(_FIRST_MARK, _LAST_MARK)  # noqa: S311  no secret
+        self._parent, self._closing = os.getppid(), False
+        self._prctl = ctypes.CDLL(None).prctl
+        self._set(_SUBREAPER, 1)
+        self._set(_PARENT_DIED, signal.SIGUSR1)
+        self._places, self._spare = hierarchies(), list[Group]()
+        for place in self._places:
+            sweep(place)
+        self._wake, write = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGUSR1):
+            signal.signal(number, lambda *_: None)
+        for number in _IGNORED:  # we end when our parent does, not when a terminal or a group is told to
+            signal.signal(number, signal.SIG_IGN)
+
+    def run(self) -> None:
+        """Serve until our parent is gone and nothing is left."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while not (self._closing and not self._kept):
+            ready = dict(poll.poll(self._timeout()))
+            if self._wake in ready:
+                with suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+            if self._control.fileno() in ready and not self._closing:
+                self._receive()
+            if self._closing or os.getppid() != self._parent:
+                self._close(poll)
+            self._reap()
+            for kept in list(self._kept.values()):
+                self._look(kept)
+        for group in self._spare:
+            group.remove()
+
+    def _timeout(self) -> float | None:
+        times = [at for kept in self._kept.values() if (at := kept.next_look()) is not None]
+        return max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
+
+    def _close(self, poll: "select.poll") -> None:
+        if not self._closing or self._control.fileno() >= 0:
+            self._closing = True
+            with suppress(KeyError):
+                poll.unregister(self._control)
+            self._control.close()
+        for kept in self._kept.values():
+            self._end(kept, "lost", kept.grace)
+
+    def _set(self, name: int, value: int) -> None:
+        self._prctl(name, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3)
+
+    # ---- what we are told
+
+    def _receive(self) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, 65_536, 16)
+        except ConnectionError:
+            data, fds = b"", []
+        for fd in fds:  # Python 3.11 leaves out the flag that would do it
+            os.set_inheritable(fd, False)
+        self._fds += fds
+        if not data:
+            self._closing = True
+            return
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "fds" in message:
+                self._start(message)
+            elif kept := self._kept.get(message["id"]):
+                if "signal" in message:
+                    _tree.send(self._inside(kept), message["signal"])
+                else:
+                    self._end(kept, "stop", message["grace"])
+
+    def _say(self, message: Message) -> None:
+        with suppress(OSError):  # nobody listens any more
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+
+    # ---- starting
+
+    def _start(self, spec: Message) -> None:
+        count = len(spec["fds"])
+        fds, self._fds = self._fds[:count], self._fds[count:]
+        given = dict(zip(spec["fds"], fds, strict=True))
+        if "paper" in given:  # too long for the socket
+            spec = json.loads(_tree.read(f"/proc/self/fd/{given['paper']}"))
+        mark, group = self._next_mark(), None
+        try:
+            group = self._group(spec)
+            pid = self._spawn(spec, given, mark, group)
+        except OSError as error:
+            self._keep_group(group)
+            self._say({"id": spec["id"], "errno": error.errno or 0, "about": error.filename or ""})
+            return
+        finally:
+            for fd in fds:
+                os.close(fd)
+        kept = Kept(spec, pid, mark, group)
+        self._kept[kept.id] = self._leaders[pid] = kept
+        self._say({"id": kept.id, "pid": pid, "born": (_tree.born(pid) or (pid, 0))[1], "mark": mark})
+
+    def _next_mark(self) -> int:
+        used = {kept.mark for kept in self._kept.values()}
+        while True:
+            self._mark = self._mark + 1 if self._mark < _LAST_MARK else _FIRST_MARK
+            if self._mark not in used:
+                return self._mark
+
+    def _group(self, spec: Message) -> Group | None:
+        """Return control groups for these limits: spare ones, or new ones."""
+        limits = spec["limits"]
+        if not self._places or not limits:
+            return None
+        for at, group in enumerate(self._spare):
+            if group.limits == limits:
+                return self._spare.pop(at)
+        return Group(f"toolcrib-{os.getpid()}-{spec['id']}", limits, self._places)
+
+    def _keep_group(self, group: Group | None) -> None:
+        """Keep groups for the next command, if they are empty and not too many."""
+        if group is not None:
+            self._spare.append(group)
+            if len(self._spare) > _MOST_SPARE:
+                self._spare.pop(0).remove()
+
+    def _spawn(self, spec: Message, given: dict[str, int], mark: int, group: Group | None) -> int:
+        """Start the program with these descriptors and no others, in a session of its own."""
+        if "cwd" in given:
+            os.fchdir(given["cwd"])
+        self._set(_TIMER_SLACK, mark)
+        actions: list[tuple[Any, ...]]
+        if spec["tty"]:  # opened by the first process of a session, it becomes its terminal; not bubblewrap's, though
+            flags = os.O_RDWR | (os.O_NOCTTY if spec["args"] is not None else 0)
+            actions = [(os.POSIX_SPAWN_OPEN, 0, spec["tty"], flags, 0)]
+            actions += [(os.POSIX_SPAWN_DUP2, 0, to) for to in (1, 2)]
+        else:
+            sources = (given["stdin"], given["out"], given["out"])
+            actions = [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in enumerate(sources)]
+        gate = None
+        if spec["args"] is not None:
+            wait, gate = os.pipe()
+            given = {**given, "args": wait}
+            actions += [(os.POSIX_SPAWN_DUP2, given[name], to) for name, to in _FOR_BWRAP if name in given]
+        try:
+            with group.entered() if group else nullcontext():
+                pid = os.posix_spawn(
+                    spec["program"], [os.fsencode(word) for word in spec["argv"]],
+                    {os.fsencode(name): os.fsencode(value) for name, value in spec["env"].items()},
+                    file_actions=actions, setsid=True, setsigmask=(), setsigdef=_RESET,
+                )  # fmt: skip
+            self._limit(pid, spec["limits"], group)
+            if gate is not None:  # bubblewrap reads its arguments before it does anything: now it is within its limits
+                with suppress(BrokenPipeError), open(os.dup(gate), "wb") as file:  # noqa: PTH123
+                    file.write(b"\0".join(os.fsencode(word) for word in spec["args"]) + b"\0")
+        finally:
+            os.chdir("/")
+            if gate is not None:
+                os.close(gate)
+                os.close(given["args"])
+        return pid
+
+    def _limit(self, pid: int, limits: dict[str, int], group: Group | None) -> None:
+        held: set[str] = set()
+        with suppress(ProcessLookupError):
+            if group:
+                group.join(pid)
+                held = group.kinds
+            if "memory" in limits and "memory" not in held:
+                _lower(pid, resource.RLIMIT_DATA, limits["memory"])
+            if "pids" in limits and "pids" not in held and os.getuid():
+                _lower(pid, resource.RLIMIT_NPROC, limits["pids"] + _tasks_of(os.getuid()))
+
+    # ---- ending
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if kept := self._leaders.pop(pid, None):
+                kept.status = status
+
+    def _look(self, kept: Kept) -> None:
+        now = time.monotonic()
+        if kept.kill_at is None and kept.status is None:
+            if kept.deadline is None or now < kept.deadline:
+                return
+            self._end(kept, "timeout", kept.grace)
+        left = self._rest(kept)
+        if not left and kept.status is not None:
+            self._finish(kept, 0)
+        elif kept.kill_at is None:  # the first process ended by itself and left others
+            self._end(kept, "", min(kept.grace, 1.0))
+        elif now >= kept.kill_at:
+            kept.killed_at = kept.killed_at or now
+            if now - kept.killed_at > _GIVE_UP:
+                self._finish(kept, len(left))
+            else:
+                _tree.freeze_and_kill(left)
+
+    def _end(self, kept: Kept, reason: str, grace: float) -> None:
+        """Begin to end a tree, or be quicker about it."""
+        kill_at = time.monotonic() + grace
+        if kept.kill_at is None:
+            kept.reason = reason if kept.status is None else ""
+            kept.kill_at = kill_at
+            inside = self._inside(kept)
+            _tree.send(inside, signal.SIGTERM)
+            _tree.send(inside, signal.SIGCONT)  # who was stopped cannot end
+            if not inside:  # a sandbox that is still empty
+                kill_at = 0.0
+        kept.kill_at = min(kept.kill_at, kill_at)
+
+    def _rest(self, kept: Kept) -> list[int]:
+        """Return what is left of a tree: what hangs beneath its first process, and its orphans, adopted by us."""
+        roots = [kept.pid] if kept.status is None else []
+        roots += [pid for pid in _tree.children(os.getpid()) if pid not in self._leaders and self._owns(kept, pid)]
+        return _tree.descendants(roots)
+
+    def _owns(self, kept: Kept, pid: int) -> bool:
+        return _tree.slack(pid) == kept.mark or _tree.in_session(pid, kept.pid)
+
+    def _inside(self, kept: Kept) -> list[int]:
+        """Return the processes of the command itself: not those of bubblewrap, whose end is the end of all at once."""
+        if not kept.sandboxed or kept.status is not None:
+            return self._rest(kept)
+        first = [pid for init in _tree.children(kept.pid) for pid in _tree.children(init)]
+        return _tree.descendants(first)
+
+    def _finish(self, kept: Kept, left: int) -> None:
+        del self._kept[kept.id]
+        self._leaders.pop(kept.pid, None)
+        limit = kept.group.hit() if kept.group and kept.status else ""
+        duration = time.monotonic() - kept.began
+        ended = {"status": kept.status, "reason": kept.reason, "left": left, "limit": limit, "duration": duration}
+        self._say({"id": kept.id, "ended": ended})
+        if not left:
+            self._keep_group(kept.group)
+
+
+_FOR_BWRAP = (("filter", FILTER), ("args", ARGS), ("status", STATUS))
+
+
+def _lower(pid: int, kind: int, limit: int) -> None:
+    """Lower a limit of a process for good; one that is lower already stays."""
+    _, hard = resource.prlimit(pid, kind)
+    if hard == resource.RLIM_INFINITY or hard > limit:
+        resource.prlimit(pid, kind, (limit, limit))
+
+
+def _tasks_of(uid: int) -> int:
+    """Return how many processes and threads a user has: the kernel counts them all, not those of one tree."""
+    count = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError):
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
+                count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208
+    return count
+
+
+def main() -> None:
+    """Serve the socket that is standard input."""
+    os.dup2(0, 3, inheritable=False)
+    os.closerange(4, 1 << 20)  # whatever our parent was given itself is nothing for commands
+    control = socket.socket(fileno=3)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1):  # what goes wrong here is told where our parent tells such things
+        os.dup2(null, fd)
+    os.close(null)
+    os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    Keeper(control).run()
+    sys.exit(0)

@@ -1,0 +1,103 @@
+"""A terminal for a command, and the screen a person would see on it."""
+
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Callable
+from typing import Any
+
+from toolcrib.define.errors import ToolError
+
+__all__ = ["Screen", "Terminal"]
+
+_MOST_COLUMNS, _MOST_ROWS = 500, 200
+_MOST_FED = 32_768  # bytes the emulator reads at once: it is slow, and older ones have left the screen
+_MOST_ANSWERS = 200
+_QUESTIONS = (b"\x1b[6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c")
+
+
+class Terminal:
+    """A pseudo-terminal: `master` is our end, `name` what the command opens as its own.
+
+    `slave` is held until the command has opened it; without anybody there the terminal counts as hung up.
+    """
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        _size(*size)
+        self.master, self.slave = os.openpty()
+        self.name = os.ttyname(self.slave)
+        self.resize(*size)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the size; the command is told by a signal."""
+        columns, rows = _size(columns, rows)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+class Screen:
+    """What stands on a terminal, worked out when somebody looks."""
+
+    def __init__(self, size: tuple[int, int], answer: Callable[[bytes], None]) -> None:
+        self._size, self._answer = _size(*size), answer
+        self._answers = _MOST_ANSWERS
+        self._screen: Any = None
+        self._stream: Any = None
+        self._waiting = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take what was printed; a question to the terminal is answered at once, for somebody waits."""
+        self._waiting += data
+        if len(self._waiting) > 2 * _MOST_FED:
+            del self._waiting[:-_MOST_FED]
+        if self._answers and any(question in data for question in _QUESTIONS):
+            try:
+                self._feed()
+            except ToolError:  # no emulator, no answers; who looks at the screen is told
+                self._answers = 0
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Follow the terminal."""
+        self._size = _size(columns, rows)
+        if self._screen is not None:
+            self._screen.resize(self._size[1], self._size[0])
+
+    def text(self) -> str:
+        """Return the rows without the blanks at their ends; empty rows at the end are left out."""
+        self._feed()
+        rows = [row.rstrip() for row in self._screen.display]
+        while rows and not rows[-1]:
+            rows.pop()
+        return "\n".join(rows)
+
+    def _feed(self) -> None:
+        if self._screen is None:
+            self._make()
+        data, self._waiting = bytes(self._waiting[-_MOST_FED:]), bytearray()
+        self._stream.feed(data)
+
+    def _make(self) -> None:
+        try:
+            import pyte  # noqa: PLC0415  an extra
+        except ImportError as error:
+            raise ToolError(
+                "this crib has no terminal emulator; install toolcrib[terminal], or run the command without pty",
+                code="unavailable",
+            ) from error
+        self._screen = pyte.Screen(*self._size)
+        self._screen.write_process_input = self._reply
+        self._stream = pyte.ByteStream(self._screen)
+
+    def _reply(self, data: str) -> None:
+        if self._answers:
+            self._answers -= 1
+            self._answer(data.encode())
+
+
+def _size(columns: int, rows: int) -> tuple[int, int]:
+    if not (1 <= columns <= _MOST_COLUMNS and 1 <= rows <= _MOST_ROWS):
+        raise ToolError(
+            f"a terminal has 1 to {_MOST_COLUMNS} columns and 1 to {_MOST_ROWS} rows, not {columns} and {rows}",
+            code="bad_arguments",
+        )
+    return columns, rows

@@ -1,0 +1,201 @@
+"""A command that was started, seen from our side: its output as it comes, its input, its end."""
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.shell import Ended, Limits, Whole
+from toolcrib.define.threads import in_thread
+
+from ._output import Output
+from ._pty import Screen, Terminal
+from .keeper import Keeper, Started
+
+__all__ = ["GRACE", "Process", "Streams"]
+
+GRACE = 2.0
+"""Seconds between TERM and KILL."""
+
+_MOST_WRITTEN, _WRITE_SECONDS = 1 << 20, 10.0
+_LAST = 4 << 20  # bytes read after the end: more than any pipe holds
+_END_OF_FILE = b"\x04"
+
+
+class Streams:
+    """Our ends of what a command is given: `out` to read from, `into` to write to (None when its input is closed)."""
+
+    def __init__(self, out: int, into: int | None, terminal: Terminal | None = None) -> None:
+        self.out, self.into, self.terminal = out, into, terminal
+        os.set_blocking(out, False)
+        if into is not None:
+            os.set_blocking(into, False)
+
+    def close_input(self) -> None:
+        """Let go of the input."""
+        if self.into is not None and self.into != self.out:
+            os.close(self.into)
+        self.into = None
+
+    def close(self) -> None:
+        """Let go of all."""
+        self.close_input()
+        if self.out >= 0:
+            os.close(self.out)
+            self.out = -1
+
+
+class Process:
+    """A tree of processes. `outcome` makes an Ended of the keeper's last words."""
+
+    def __init__(
+        self, keeper: Keeper, started: Started, streams: Streams, limits: Limits,
+        outcome: Callable[[dict[str, Any] | None, float], Ended], size: tuple[int, int] | None,
+    ) -> None:  # fmt: skip
+        self.pid, self.started = started.pid, time.time()
+        self._keeper, self._id, self._outcome = keeper, started.id, outcome
+        self._streams, self._output = streams, Output(limits, keeper.state.made())
+        self._screen = Screen(size, self._answer) if size else None
+        self._began = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Ended] = self._loop.create_future()
+        self._writing = asyncio.Lock()
+        self._loop.add_reader(streams.out, self._read)
+        started.ended.add_done_callback(self._end)
+
+    @property
+    def ended(self) -> Ended | None:
+        return self._ended.result() if self._ended.done() else None
+
+    @property
+    def total(self) -> int:
+        return self._output.total
+
+    async def wait(self) -> Ended:
+        return await asyncio.shield(self._ended)
+
+    def tail(self, most: int | None = None) -> bytes:
+        return self._output.tail(most)
+
+    def since(self, at: int) -> tuple[int, bytes]:
+        return self._output.since(at)
+
+    async def whole(self) -> Whole:
+        return await in_thread(self._output.whole)
+
+    def watch(self, told: Callable[[bytes], None]) -> Callable[[], None]:
+        return self._output.watch(told)
+
+    async def write(self, data: bytes) -> None:
+        if len(data) > _MOST_WRITTEN:
+            raise ToolError(
+                f"{len(data):,} bytes are too many to write at once; at most {_MOST_WRITTEN:,}", code="too_large"
+            )
+        async with self._writing:
+            try:
+                await asyncio.wait_for(self._write(memoryview(data)), _WRITE_SECONDS)
+            except TimeoutError:
+                raise ToolError(f"the command did not read its input for {_WRITE_SECONDS:.0f} s", code="busy") from None
+
+    async def close_stdin(self) -> None:
+        if self._streams.terminal is not None:
+            await self.write(_END_OF_FILE)
+            return
+        async with self._writing:
+            self._streams.close_input()
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self._streams.terminal is None or self._screen is None:
+            raise ToolError("the command has no terminal; start it with pty", code="unavailable")
+        if not self._ended.done():
+            self._streams.terminal.resize(columns, rows)
+        self._screen.resize(columns, rows)
+
+    def screen(self) -> str:
+        if self._screen is None:
+            raise ToolError("the command has no terminal; start it with pty", code="unavailable")
+        return self._screen.text()
+
+    def signal(self, number: int) -> None:
+        if not self._ended.done():
+            self._keeper.signal(self._id, number)
+
+    async def stop(self, grace: float | None = None) -> Ended:
+        if not self._ended.done():
+            self._keeper.stop(self._id, GRACE if grace is None else max(0.0, grace))
+        return await self.wait()
+
+    async def _write(self, data: memoryview) -> None:
+        while data:
+            into = self._streams.into
+            if into is None or self._ended.done():
+                raise ToolError("the command takes no more input", code="closed")
+            try:
+                data = data[os.write(into, data) :]
+            except BlockingIOError:
+                await _writable(self._loop, into, self._ended)
+            except OSError as error:
+                if error.errno not in (errno.EPIPE, errno.EIO):
+                    raise
+                self._streams.close_input()
+                raise ToolError("the command takes no more input", code="closed") from None
+
+    def _answer(self, data: bytes) -> None:
+        """Type what a terminal answers by itself; a command that does not read it misses it."""
+        if self._streams.into is not None:
+            with suppress(OSError):
+                os.write(self._streams.into, data)
+
+    def _read(self) -> bool:
+        """Take what came, at most a bufferful; return whether more may follow."""
+        buffer = self._keeper.buffer
+        try:
+            count = os.readv(self._streams.out, [buffer])
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno != errno.EIO:  # how a terminal says that nobody is at its other end
+                raise
+            count = 0
+        if not count:
+            self._loop.remove_reader(self._streams.out)
+            return False
+        with memoryview(buffer)[:count] as data:
+            self._output.add(data)
+            if self._screen is not None:
+                self._screen.add(bytes(data))
+        return True
+
+    def _end(self, last: "asyncio.Future[dict[str, Any] | None]") -> None:
+        if self._loop.is_closed():
+            return
+        before = self._output.total
+        while self._output.total - before < _LAST and self._read():
+            pass
+        self._loop.remove_reader(self._streams.out)
+        if self._streams.into is not None:
+            self._loop.remove_writer(self._streams.into)
+        self._streams.close()
+        self._output.close()
+        words = None if last.cancelled() else last.result()
+        self._ended.set_result(self._outcome(words, time.monotonic() - self._began))
+
+
+async def _writable(loop: asyncio.AbstractEventLoop, fd: int, ended: "asyncio.Future[Ended]") -> None:
+    """Return when something can be written, or when it does not matter any more."""
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(fd, _settle, ready)
+    try:
+        await asyncio.wait((ready, ended), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not ended.done():
+            loop.remove_writer(fd)
+
+
+def _settle(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,284 @@
+"""Our end of the keeper: a process that starts commands and ends their trees, one for all shells of a crib."""
+
+import asyncio
+import errno
+import json
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.threads import in_thread
+
+from ._etc import Settings
+from ._state import State, leftovers
+
+__all__ = ["Keeper", "Spawn", "Started", "given", "leftovers"]
+
+_SOURCE = str(Path(__file__).parents[3])
+_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.sandboxes._keep import main; main()"
+_LONGEST_LINE = 32_768
+_PATIENCE = 60.0  # seconds a command waits for its turn
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """What the keeper starts: a program, what it is given, and the descriptors it gets by name.
+
+    `args` are for bubblewrap, which reads them only after its limits are set; None for everything else.
+    """
+
+    program: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    fds: Mapping[str, int]
+    seconds: float | None
+    grace: float
+    limits: Mapping[str, int]
+    args: tuple[str, ...] | None = None
+    tty: str = ""
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A command that runs; `ended` becomes the keeper's last words about it, None when the keeper itself ended."""
+
+    id: int
+    pid: int
+    ended: "asyncio.Future[Message | None]"
+
+
+class Keeper:
+    """Starts at most `most` commands at once; `waiting` more wait for their turn. `state` is a folder of ours."""
+
+    def __init__(self, state: str | None = None, *, most: int = 64, waiting: int = 1_000) -> None:
+        self.state, self.settings = State(state), Settings()
+        self.buffer = bytearray(1 << 18)  # what is read from commands passes through here
+        self._most, self._most_waiting = most, waiting
+        self._running = 0
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._control: socket.socket | None = None
+        self._pid, self._line, self._next = 0, b"", 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: dict[int, asyncio.Future[Message]] = {}
+        self._ended: dict[int, asyncio.Future[Message | None]] = {}
+        self._burials: set[asyncio.Future[None]] = set()
+
+    async def start(self, spawn: Spawn) -> Started:
+        """Return when the program runs; OSError when the system did not start it."""
+        await self._turn()
+        try:
+            id = self._send_start(spawn)
+        except BaseException:
+            self._pass_on()
+            raise
+        loop = asyncio.get_running_loop()
+        reply = self._starting[id] = loop.create_future()
+        ended = self._ended[id] = loop.create_future()
+        ended.add_done_callback(lambda _: self._pass_on())
+        try:
+            answer = await reply
+        except asyncio.CancelledError:
+            self.stop(id, 0.0)  # in order behind the start, whether that has happened or not
+            raise
+        if "errno" in answer:
+            raise OSError(answer["errno"], os.strerror(answer["errno"]), answer["about"] or None)
+        kept = self.state.add(answer["pid"], answer["born"], answer["mark"], spawn.shown)
+        if kept:
+            ended.add_done_callback(lambda _: self.state.remove(kept))
+        return Started(id, answer["pid"], ended)
+
+    def signal(self, id: int, number: int) -> None:
+        """Send a signal to a command's processes."""
+        self._send({"id": id, "signal": number})
+
+    def stop(self, id: int, grace: float) -> None:
+        """End a command: TERM, and KILL after so many seconds."""
+        self._send({"id": id, "grace": grace})
+
+    async def close(self) -> None:
+        """End everything that runs; return when nothing of it is left."""
+        self.settings.close()
+        if self._burials:
+            await asyncio.wait(self._burials, timeout=10.0)
+        if self._control is None:
+            return
+        for id in list(self._ended):
+            self.stop(id, 1.0)
+        if self._ended:
+            await asyncio.wait(list(self._ended.values()), timeout=10.0)
+        pid = self._pid
+        self._forget()
+        with suppress(ChildProcessError):
+            await in_thread(os.waitpid, pid, 0)
+
+    # ---- turns
+
+    async def _turn(self) -> None:
+        if self._running < self._most:
+            self._running += 1
+            return
+        if len(self._turns) >= self._most_waiting:
+            raise ToolError(
+                f"{self._most} commands run and {len(self._turns)} wait already; end some of them first", code="busy"
+            )
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns.append(turn)
+        try:
+            await asyncio.wait_for(turn, _PATIENCE)
+        except TimeoutError:
+            raise ToolError(
+                f"{self._most} commands run already and none ended within {_PATIENCE:.0f} s; end one first", code="busy"
+            ) from None
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        """Give a turn to who has waited longest."""
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._running -= 1
+
+    # ---- talking to the process
+
+    def _send_start(self, spawn: Spawn) -> int:
+        control = self._connected()
+        self._next += 1
+        line = _line({
+            "id": self._next, "program": spawn.program, "argv": spawn.argv, "env": spawn.env, "seconds": spawn.seconds,
+            "grace": spawn.grace, "limits": spawn.limits, "args": spawn.args, "tty": spawn.tty, "fds": [*spawn.fds],
+        })  # fmt: skip
+        fds, paper = [*spawn.fds.values()], None
+        if len(line) > _LONGEST_LINE:
+            paper = given(line)
+            fds, line = [*fds, paper], _line({"fds": [*spawn.fds, "paper"]})
+        try:
+            socket.send_fds(control, [line + b"\n"], fds)
+        except OSError as error:
+            raise ToolError(f"the keeper of commands does not listen ({error.strerror})", code="failed") from error
+        finally:
+            if paper is not None:
+                os.close(paper)
+        return self._next
+
+    def _send(self, message: Message) -> None:
+        if self._control is not None:
+            with suppress(OSError):  # it is gone, and so are its commands
+                self._control.sendall(json.dumps(message).encode() + b"\n")
+
+    def _connected(self) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        if self._control is None:
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                self._pid = _spawned(theirs.fileno())
+            self._control.setblocking(False)
+        if self._loop is not loop:  # a crib may live through several loops, one after the other
+            if self._loop is not None and not self._loop.is_closed():
+                raise ToolError("the commands of this crib belong to another event loop", code="failed")
+            self._loop = loop
+            loop.add_reader(self._control.fileno(), self._receive)
+        return self._control
+
+    def _receive(self) -> None:
+        if self._control is None:
+            return
+        try:
+            data = self._control.recv(65_536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+            return
+        *lines, self._line = (self._line + data).split(b"\n")
+        for line in lines:
+            self._heard(json.loads(line))
+
+    def _heard(self, message: Message) -> None:
+        id = message["id"]
+        if "ended" in message:
+            _settle(self._ended.pop(id, None), message["ended"])
+            return
+        _settle(self._starting.pop(id, None), message)
+        if "errno" in message:
+            _settle(self._ended.pop(id, None), None)
+
+    def _lost(self) -> None:
+        """The keeper is gone: so is what it kept, once we have seen to it."""
+        starting, self._starting = self._starting, {}
+        ended, self._ended = self._ended, {}
+        seeing_to = asyncio.ensure_future(in_thread(_bury, self._pid, self.state, self.state.taken()))
+        self._forget()
+
+        def told(_: "asyncio.Future[None]") -> None:
+            self._burials.discard(seeing_to)
+            for reply in starting.values():
+                _settle(reply, {"errno": errno.EIO, "about": ""})
+            for end in ended.values():
+                _settle(end, None)
+
+        self._burials.add(seeing_to)
+        seeing_to.add_done_callback(told)
+
+    def _forget(self) -> None:
+        if self._control is None:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        self._control, self._loop, self._line = None, None, b""
+
+
+def given(data: bytes) -> int:
+    """Return a descriptor from which these bytes can be read."""
+    fd = os.memfd_create("toolcrib", os.MFD_CLOEXEC)
+    with memoryview(data) as rest:
+        done = 0
+        while done < len(data):
+            done += os.write(fd, rest[done:])
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # bytes that are no text, as surrogates
+        return json.dumps({**message, "env": dict(message["env"])}).encode()
+
+
+def _spawned(control: int) -> int:
+    """Start the process; it gets nothing of our environment."""
+    actions = [(os.POSIX_SPAWN_DUP2, control, 0)]
+    argv = [sys.executable, "-I", "-S", "-c", _RUN, _SOURCE]
+    return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True, setsigmask=())
+
+
+def _bury(pid: int, state: State, notes: dict[str, dict[str, object]]) -> None:
+    """Reap a keeper that has closed its end, and end what it has left."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    state.end(notes)
+
+
+def _settle(future: "asyncio.Future[Any] | None", value: Any) -> None:
+    if future is not None and not future.done() and not future.get_loop().is_closed():
+        future.set_result(value)

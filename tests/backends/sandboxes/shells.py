@@ -1,0 +1,102 @@
+"""What the tests of shells share: shells of both kinds, shapes of process trees, and looking for what is left."""
+
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
+from toolcrib.backends.sandboxes.host import Host
+from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.define.errors import ToolError
+from toolcrib.define.shell import Command, Ended, Limits, Running, Shell
+
+__all__ = ["COUNTS", "ENV", "KINDS", "SHAPES", "descriptors", "left", "marker", "opened", "ran", "started", "until"]
+
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+KINDS = ("host", "sandbox")
+
+SHAPES = {
+    "child": "sleep {m} & wait",
+    "grandchild": "bash -c 'sleep {m} & wait' & wait",
+    "double fork": "(sleep {m} &) ; sleep {m}",
+    "setsid": "(setsid env -i /usr/bin/sleep {m} &) ; sleep {m}",
+    "nohup": "nohup sleep {m} >/dev/null 2>&1 & disown; sleep {m}",
+    "stopped": "sleep {m} & sleep 0.1; kill -STOP $!; sleep {m}",
+}
+"""Lines whose processes sleep for a marker; COUNTS says how many do."""
+
+COUNTS = {"child": 1, "grandchild": 1, "double fork": 2, "setsid": 2, "nohup": 2, "stopped": 2}
+
+
+def marker() -> str:
+    """Return a number of seconds that no other process sleeps."""
+    return f"1000.{secrets.randbelow(10**12):012d}"
+
+
+def descriptors() -> int:
+    """Return how many descriptors we hold."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def left(mark: str) -> list[int]:
+    """Return the programs that sleep so long: not shells that merely name the number."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"sleep") and mark.encode() in words:
+                found.append(int(name))
+    return found
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return when the condition holds; fail after so long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def opened(kind: str, root: Path, *, access: str = "rw", keeper: Keeper | None = None) -> AsyncIterator[Shell]:
+    """Give a shell whose commands all end with the block."""
+    root.mkdir(exist_ok=True)
+    own = keeper or Keeper(str(root.parent / "state"))
+    shell: Shell
+    if kind == "host":
+        shell = Host(str(root), own)
+    else:
+        shell = Bubblewrap(str(root), access=access, keeper=own)  # type: ignore[arg-type]  # one of three words
+        try:
+            await shell.describe()
+        except ToolError as error:
+            await own.close()
+            if "not installed" in str(error):
+                pytest.skip("bubblewrap is not installed")
+            pytest.skip(f"impossible here: {error}")
+    try:
+        yield shell
+    finally:
+        await own.close()
+
+
+async def started(shell: Shell, line: str, limits: Limits | None = None, **named: object) -> Running:
+    """Start a line."""
+    command = Command(**{"line": line, "env": ENV, **named})  # type: ignore[arg-type]
+    return await shell.start(command, limits or Limits(seconds=30.0))
+
+
+async def ran(shell: Shell, line: str, limits: Limits | None = None, **named: object) -> tuple[Ended, str]:
+    """Run a line to its end; return how it ended and what it printed."""
+    running = await started(shell, line, limits, **named)
+    ended = await running.wait()
+    return ended, running.tail().decode("utf-8", "replace")

@@ -1,0 +1,150 @@
+"""Nothing of a command stays: whatever shape its tree has, however it ends, and whoever dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.backends.sandboxes import _tree
+from toolcrib.backends.sandboxes.keeper import Keeper, leftovers
+from toolcrib.define.shell import Limits
+
+from .shells import COUNTS, KINDS, SHAPES, descriptors, left, marker, opened, ran, started, until
+
+pytestmark = pytest.mark.anyio
+
+# Starts every shape, says so, and waits to be killed.
+PARENT = """
+import asyncio, sys
+from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
+from toolcrib.backends.sandboxes.host import Host
+from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.define.shell import Command, Limits
+
+async def main(kind, root, state, *lines):
+    keeper = Keeper(state)
+    shell = Host(root, keeper) if kind == "host" else Bubblewrap(root, keeper=keeper)
+    for line in lines:
+        await shell.start(Command(line=line, env={"PATH": "/usr/bin:/bin"}), Limits(seconds=None))
+    print("started", keeper._pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def zombies() -> list[int]:
+    """Return our children that nobody has reaped."""
+    return [pid for pid in _tree.children(os.getpid()) if (fields := _tree.stat(pid)) and fields[0] == "Z"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("way", ["timeout", "stop", "close"])
+async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, shape: str, way: str) -> None:
+    mark = marker()
+    keeper = Keeper(str(tmp_path / "state"))
+    async with opened(kind, tmp_path / "ws", keeper=keeper) as shell:
+        await ran(shell, "true")
+        before = descriptors()
+        limits = Limits(seconds=1.0 if way == "timeout" else None)
+        running = await started(shell, SHAPES[shape].format(m=mark), limits)
+        await until(lambda: len(left(mark)) == COUNTS[shape] or running.ended is not None)
+        if way == "close":
+            await keeper.close()
+            await until(lambda: running.ended is not None, 5.0)
+            before -= 1  # the keeper's socket
+        else:
+            ended = await (running.stop() if way == "stop" else running.wait())
+            assert (ended.reason, ended.left) == (way, 0)
+        assert (left(mark), zombies(), descriptors()) == ([], [], before)
+        assert not list((tmp_path / "state").glob("command-*"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_no_process_outlives_the_parent(tmp_path: Path, kind: str, number: int) -> None:
+    mark = marker()
+    parent, _ = await started_parent(tmp_path, kind, mark)
+    parent.send_signal(number)
+    parent.wait(5)
+    await until(lambda: not left(mark), 5.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: str) -> None:
+    mark = marker()
+    parent, keeper = await started_parent(tmp_path, kind, mark)
+    assert leftovers(str(tmp_path / "state")) == []  # who lives keeps its own
+    os.kill(keeper, signal.SIGSTOP)  # the worst day: parent and keeper go at once
+    parent.kill()
+    parent.wait(5)
+    os.kill(keeper, signal.SIGKILL)
+    found = leftovers(str(tmp_path / "state"))
+    await until(lambda: not left(mark), 5.0)
+    assert sorted(each.command for each in found) == sorted(line.format(m=mark) for line in SHAPES.values())
+    assert all(each.pid and each.started for each in found)
+    assert any(each.pids for each in found) or kind == "sandbox"
+    assert leftovers(str(tmp_path / "state")) == []
+    assert not list((tmp_path / "state").iterdir())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(tmp_path: Path, kind: str) -> None:
+    mark = marker()
+    keeper = Keeper(str(tmp_path / "state"))
+    async with opened(kind, tmp_path / "ws", keeper=keeper) as shell:
+        running = [await started(shell, line.format(m=mark), Limits()) for line in SHAPES.values()]
+        await until(lambda: len(left(mark)) == sum(COUNTS.values()))
+        os.kill(keeper._pid, signal.SIGKILL)
+        ends = [await each.wait() for each in running]
+        assert {end.reason for end in ends} == {"lost"}
+        await until(lambda: not left(mark), 5.0)
+        ended, text = await ran(shell, "echo again")
+        assert (ended.ok, text, zombies()) == (True, "again\n", [])
+
+
+async def test_a_note_that_a_crash_has_torn_is_told_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "command-1-2.json").write_text('{"pid": 1')
+    assert [each.command for each in leftovers(str(tmp_path))] == [""]
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_number_that_is_used_again_is_nobody_we_know(tmp_path: Path) -> None:
+    other = subprocess.Popen(["sleep", "1000"])
+    try:
+        born = _tree.born(other.pid)
+        assert born is not None
+        note = {"pid": born[0], "born": born[1] - 1, "mark": 0, "owner": [1, -1], "command": "x", "started": 1.0}
+        (tmp_path / "command-1-2.json").write_text(json.dumps(note))
+        (left_over,) = leftovers(str(tmp_path))
+        assert (left_over.pids, other.poll()) == ((), None)
+    finally:
+        other.kill()
+        other.wait()
+
+
+async def started_parent(tmp_path: Path, kind: str, mark: str) -> tuple["subprocess.Popen[str]", int]:
+    """Return a process that runs every shape, and the number of its keeper."""
+    async with opened(kind, tmp_path / "ws"):
+        pass
+    lines = [line.format(m=mark) for line in SHAPES.values()]
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, kind, str(tmp_path / "ws"), str(tmp_path / "state"), *lines],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert parent.stdout is not None
+    with parent.stdout:
+        word, keeper = parent.stdout.readline().split()
+    assert word == "started"
+    try:
+        await until(lambda: len(left(mark)) == sum(COUNTS.values()))
+    except BaseException:
+        parent.kill()
+        parent.wait()
+        raise
+    return parent, int(keeper)
