@@ -7,8 +7,8 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver, Blobs, Http, Workspace
-from toolcrib.define.rpc import Rpc
 from toolcrib.define.result import Result
+from toolcrib.define.rpc import Rpc
 from toolcrib.testing import FakeApprover, FakeHttp, FakePage, FakeRpc, MemoryBlobs, MemoryWorkspace, fake_ctx
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ async def test_a_missing_file_is_named_with_those_there_are() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".."])
 async def test_no_path_leads_out_of_a_memory_workspace(path: str) -> None:
-    with pytest.raises(ToolError, match="out(side)? of the workspace") as raised:
+    with pytest.raises(ToolError, match=r"out(side)? of the workspace") as raised:
         await MemoryWorkspace().write(path, b"")
     assert raised.value.code == "denied"
 

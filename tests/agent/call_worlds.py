@@ -113,7 +113,7 @@ class Run:
         await self.at("first entry" if first else "last entry")
         self.entries.append(entry)
 
-    async def approve(self, caller: Caller, call: Call, reason: str) -> Any:
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> Any:
         self.asked.append(call.args)
         await self.at("human")
         match self.world.answer:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -136,7 +137,7 @@ async def test_a_humans_no_is_told_and_nothing_runs() -> None:
 
 async def test_an_approver_that_breaks_counts_as_no() -> None:
     class Broken:
-        async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
+        async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> bool:
             raise RuntimeError("no screen")
 
     result = await called(belt_of(greet, decision="ask"), fake_ctx("greet", {"name": "a"}), approver=Broken())
@@ -145,7 +146,7 @@ async def test_an_approver_that_breaks_counts_as_no() -> None:
 
 async def test_the_question_to_a_human_is_outside_the_deadline() -> None:
     class Slow:
-        async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
+        async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> bool:
             decided = asyncio.Event()
             asyncio.get_running_loop().call_later(0.02, decided.set)
             return await decided.wait()

@@ -47,6 +47,7 @@ RUNS = {
     ("define/hook.py", "guard.run"): "the name of a guard",
     ("define/threads.py", "contextvars.copy_context().run"): "a function in its context",
     ("define/tool.py", "self.run"): "whether there is a body",
+    ("doors/cli/approvals.py", "asyncio.run"): "an event loop",
     ("doors/cli/tools.py", "asyncio.run"): "an event loop",
     ("services/router.py", "method.run"): "a method of a service",
 }

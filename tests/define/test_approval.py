@@ -1,8 +1,10 @@
 """The digest of a call holds everything that was shown; the sheet shows everything that the digest holds."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import pytest
+from pydantic import BaseModel, Field
 
 from toolcrib.define.approval import digest_of, is_in_time, person_of, prefix_digests, sheet
 from toolcrib.define.caller import Caller, Sender
@@ -61,6 +63,33 @@ def test_the_same_call_by_the_same_caller_has_one_digest(caller: Caller, call: C
 def test_arguments_that_cannot_be_written_down_cannot_be_approved(args: dict[str, object]) -> None:
     with pytest.raises(ToolError, match="cannot be shown to a human"):
         digest_of(BOB, CALL._replace(args=args), {})
+
+
+@dataclass
+class Spot:
+    line: int
+    tags: list[str]
+
+
+class Kind(Enum):
+    FILE = "file"
+
+
+class Target(BaseModel):
+    spot: Spot
+    hidden: str = Field(default="", exclude=True)
+
+
+def test_every_field_of_a_nested_argument_is_bound_and_shown() -> None:
+    def call(line: int = 1, hidden: str = "") -> Call:
+        target = Target(spot=Spot(line, ["a"]), hidden=hidden)
+        return Call("1", "mark", {"target": target, "kind": Kind.FILE})
+
+    assert '  target: {"spot": {"line": 1, "tags": ["a"]}, "hidden": "x"}\n  kind: "file"' in sheet(
+        BOB, call(hidden="x"), "why", {}
+    )
+    digests = {digest_of(BOB, each, {}) for each in (call(), call(), call(line=2), call(hidden="x"))}
+    assert len(digests) == 3
 
 
 def test_beginnings_of_a_command_are_bound_to_all_the_rest() -> None:

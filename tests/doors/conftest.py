@@ -13,4 +13,5 @@ def nobodys_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.mkdir()
     monkeypatch.delenv("TOOLCRIB_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.chdir(workspace)

@@ -174,11 +174,11 @@ def at_a_terminal(crib: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
         os.close(theirs)
         assert process.stderr is not None
         asked = ""
-        while not asked.endswith("Run it? [y/N]: "):
+        while not asked.endswith("Run it? [y]es once, [t]ime, [n]o: "):
             more = process.stderr.read(1)
             assert more, asked
             asked += more
-        assert '"sides": 20' in asked
+        assert "sides: 20" in asked
         yield process, ours
     os.close(ours)
 

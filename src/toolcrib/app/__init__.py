@@ -31,9 +31,11 @@ from toolcrib.policy.identity import sender_key
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import Router
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
+from .approvals import approvals_for
 from .plugins import enabled_plugins, plugin_offers
 from .ports import PortsOf
 
@@ -84,8 +86,11 @@ class BeltHandle:
 class Crib:
     """A wired crib: which tools exist, and who gets which."""
 
-    def __init__(self, loaded: Loaded, catalog: Catalog, window: Window, ports_of: PortsOf) -> None:
+    def __init__(
+        self, loaded: Loaded, catalog: Catalog, window: Window, ports_of: PortsOf, approvals: Approvals
+    ) -> None:
         self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, catalog, window
+        self.approvals = approvals
         self._ports_of = ports_of
         self._belts = Belts(
             catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
@@ -150,17 +155,18 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
-    blobs = MemoryBlobs()
+    whole = Catalog(catalog.tools, told)
+    blobs, approvals = MemoryBlobs(), approvals_for(loaded, whole)
     window = Window(
         record=MemoryRecord(),
         guards=ready_guards(hook for offer in (*offers, *plugins) for hook in offer.before),
         observers=ready_observers(hook for offer in (*offers, *plugins) for hook in offer.after),
-        approver=approver,
+        approver=approver or approvals,
         blobs=blobs,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
-    return Crib(loaded, Catalog(catalog.tools, told), window, PortsOf(loaded, Router(services), blobs))
+    return Crib(loaded, whole, window, PortsOf(loaded, Router([*services, approvals]), blobs), approvals)
 
 
 def sender_from(text: str) -> Sender:

@@ -12,8 +12,11 @@ asker adds (directory, environment, contents of files). The same digest means th
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
 from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel
 
 from .caller import Caller
 from .errors import ToolError
@@ -165,7 +168,9 @@ def name_of(caller: Caller) -> str:
 
 def digest_of(caller: Caller, call: Call, binding: Mapping[str, str]) -> str:
     """Return the digest of a call by this caller, with everything it was bound to."""
-    return _digest({"caller": _identity(caller), "tool": call.name, "args": dict(call.args), "binding": dict(binding)})
+    return _digest(
+        {"caller": _identity(caller), "tool": call.name, "args": _plain(call.args), "binding": dict(binding)}
+    )
 
 
 def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line: str) -> list[tuple[list[str], str]]:
@@ -179,7 +184,7 @@ def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line:
         return []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return []
-    args = {name: value for name, value in call.args.items() if name != line}
+    args = {name: value for name, value in _plain(call.args).items() if name != line}
     rest = {name: value for name, value in binding.items() if name != WORDS}
     frame = {"caller": _identity(caller), "tool": call.name, "args": args, "binding": rest}
     return [
@@ -193,7 +198,7 @@ _MOST_WORDS = 8
 def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> str:
     """Return a call as a human is shown it: all of it, a line for each argument and binding, nothing unescaped."""
     lines = [f"{escaped(call.name)}, asked by {name_of(caller)}", f"because {escaped(reason)}"]
-    lines += [f"  {escaped(name)}: {_indented(quoted(value))}" for name, value in call.args.items()]
+    lines += [f"  {escaped(name)}: {_indented(quoted(value))}" for name, value in _plain(call.args).items()]
     lines += ["bound to"] if binding else []
     lines += [f"  {escaped(name)}: {_indented(quoted(value))}" for name, value in binding.items()]
     return "\n".join(lines)
@@ -211,6 +216,28 @@ def _identity(caller: Caller) -> dict[str, Any]:
     return {**own, "sender": {"id": sender.get("id"), "e164": sender.get("e164")}}
 
 
+def _plain(value: Any) -> Any:
+    """Return a checked argument as JSON, every field of it: not as a model of its own would like to be written."""
+    match value:
+        case Enum():
+            return _plain(value.value)
+        case None | bool() | int() | float() | str():
+            return value
+        case Mapping():
+            return {name: _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case BaseModel():
+            return _plain({**value.__dict__, **(value.__pydantic_extra__ or {})})
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    raise _unseen(f"there is no way to write down {type(value).__name__}")
+
+
+def _unseen(why: str) -> ToolError:
+    return ToolError(f"the arguments cannot be shown to a human ({why})", code="not_approved")
+
+
 def _digest(value: Any) -> str:
     return hashlib.sha256(_canonical(value).encode("ascii")).hexdigest()
 
@@ -220,4 +247,4 @@ def _canonical(value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(f"the arguments cannot be shown to a human ({error})", code="not_approved") from None
+        raise _unseen(str(error)) from None

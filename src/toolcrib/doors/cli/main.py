@@ -15,6 +15,8 @@ __all__ = ["main", "run"]
 
 # name -> (module, one line of help); the line stands here so that --help imports nothing
 _COMMANDS = {
+    "approvals": ("approvals", "Answer questions about calls, and see what was granted."),
+    "exec": ("exec", "Say what would become of a command line."),
     "explain": ("explain", "Say who may use which tool, and why."),
     "lint": ("lint", "Find rules that do not do what they seem to."),
     "tools": ("tools", "List, show and call tools."),

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Unpack
@@ -11,9 +10,7 @@ import click
 import orjson
 
 from toolcrib.app import BeltHandle
-from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
-from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Result
 from toolcrib.define.tool import Tool
@@ -30,6 +27,7 @@ from ._options import (
     known_tool,
 )
 from ._show import print_json, print_table
+from .approvals import asking_here, is_attended
 
 __all__ = ["command"]
 
@@ -117,11 +115,11 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed = _parsed(args)
     crib = crib_from_options(options, import_plugins=True)
-    approver = _Terminal() if _is_terminal() and not options["as_json"] else None
-    handle = crib.belt(caller_from_options(crib, options), approver=approver)
+    handle = crib.belt(caller_from_options(crib, options))
+    door = asking_here(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
     # what a tool prints is not its answer
     with contextlib.redirect_stdout(sys.stderr):
-        result = asyncio.run(_called(handle, name, parsed))
+        result = asyncio.run(_called(handle, name, parsed, door))
     if options["as_json"]:
         known = canonical(name)
         verdict = handle.verdicts.get(known) if known else None
@@ -132,9 +130,12 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     return 0 if result.status != "error" else 1
 
 
-async def _called(handle: BeltHandle, name: str, args: dict[str, Any]) -> Result:
+async def _called(
+    handle: BeltHandle, name: str, args: dict[str, Any], door: contextlib.AbstractAsyncContextManager[None]
+) -> Result:
     asyncio.get_running_loop().set_default_executor(_Impatient())
-    return await handle.call(name, args)
+    async with door:
+        return await handle.call(name, args)
 
 
 class _Impatient(ThreadPoolExecutor):
@@ -142,29 +143,6 @@ class _Impatient(ThreadPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=True)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-class _Terminal:
-    """Asks the person at this terminal."""
-
-    async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
-        shown = orjson.dumps(dict(call.args), option=orjson.OPT_INDENT_2).decode()
-        click.echo(
-            f"{call.name} wants to run with {ascii(shown)[1:-1] if not shown.isascii() else shown}\n({reason})",
-            err=True,
-        )
-        # the loop answers Ctrl-C by cancelling us, which a question that waits for a line would not notice
-        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            return click.confirm("Run it?", default=False, err=True)
-        except click.Abort:
-            raise KeyboardInterrupt from None
-        finally:
-            signal.signal(signal.SIGINT, handler)
 
 
 def _show_result(result: Result) -> None:

@@ -1,0 +1,201 @@
+"""One SQLite file that several stores share: what was acknowledged is on the disk, what is broken is told.
+
+The file comes into being whole: where there is one, it was good once. So an empty, foreign or damaged file is no reason
+to begin anew. A damaged one is set aside as `<name>.broken-<number>`, and nothing is kept until somebody puts a good
+copy back or takes the broken one away.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import TypeVar
+
+import apsw
+
+from toolcrib.define.errors import ToolError
+
+from ._migrations import MIGRATIONS
+
+__all__ = ["SqliteFile"]
+
+log = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
+
+_OURS = 0x70656773  # the application id in the file's header
+_PATIENCE = 5_000  # milliseconds to wait for another process
+_BROKEN = (apsw.CorruptError, apsw.NotADBError)
+
+
+class SqliteFile:
+    """A file of tables. It is opened at the first use, and used by one thread at a time."""
+
+    def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
+        self.path, self._migrations = path, migrations
+        self._lock = threading.Lock()
+        self._opened: tuple[apsw.Connection, tuple[int, int]] | None = None
+
+    def transact(self, step: Callable[[apsw.Connection], T], *, writes: bool = True) -> T:
+        """Return what `step` returns; what it wrote is on the disk by then. When it fails, nothing was written."""
+        with self._lock:
+            try:
+                if not writes and _inode(self.path) is None:
+                    return step(self._empty())  # only to look is no reason to make a file
+                db = self._ready()
+                db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                try:
+                    value = step(db)
+                    db.execute("COMMIT")
+                finally:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+            except _BROKEN as error:
+                raise self._set_aside(str(error)) from error
+            except apsw.Error as error:
+                raise self._failed(error) from error
+            except OSError as error:
+                raise self._failed(error) from error
+            return value
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened[0].close()
+            self._opened = None
+
+    def _ready(self) -> apsw.Connection:
+        """Return the connection to the file that stands there now: it may have been set aside, or put back."""
+        if self._opened is not None:
+            if self._opened[1] == _inode(self.path):
+                return self._opened[0]
+            self._close()
+        inode = _inode(self.path) or self._create()
+        db = apsw.Connection(os.fspath(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        self._opened = db, inode
+        return db
+
+    def _prepare(self, db: apsw.Connection) -> None:
+        db.set_busy_timeout(_PATIENCE)
+        if self.path.stat().st_size == 0:
+            raise apsw.CorruptError("the file is empty")
+        if (found := db.pragma("quick_check", 1)) != "ok":
+            raise apsw.CorruptError(str(found))
+        if db.pragma("application_id") != _OURS:
+            raise ToolError(
+                f"{self.path.name!r} is no store of toolcrib's; keep the store elsewhere", code="unavailable"
+            )
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "trusted_schema=OFF"):
+            db.execute(f"PRAGMA {pragma}")
+        _migrate(db, self._migrations, self.path.name)
+
+    def _create(self) -> tuple[int, int]:
+        """Put a whole file with all tables there, unless another process does; return which file it is."""
+        memory = self._empty()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.path.with_name(f".{self.path.name}.{token_hex(8)}")
+        try:
+            _write(fresh, memory.serialize("main"))
+            os.link(fresh, self.path)
+        except FileExistsError:
+            log.debug("another process made %s first", self.path)
+        finally:
+            memory.close()
+            fresh.unlink(missing_ok=True)
+        _sync(self.path.parent)
+        return _inode(self.path) or (0, 0)
+
+    def _empty(self) -> apsw.Connection:
+        """Return a store that holds nothing, in memory; never in place of one that is broken."""
+        name = self.path.name
+        if broken := sorted(self.path.parent.glob(f"{name}.broken-*")):
+            raise ToolError(_aside(name, broken[0].name), code="unavailable")
+        memory = apsw.Connection(":memory:")
+        memory.pragma("application_id", _OURS)
+        _migrate(memory, self._migrations, name)
+        return memory
+
+    def _set_aside(self, what: str) -> ToolError:
+        """Move a damaged file where nothing touches it any more, with what belongs to it; return what to say."""
+        self._close()
+        name = self.path.name
+        number = 1
+        while (aside := self.path.with_name(f"{name}.broken-{number}")).exists():
+            number += 1
+        try:
+            for tail in ("-wal", ""):  # the file itself last: while it stands there, it is found broken again
+                if (part := self.path.with_name(name + tail)).exists():
+                    part.rename(aside.with_name(aside.name + tail))
+            self.path.with_name(f"{name}-shm").unlink(missing_ok=True)
+        except OSError as error:
+            log.exception("%s is broken (%s), and could not be set aside", self.path, what)
+            return ToolError(f"the store {name!r} is broken ({what}) and cannot be moved: {error}", code="unavailable")
+        log.error("%s is broken (%s); it was set aside as %s", self.path, what, aside)
+        return ToolError(_aside(name, aside.name), code="unavailable")
+
+    def _failed(self, error: Exception) -> ToolError:
+        log.error("%s cannot be used", self.path, exc_info=error)
+        name = self.path.name
+        if isinstance(error, apsw.FullError):
+            return ToolError(f"the disk is full, so {name!r} could not be written", code="failed")
+        if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+            return ToolError(f"{name!r} is busy: another process holds it; try again", code="busy")
+        return ToolError(f"{name!r} cannot be used ({type(error).__name__}: {error})", code="unavailable")
+
+
+def _migrate(db: apsw.Connection, migrations: Sequence[str], name: str) -> None:
+    """Bring the tables up to date, each step whole or not at all."""
+    while (version := db.pragma("user_version")) != len(migrations):
+        if version > len(migrations):
+            raise ToolError(f"{name!r} was written by a newer toolcrib; use that one", code="unavailable")
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if db.pragma("user_version") == version:  # and no other process was faster
+                db.execute(migrations[version])
+                db.pragma("user_version", version + 1)
+            db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
+
+def _aside(name: str, broken: str) -> str:
+    return (
+        f"the store {name!r} was found broken and set aside as {broken!r}, so nothing can be kept; put a good copy "
+        f"back, or take the broken one away to begin with nothing"
+    )
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _write(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "wb") as file:  # noqa: PTH123  by descriptor
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

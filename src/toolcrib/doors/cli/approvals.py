@@ -1,0 +1,290 @@
+"""toolcrib approvals: questions that wait for a person, and what was granted; and the terminal as a place to ask."""
+
+import asyncio
+import os
+import re
+import sys
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Unpack
+
+import click
+
+from toolcrib.define.approval import Question
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.rpc import SCOPES, Rpc
+from toolcrib.define.shown import escaped
+from toolcrib.services.approvals import Approvals
+from toolcrib.services.router import Router
+
+from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._show import print_json, print_table
+
+__all__ = ["asking_here", "command", "is_attended", "line_from_terminal", "seconds_from"]
+
+Ask = Callable[[str], Awaitable[str]]
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib approvals list
+  toolcrib approvals allow 3f9c2a7b10de44c1
+  toolcrib approvals allow 3f9c2a7b10de44c1 --for 10m
+  toolcrib approvals deny 3f9c2a7b10de44c1
+  toolcrib approvals grants --json
+  toolcrib approvals revoke 81c0a4f25b7d9e36
+"""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
+_MOST_PROMPTS = 3  # an answer that is none counts as no after that
+_USUAL = "10m"
+
+
+class _Options(ConfigOptions):
+    """What every subcommand takes."""
+
+    as_json: bool
+
+
+@click.group("approvals", epilog=_EXAMPLES)
+def command() -> None:
+    """Answer questions about calls, and see what was granted for a time."""
+
+
+@command.command("list", epilog="\b\nExamples:\n  toolcrib approvals list --json\n")
+@config_options
+@json_option
+@click.pass_obj
+def list_(obj: Any, **options: Unpack[_Options]) -> int:
+    """Show every call that waits for an answer, in full."""
+    questions = _asked(obj, options, "approvals.list", {})
+    if options["as_json"]:
+        print_json({"questions": questions})
+        return 0
+    for question in questions:
+        click.secho(f"{question['id']}  until {_clock(question['expiresAt'])}", bold=True)
+        click.echo(question["shown"])
+        for at, shown in enumerate(question["lasting"]):
+            click.echo(f"  --for TIME --which {at}: {shown}")
+    if not questions:
+        click.echo("nothing waits for an answer")
+    return 0
+
+
+@command.command("allow", epilog="\b\nExamples:\n  toolcrib approvals allow 3f9c2a7b10de44c1 --for 10m\n")
+@click.argument("id")
+@click.option("--for", "length", metavar="TIME", help="Allow it for this long, like 30s, 10m or 2h, not just once.")
+@click.option("--which", default=0, show_default=True, help="What to allow for that time, as `list` numbers it.")
+@config_options
+@json_option
+@click.pass_obj
+def allow(obj: Any, id: str, length: str | None, which: int, **options: Unpack[_Options]) -> int:
+    """Say yes to the question with this ID, once or for a time."""
+    lasting = {"answer": "lasting", "seconds": seconds_from(length), "which": which} if length else {"answer": "once"}
+    return _answered(obj, options, {"id": id, **lasting})
+
+
+@command.command("deny", epilog="\b\nExamples:\n  toolcrib approvals deny 3f9c2a7b10de44c1\n")
+@click.argument("id")
+@config_options
+@json_option
+@click.pass_obj
+def deny(obj: Any, id: str, **options: Unpack[_Options]) -> int:
+    """Say no to the question with this ID."""
+    return _answered(obj, options, {"id": id, "answer": "no"})
+
+
+@command.command("grants", epilog="\b\nExamples:\n  toolcrib approvals grants\n")
+@config_options
+@json_option
+@click.pass_obj
+def grants(obj: Any, **options: Unpack[_Options]) -> int:
+    """List what is allowed for a time, until when and by whom."""
+    held = _asked(obj, options, "approvals.grants", {})
+    if options["as_json"]:
+        print_json({"grants": held})
+    elif held:
+        rows = [(g["id"], _clock(g["until"]), g["by"], " ".join(g["shown"].split("\n"))) for g in held]
+        print_table(("id", "until", "by", "what"), rows)
+    else:
+        click.echo("nothing is granted")
+    return 0
+
+
+@command.command("revoke", epilog="\b\nExamples:\n  toolcrib approvals revoke 81c0a4f25b7d9e36\n")
+@click.argument("id")
+@config_options
+@json_option
+@click.pass_obj
+def revoke(obj: Any, id: str, **options: Unpack[_Options]) -> int:
+    """Take back the grant with this ID."""
+    gone = _asked(obj, options, "approvals.revoke", {"id": id})
+    print_json(gone) if options["as_json"] else click.echo(f"{id} is revoked")
+    return 0
+
+
+def seconds_from(text: str) -> int:
+    """Return the seconds meant by `90`, `30s`, `10m`, `2h` or `1d`."""
+    found = _LENGTH.fullmatch(text.strip().lower())
+    if found is None:
+        raise CribError(f"{text[:64]!r} is no length of time; write one like 30s, 10m or 2h")
+    return int(found[1]) * _UNITS[found[2] or "s"]
+
+
+def _answered(obj: Any, options: _Options, params: Mapping[str, Any]) -> int:
+    settled = _asked(obj, options, "approvals.answer", params)
+    print_json(settled) if options["as_json"] else click.echo(f"{settled['tool']} is {settled['state']}")
+    return 0
+
+
+def _asked(obj: Any, options: _Options, method: str, params: Mapping[str, Any]) -> Any:
+    """Return what the service answers to the owner at this terminal; `obj` is a gateway to use instead of a crib's."""
+    rpc: Rpc = obj or _rpc(options)
+
+    async def ask() -> Any:
+        return await rpc(method, params)
+
+    return asyncio.run(ask())
+
+
+def _rpc(options: _Options) -> Rpc:
+    crib = crib_from_options(options)
+    return Router([crib.approvals]).rpc_for(Caller(), SCOPES)
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+
+
+# the terminal as a door
+
+
+def is_attended() -> bool:
+    """Tell whether somebody sits at this terminal who could be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+@asynccontextmanager
+async def asking_here(approvals: Approvals, ask: Ask | None = None) -> AsyncIterator[None]:
+    """Attach this terminal: while it lasts, the person here is shown every question, one after another."""
+    desk = _Desk(approvals, ask or line_from_terminal)
+    detach = approvals.on_question(desk.hear)
+    serving = asyncio.create_task(desk.serve())
+    try:
+        yield
+    finally:
+        detach()
+        await _ended(serving)
+
+
+class _Desk:
+    """Puts questions to the person at the terminal; what is settled elsewhere needs no answer here any more."""
+
+    def __init__(self, approvals: Approvals, ask: Ask) -> None:
+        self._approvals, self._ask = approvals, ask
+        self._line: asyncio.Queue[Question] = asyncio.Queue()
+        self._over: dict[str, asyncio.Event] = {}
+
+    def hear(self, question: Question) -> None:
+        """Take a question in, or take note that one is settled."""
+        if question.state == "pending":
+            self._over[question.id] = asyncio.Event()
+            self._line.put_nowait(question)
+        elif question.id in self._over:
+            self._over[question.id].set()
+
+    async def serve(self) -> None:
+        """Ask one question after another."""
+        while True:
+            question = await self._line.get()
+            over = self._over[question.id]
+            if not over.is_set():
+                await self._put(question, over)
+            del self._over[question.id]
+
+    async def _put(self, question: Question, over: asyncio.Event) -> None:
+        talk, elsewhere = asyncio.create_task(self._talk(question)), asyncio.create_task(over.wait())
+        try:
+            await asyncio.wait({talk, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+            if not talk.done():
+                click.echo(f"\n{question.tool} needs no answer here any more", err=True)
+        finally:
+            await _ended(talk)
+            await _ended(elsewhere)
+
+    async def _talk(self, question: Question) -> None:
+        click.echo(f"{question.shown}", err=True)
+        try:
+            answer = await self._choice(question)
+        except (OSError, EOFError) as error:
+            click.echo(f"nobody can be asked here any more ({error}), so the answer is no", err=True)
+            answer = {"answer": "no"}
+        try:
+            await self._approvals.answer(Caller(), question.id, **answer)
+        except ToolError as error:
+            click.echo(str(error), err=True)
+
+    async def _choice(self, question: Question) -> dict[str, Any]:
+        """Return what the person says; whatever is no answer three times over is a no."""
+        words = "[y]es once, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
+        if not question.lasting:
+            click.echo(f"(only once: {question.once})", err=True)
+        for _ in range(_MOST_PROMPTS):
+            match (await self._ask(f"Run it? {words}: ")).strip().lower():
+                case "y" | "yes":
+                    return {"answer": "once"}
+                case "t" | "time" if question.lasting:
+                    if (lasting := await self._lasting(question)) is not None:
+                        return lasting
+                case "" | "n" | "no":
+                    return {"answer": "no"}
+        return {"answer": "no"}
+
+    async def _lasting(self, question: Question) -> dict[str, Any] | None:
+        which = 0
+        if len(question.lasting) > 1:
+            for at, each in enumerate(question.lasting, 1):
+                click.echo(f"  {at}  {each.shown}", err=True)
+            said = (await self._ask("For which? [1]: ")).strip() or "1"
+            if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(question.lasting):
+                click.echo(f"{escaped(said[:64])} is none of these", err=True)
+                return None
+            which = int(said) - 1
+        try:
+            seconds = seconds_from((await self._ask(f"For how long, like 30s or 2h? [{_USUAL}]: ")).strip() or _USUAL)
+        except CribError as error:
+            click.echo(str(error), err=True)
+            return None
+        return {"answer": "lasting", "seconds": seconds, "which": which}
+
+
+async def _ended(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task and wait until it is gone."""
+    task.cancel()
+    await asyncio.wait([task])  # not `await task`: its cancellation would look like our own, and ours like its
+    if not task.cancelled() and (failure := task.exception()):
+        raise failure
+
+
+async def line_from_terminal(prompt: str) -> str:
+    """Return the line that the person types after the prompt, "" at the end of input; the loop goes on meanwhile."""
+    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
+    typed: asyncio.Future[None] = loop.create_future()
+    termios.tcflush(fd, termios.TCIFLUSH)  # what was typed before is no answer to this
+    click.echo(prompt, err=True, nl=False)
+    loop.add_reader(fd, _settle, typed)
+    try:
+        await typed
+    finally:
+        loop.remove_reader(fd)
+    return os.read(fd, _LONGEST_LINE).decode(errors="replace")
+
+
+def _settle(typed: "asyncio.Future[None]") -> None:
+    if not typed.done():
+        typed.set_result(None)
+
+
+_LONGEST_LINE = 4096

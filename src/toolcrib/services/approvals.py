@@ -1,0 +1,316 @@
+"""Approvals: ask a human about one call, wait, spend the answer once, remember what was granted for a time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+from typing import Annotated, Any, Literal, TypeVar
+
+from toolcrib.define.approval import (
+    ApprovalStore,
+    Grant,
+    Lasting,
+    Question,
+    State,
+    digest_of,
+    is_in_time,
+    name_of,
+    person_of,
+    prefix_digests,
+    sheet,
+)
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.rpc import rpc
+from toolcrib.define.shown import escaped, quoted
+
+__all__ = ["ApprovalTerms", "Approvals", "Lend", "Listener"]
+
+log = logging.getLogger("toolcrib")
+
+Listener = Callable[[Question], None]
+Lend = Callable[[Call, Mapping[str, str]], str | None]
+
+T = TypeVar("T")
+
+_MOST_TRIES = 8
+_PENDING: tuple[State, ...] = ("pending",)
+_ALLOWED: tuple[State, ...] = ("allowed",)
+_OPEN: tuple[State, ...] = ("pending", "allowed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalTerms:
+    """What questions and grants are bound by.
+
+    `waits` asks also where no door is attached, for whoever looks at the store from elsewhere. `look` is how often that
+    store is looked at for answers given in another process. `lines` names, for a tool that takes a command line, the
+    argument it stands in: its grants may be for the first words of the line. `redact` takes secrets out of what people
+    are shown.
+    """
+
+    seconds: float = 300.0
+    longest_grant: float = 86_400.0
+    most: int = 64
+    largest: int = 1 << 18
+    waits: bool = False
+    look: float = 0.5
+    lines: Mapping[str, str] = field(default_factory=dict)
+    redact: Callable[[str], str] = str
+
+
+def _lend_nothing(call: Call, binding: Mapping[str, str]) -> str | None:
+    return "this crib grants nothing for longer than one call"
+
+
+async def _pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, and no longer than so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+class Approvals:
+    """The Approver that every door shares: any of them may show a question, whoever is right may answer it.
+
+    `can_lend` says why a call must not get a lasting yes, None when it may: nothing that can run something else may.
+    """
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        *,
+        is_owner: Callable[[Caller], bool],
+        can_lend: Lend = _lend_nothing,
+        terms: ApprovalTerms | None = None,
+        now: Callable[[], float] = time.time,
+        pause: Callable[[asyncio.Event, float], Awaitable[None]] = _pause,
+    ) -> None:
+        self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
+        self._terms, self._now, self._pause = terms or ApprovalTerms(), now, pause
+        self._awaited: dict[str, asyncio.Event] = {}
+        self._listeners: dict[object, Listener] = {}
+        self._steps: set[asyncio.Future[Any]] = set()
+
+    def on_question(self, listener: Listener) -> Callable[[], None]:
+        """Attach a door: it hears of every question when it is asked, and again when it is settled.
+
+        Returns what detaches it.
+        """
+        key = object()
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
+
+    # the Approver port
+
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        """Return whether a human says yes to exactly this call; raise ToolError when nobody can or does say anything.
+
+        The yes was spent, for good, before it is returned.
+        """
+        asked = self._question(caller, call, reason, binding)
+        # what may last is decided anew: a grant of earlier counts only as long as the call may have one
+        if asked.lasting and await self._store.granted([each.digest for each in asked.lasting], self._now()):
+            return True
+        for _ in range(_MOST_TRIES):
+            question = await self._chosen(asked)
+            try:
+                await self._open(question, is_new=question.id == asked.id)
+                match (await self._settled(question)).state:
+                    case "allowed":
+                        if await self._store.settle(question.id, "spent", of=_ALLOWED, now=self._now()):
+                            return True
+                    case "denied":
+                        return False
+                    case "expired":
+                        within = f"within {self._terms.seconds:g} seconds"
+                        raise ToolError(f"nobody answered {within} whether {call.name} may run", code="not_approved")
+            except asyncio.CancelledError:
+                await self._withdraw(question)
+                raise
+            finally:
+                del self._awaited[question.id]
+            asked = replace(asked, id=token_hex(8))  # somebody else spent that yes, or took the question back
+        raise ToolError(f"others used up every yes that {call.name} was given; try again", code="not_approved")
+
+    # what doors ask for
+
+    @rpc("approvals.list", scope="read")
+    async def waiting(self, caller: Caller) -> list[dict[str, Any]]:
+        """List the questions that wait for an answer of the caller's."""
+        waiting = await self._store.pending(self._now())
+        return [question.to_json() for question in waiting if self._is_right(caller, question.person)]
+
+    @rpc("approvals.answer", scope="approve")
+    async def answer(
+        self,
+        caller: Caller,
+        id: Annotated[str, "the whole id of the question"],
+        answer: Annotated[Literal["once", "lasting", "no"], "yes to this call, yes for some time, or no"],
+        seconds: Annotated[int, "how long a lasting yes holds"] = 600,
+        which: Annotated[int, "which of the question's lasting choices it is for, counted from 0"] = 0,
+    ) -> dict[str, Any]:
+        """Answer a question: who is not its person or the owner, is late, or comes second, is told so."""
+        question = await self._store.find(id)
+        if question is None or not self._is_right(caller, question.person):
+            raise ToolError(f"there is no question {id[:64]!r} that this caller may answer", code="not_found")
+        now, by = self._now(), name_of(caller)
+        grant = self._grant(question, which, float(seconds), by) if answer == "lasting" else None
+        to: Literal["denied", "allowed"] = "denied" if answer == "no" else "allowed"
+        if not await self._store.settle(id, to, of=_PENDING, now=now, by=by, grant=grant):
+            raise _missed(await self._store.find(id) or question, now)
+        settled = replace(question, state=to, by=by)
+        if id in self._awaited:
+            self._awaited[id].set()  # and who waits tells the doors
+        else:
+            self._tell(settled)
+        return settled.to_json()
+
+    @rpc("approvals.grants", scope="read")
+    async def grants(self, caller: Caller) -> list[dict[str, Any]]:
+        """List the lasting grants that hold now and that the caller may revoke."""
+        held = await self._store.grants(self._now())
+        return [grant.to_json() for grant in held if self._is_right(caller, grant.person)]
+
+    @rpc("approvals.revoke", scope="approve")
+    async def revoke(self, caller: Caller, id: Annotated[str, "the whole id of the grant"]) -> dict[str, Any]:
+        """Take a grant back."""
+        held = {grant.id: grant for grant in await self._store.grants(self._now())}
+        grant = held.get(id)
+        if grant is None or not self._is_right(caller, grant.person) or not await self._store.revoke(id):
+            raise ToolError(f"there is no grant {id[:64]!r} that this caller may revoke", code="not_found")
+        return grant.to_json()
+
+    # steps
+
+    def _question(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> Question:
+        shown = self._terms.redact(sheet(caller, call, reason, binding))
+        if len(shown) > self._terms.largest:
+            raise ToolError(
+                f"{call.name} cannot be approved: it takes {len(shown)} characters to show it whole, and a human is "
+                f"shown at most {self._terms.largest}; make the call smaller",
+                code="not_approved",
+            )
+        digest, now = digest_of(caller, call, binding), self._now()
+        once = escaped(self._can_lend(call, binding) or "")
+        return Question(
+            id=token_hex(8),
+            digest=digest,
+            tool=call.name,
+            reason=self._terms.redact(escaped(reason)),
+            shown=shown,
+            person=person_of(caller),
+            asked_at=now,
+            expires_at=now + self._terms.seconds,
+            once=once,
+            lasting=() if once else (Lasting("exactly this call", digest), *self._prefixes(caller, call, binding)),
+        )
+
+    def _prefixes(self, caller: Caller, call: Call, binding: Mapping[str, str]) -> tuple[Lasting, ...]:
+        line = self._terms.lines.get(call.name)
+        found = prefix_digests(caller, call, binding, line) if line else []
+        words = "every call that begins with"
+        return tuple(Lasting(self._terms.redact(f"{words} {quoted(first)}"), digest) for first, digest in found)
+
+    async def _chosen(self, asked: Question) -> Question:
+        """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""
+        found = await self._store.same(asked.digest, self._now())
+        is_left = found is not None and found.id not in self._awaited
+        question = found if found is not None and is_left else self._fresh(asked)
+        if question.state == "pending" and not self._listeners and not self._terms.waits:
+            raise ToolError(f"{asked.reason}, and there is nobody to ask", code="not_approved")
+        self._awaited[question.id] = asyncio.Event()
+        return question
+
+    def _fresh(self, asked: Question) -> Question:
+        now = self._now()
+        return replace(asked, asked_at=now, expires_at=now + self._terms.seconds)
+
+    async def _open(self, question: Question, *, is_new: bool) -> None:
+        if is_new:
+            await self._whole(self._store.add(question, most=self._terms.most))
+        if question.state == "pending":
+            self._tell(question)
+
+    async def _settled(self, question: Question) -> Question:
+        """Wait until a question is answered, here or in another process, or its time is over."""
+        event = self._awaited[question.id]
+        while True:
+            event.clear()
+            seen = await self._store.find(question.id) or replace(question, state="withdrawn")
+            now = self._now()
+            if seen.state in ("pending", "allowed") and not is_in_time(seen.asked_at, seen.expires_at, now):
+                await self._store.settle(seen.id, "expired", of=_OPEN)
+                seen = replace(seen, state="expired")
+            if seen.state != "pending":
+                self._tell(seen)
+                return seen
+            await self._pause(event, min(self._terms.look, seen.expires_at - now))
+
+    async def _withdraw(self, question: Question) -> None:
+        """Take a question back; a store that fails must not hide that the call was cancelled."""
+        try:
+            if await self._whole(self._store.settle(question.id, "withdrawn", of=_OPEN)):
+                self._tell(replace(question, state="withdrawn"))
+        except ToolError:
+            log.exception("question %s could not be withdrawn; nobody waits for its answer", question.id)
+
+    async def _whole(self, work: Awaitable[T]) -> T:
+        """Return what `work` returns; it goes on to its end also when who waits for it is cancelled."""
+        step = asyncio.ensure_future(work)
+        self._steps.add(step)
+        step.add_done_callback(self._steps.discard)
+        try:
+            return await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await asyncio.wait([step])
+            if not step.cancelled() and (failure := step.exception()):
+                log.exception("a step of a cancelled question failed", exc_info=failure)
+            raise
+
+    def _grant(self, question: Question, which: int, seconds: float, by: str) -> Grant:
+        if not question.lasting:
+            raise ToolError(f"{question.tool} can only be allowed once: {question.once}", code="denied")
+        if not 0 <= which < len(question.lasting):
+            raise ArgumentError(f"which: there are {len(question.lasting)} choices, counted from 0, not {which}")
+        if not 0 < seconds <= self._terms.longest_grant:
+            raise ArgumentError(f"seconds: a grant lasts 1 to {self._terms.longest_grant:g}, not {seconds:g}")
+        now, chosen = self._now(), question.lasting[which]
+        return Grant(
+            id=token_hex(8),
+            digest=chosen.digest,
+            tool=question.tool,
+            shown=question.shown if which == 0 else chosen.shown,
+            person=question.person,
+            by=by,
+            made_at=now,
+            until=now + seconds,
+        )
+
+    def _is_right(self, caller: Caller, person: str) -> bool:
+        """Tell whether this is the person meant, or the owner; never somebody's agent."""
+        if caller.parents:
+            return False
+        return self._is_owner(caller) or (person != "" and person == person_of(caller))
+
+    def _tell(self, question: Question) -> None:
+        for listener in tuple(self._listeners.values()):
+            try:
+                listener(question)
+            except Exception:
+                log.exception("a door failed to show question %s; the others go on", question.id)
+
+
+def _missed(question: Question, now: float) -> ToolError:
+    """Return what an answer is told that came too late."""
+    if question.state == "expired" or (
+        question.state == "pending" and not is_in_time(question.asked_at, question.expires_at, now)
+    ):
+        return ToolError(f"the answer is too late: question {question.id} has expired and was refused", code="expired")
+    by = f" by {question.by}" if question.by else ""
+    return ToolError(f"question {question.id} is settled already: {question.state}{by}", code="settled")
