@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, files, policy, schema, search, startup
+from . import Row, call, files, judge, policy, schema, search, startup
 
 Measure = Callable[[int], list[Row]]
 
 MEASURES: Mapping[str, Measure] = {
     "call": call.measure,
     "files": files.measure,
+    "judge": judge.measure,
     "policy": policy.measure,
     "schema": schema.measure,
     "search": search.measure,

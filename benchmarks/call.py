@@ -52,8 +52,8 @@ async def _nap(city: str, days: int) -> str:
     return "ok"
 
 
-forecast = tool(name="forecast", description="Tell the weather.", effects=())(_forecast)
-nap = tool(name="nap", description="Sleep for ten milliseconds.", effects=())(_nap)
+forecast = tool(name="forecast", description="Tell the weather.", effects=set())(_forecast)
+nap = tool(name="nap", description="Sleep for ten milliseconds.", effects=set())(_nap)
 
 
 def belt_with(*tools: Tool) -> BeltHandle:

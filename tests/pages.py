@@ -17,9 +17,9 @@ from pydantic import BaseModel
 import toolcrib
 from toolcrib.config import Config
 from toolcrib.config import settings as config_settings
+from toolcrib.define.tool import Tool
 from toolcrib.policy import PROFILES, SUBAGENT_DENY
 from toolcrib.policy import settings as policy_settings
-from toolcrib.define.tool import Tool
 from toolcrib.policy.profiles import SANDBOX_ALLOW, SANDBOX_DENY
 from toolcrib.tools import SHELF
 

@@ -4,9 +4,9 @@ import re
 import unicodedata
 from typing import Any
 
+from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import MARK, fence
 from toolcrib.adapter.trim import present
-from toolcrib.adapter.trim_cut import cut
 from toolcrib.define.result import Result, Text
 
 from . import Outcome, broken, kept

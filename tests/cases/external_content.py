@@ -1,10 +1,10 @@
-"""openclaw-external-content on adapter/fence.py (a session of hooks on define/session.py)."""
+"""openclaw-external-content on adapter/fence/ (a session of hooks on define/session.py)."""
 
 from collections.abc import Callable
 from typing import Any
 
 from toolcrib.adapter.fence import NOTICE, fence
-from toolcrib.adapter.fence_phrases import suspicions
+from toolcrib.adapter.fence.phrases import suspicions
 from toolcrib.define import session
 
 Json = dict[str, Any]

@@ -32,7 +32,7 @@ class _Human:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def approve(self, caller: Caller, call: Call, reason: str) -> bool:
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> bool:
         self.asked.append(reason)
         return True
 

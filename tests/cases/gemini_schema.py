@@ -1,4 +1,4 @@
-"""gemini-schema-validate on define/check.py and adapter/normalize.py."""
+"""gemini-schema-validate on define/check.py and adapter/normalize/."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

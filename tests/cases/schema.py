@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.gemini_schema import GEMINI, gemini_form
-from toolcrib.adapter.normalize_refs import DEFINITIONS
+from toolcrib.adapter.normalize.refs import DEFINITIONS
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import tool_named

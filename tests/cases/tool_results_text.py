@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from toolcrib.adapter.cut import cut, page
 from toolcrib.adapter.trim import for_watchers, reason, text_of
-from toolcrib.adapter.trim_cut import cut, page
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Result, Text
 

@@ -32,6 +32,7 @@ class Ready:
     name: str
     optional: bool
     seconds: float
+    tools: frozenset[str] = frozenset()
 
 
 class LateError(Exception):
@@ -41,7 +42,7 @@ class LateError(Exception):
 def ready_guards(guards: Iterable[Hook | Guard]) -> tuple[Ready, ...]:
     """Return the guards ready to be called."""
     hooks = [Hook.of(guard) for guard in guards]
-    return tuple(Ready(_async(hook.run), hook.name, hook.optional, hook.seconds) for hook in hooks)
+    return tuple(Ready(_async(hook.run), hook.name, hook.optional, hook.seconds, hook.tools) for hook in hooks)
 
 
 def ready_observers(observers: Iterable[Observer]) -> tuple[Ready, ...]:

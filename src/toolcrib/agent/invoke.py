@@ -106,6 +106,8 @@ async def _run(  # noqa: C901  the steps, one after another
         ctx = _understood(ctx, tool, args)
     # 4
     for guard in window.guards:
+        if guard.tools and tool.name not in guard.tools:
+            continue
         deadline.give(guard.seconds)
         try:
             said = await guard.run(ctx, shown := own(args))

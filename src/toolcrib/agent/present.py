@@ -5,7 +5,7 @@ import logging
 import orjson
 
 from toolcrib.adapter.fence import new_token
-from toolcrib.adapter.fence_clean import writable
+from toolcrib.adapter.fence.clean import writable
 from toolcrib.adapter.trim import error_text, is_long, present, text_of
 from toolcrib.define.ports import Blobs
 from toolcrib.define.result import Result, Text

@@ -36,8 +36,9 @@ from toolcrib.services.router import Router
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .approvals import approvals_for
+from .commands import Commands
 from .plugins import enabled_plugins, plugin_offers
-from .ports import PortsOf
+from .ports import PortsOf, terms_of
 
 __all__ = ["BeltHandle", "Crib", "enabled_plugins", "open", "sender_from"]
 
@@ -87,10 +88,16 @@ class Crib:
     """A wired crib: which tools exist, and who gets which."""
 
     def __init__(
-        self, loaded: Loaded, catalog: Catalog, window: Window, ports_of: PortsOf, approvals: Approvals
+        self,
+        loaded: Loaded,
+        catalog: Catalog,
+        window: Window,
+        ports_of: PortsOf,
+        approvals: Approvals,
+        commands: Commands,
     ) -> None:
         self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, catalog, window
-        self.approvals = approvals
+        self.approvals, self.commands = approvals, commands
         self._ports_of = ports_of
         self._belts = Belts(
             catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
@@ -108,6 +115,11 @@ class Crib:
             window=self.window if approver is None else replace(self.window, approver=approver),
             ports=self._ports_of(who),
         )
+
+    async def close(self) -> None:
+        """End every command that still runs, and let go of the workspaces."""
+        await self.commands.close()
+        self._ports_of.close()
 
     def lint(self, provider: str | None = None) -> list[Finding]:
         """Return what is odd about the configuration, the plugins and, for one provider, the schemas."""
@@ -156,17 +168,22 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
     whole = Catalog(catalog.tools, told)
-    blobs, approvals = MemoryBlobs(), approvals_for(loaded, whole)
+    blobs = MemoryBlobs()
+    commands = Commands(loaded, terms_of(loaded), blobs)
+    approvals = approvals_for(loaded, whole, can_lend=commands.can_lend)
+    # the judge comes last: what it judged is what runs
+    guards = [*(hook for offer in (*offers, *plugins) for hook in offer.before), commands.guard]
     window = Window(
         record=MemoryRecord(),
-        guards=ready_guards(hook for offer in (*offers, *plugins) for hook in offer.before),
+        guards=ready_guards(guards),
         observers=ready_observers(hook for offer in (*offers, *plugins) for hook in offer.after),
         approver=approver or approvals,
         blobs=blobs,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
-    return Crib(loaded, whole, window, PortsOf(loaded, Router([*services, approvals]), blobs), approvals)
+    router = Router([*services, approvals, commands.processes])
+    return Crib(loaded, whole, window, PortsOf(loaded, router, blobs), approvals, commands)
 
 
 def sender_from(text: str) -> Sender:

@@ -21,10 +21,15 @@ _LINES = {"exec": "command"}  # tools that take a command line, and the argument
 def approvals_for(
     loaded: Loaded, catalog: Catalog, *, state: Path | None = None, can_lend: Lend | None = None
 ) -> Approvals:
-    """Return the approvals of a crib. Nothing on disk is touched before a question is asked."""
+    """Return the approvals of a crib. Nothing on disk is touched before a question is asked.
+
+    `can_lend` says of a command line why a yes to it must not last; of other tools their effects say it.
+    """
     folder = state or platformdirs.user_state_path("toolcrib", appauthor=False)
 
-    def by_effect(call: Call, binding: Mapping[str, str]) -> str | None:
+    def lend(call: Call, binding: Mapping[str, str]) -> str | None:
+        if can_lend is not None and call.name in _LINES:
+            return can_lend(call, binding)
         tool = catalog.tools.get(call.name)
         runs = tool is None or "execute" in tool.effects
         return f"{call.name} can run something else, so every call is asked about" if runs else None
@@ -32,6 +37,6 @@ def approvals_for(
     return Approvals(
         SqliteApprovals(SqliteFile(folder / "crib.db")),
         is_owner=lambda caller: is_owner(loaded.policy, caller),
-        can_lend=can_lend or by_effect,
+        can_lend=lend,
         terms=ApprovalTerms(lines=_LINES),
     )

@@ -1,7 +1,7 @@
 """What the tools of a caller may touch: its files, the services, the blobs."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from toolcrib.backends.sandboxes.local import Terms, Workspaces
@@ -13,34 +13,46 @@ from toolcrib.define.ports import Blobs
 from toolcrib.policy.layers import agent_of, is_sandboxed
 from toolcrib.services.router import Router
 
-__all__ = ["PortsOf"]
+__all__ = ["PortsOf", "terms_of"]
 
 
 class PortsOf:
     """Opens the ports of callers over one configuration."""
 
     def __init__(self, loaded: Loaded, router: Router, blobs: Blobs) -> None:
-        self._loaded, self._router, self._blobs = loaded, router, blobs
-        self._workspaces = Workspaces()
+        self._router, self._blobs = router, blobs
+        self._workspaces, self._terms_of = Workspaces(), terms_of(loaded)
 
     def __call__(self, caller: Caller) -> Ports:
         """Return what the tools of this caller may touch."""
-        workspace = self._workspaces.open(self._terms(caller), caller.session or "")
+        workspace = self._workspaces.open(self._terms_of(caller), caller.session or "")
         return Ports(workspace=workspace, rpc=self._router.rpc_for(caller), blobs=self._blobs)
 
-    def _terms(self, caller: Caller) -> Terms:
-        config, policy = self._loaded.config, self._loaded.policy
-        root = self._folder_of(agent_of(caller)) or config.workspace.root
+    def close(self) -> None:
+        """Let go of every root."""
+        self._workspaces.close()
+
+
+def terms_of(loaded: Loaded) -> Callable[[Caller], Terms]:
+    """Return what says which folder is a caller's workspace, and what may be done there."""
+    config, policy, here = loaded.config, loaded.policy, _here()
+    folders = {session.to_agent(id): agent.workspace for id, agent in config.listed_agents()}
+
+    def terms(caller: Caller) -> Terms:
+        root = folders.get(agent_of(caller)) or config.workspace.root
         return Terms(
-            root=Path(os.path.expanduser(root)) if root else Path.cwd(),  # noqa: PTH111  Path's own raises for a user who is not there
+            root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
             access=config.sandbox.workspace_access if is_sandboxed(policy, caller) else "rw",
             protected=config.workspace.protected,
             linked=config.workspace.linked,
-            own=tuple(self._loaded.document.files),
+            own=tuple(loaded.document.files),
         )
 
-    def _folder_of(self, agent: str) -> str | None:
-        """Return the folder the configuration gives an agent of its own."""
-        agents = self._loaded.config.agents
-        listed = agents.items() if isinstance(agents, Mapping) else ((each.id or "", each) for each in agents)
-        return next((each.workspace for id, each in listed if session.to_agent(id) == agent), None)
+    return terms
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # somebody removed it; what needs it says so when it is used
+        return Path()

@@ -47,12 +47,15 @@ Observer = Callable[[Ctx, Mapping[str, Any], Result], Result | Awaitable[Result 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """A guard that says more about itself: an `optional` one may fail without blocking the call."""
+    """A guard that says more about itself: which `tools` it is about (none: all of them), how long it may take, and
+    whether it is `optional`: then it may fail without blocking the call.
+    """
 
     run: Guard
     name: str = ""
     optional: bool = False
     seconds: float = 5.0
+    tools: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds < math.inf:

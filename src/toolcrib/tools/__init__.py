@@ -14,6 +14,8 @@ from .fs.grep import grep
 from .fs.ls import ls
 from .fs.read import read
 from .fs.write import write
+from .runtime.exec import exec
+from .runtime.process import process
 from .sessions.result_get import result_get
 
 __all__ = ["CHANNEL_TOOLS", "SHELF"]
@@ -26,8 +28,8 @@ SHELF: tuple[Tool, ...] = (
     grep,
     find,
     ls,
-    Tool.declared("exec", "Run a command.", group="runtime"),
-    Tool.declared("process", "Watch, feed and stop commands in the background.", group="runtime"),
+    exec,
+    process,
     Tool.declared(
         "browser",
         "Drive a web browser.",

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.app import BeltHandle
+from toolcrib.app import BeltHandle, Crib
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Result
@@ -119,7 +119,7 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     door = asking_here(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
     # what a tool prints is not its answer
     with contextlib.redirect_stdout(sys.stderr):
-        result = asyncio.run(_called(handle, name, parsed, door))
+        result = asyncio.run(_called(crib, handle, name, parsed, door))
     if options["as_json"]:
         known = canonical(name)
         verdict = handle.verdicts.get(known) if known else None
@@ -131,11 +131,14 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
 
 
 async def _called(
-    handle: BeltHandle, name: str, args: dict[str, Any], door: contextlib.AbstractAsyncContextManager[None]
+    crib: Crib, handle: BeltHandle, name: str, args: dict[str, Any], door: contextlib.AbstractAsyncContextManager[None]
 ) -> Result:
     asyncio.get_running_loop().set_default_executor(_Impatient())
-    async with door:
-        return await handle.call(name, args)
+    try:
+        async with door:
+            return await handle.call(name, args)
+    finally:
+        await crib.close()
 
 
 class _Impatient(ThreadPoolExecutor):

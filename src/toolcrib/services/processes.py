@@ -1,0 +1,402 @@
+"""Commands in the foreground and in the background: started as they were judged, seen only by whose they are."""
+
+import asyncio
+import json
+import logging
+import math
+import signal as signals
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.ports import Blobs
+from toolcrib.define.rpc import Progress, rpc
+from toolcrib.define.shell import Command, Leftover, Limits, Shell
+from toolcrib.define.threads import in_thread
+
+from ._kept import Kept, ProcessTerms
+from ._keys import encoded, pasted
+from ._permits import Permit, Permits
+from ._printed import last_lines, log_lines, pieces, plain
+from ._process import Process, Seen, followed, outcome
+
+__all__ = ["Listener", "Permit", "Place", "ProcessTerms", "Processes"]
+
+log = logging.getLogger("toolcrib")
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+
+_LINES = 2_000  # of output that are shown at once
+_SCREEN = (120, 30)
+_SHORTEST, _LONGEST = 0.01, 120.0  # seconds that a call waits before the command goes to the background
+_MOST_WAIT = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a caller's commands run: `scope` says whose they are, and nobody else sees them.
+
+    `limits.seconds` is what a command gets that does not ask for less, `longest` the most it can ask for. After
+    `window` seconds a command goes to the background. `shown` characters of its output are shown at once.
+    """
+
+    shell: Shell
+    scope: str
+    limits: Limits = field(default_factory=Limits)
+    longest: float = 21_600.0
+    window: float = 10.0
+    shown: int = 50_000
+
+
+async def _no_leftovers() -> Sequence[Leftover]:
+    return ()
+
+
+class Processes:
+    """The commands of a crib."""
+
+    def __init__(
+        self,
+        place_of: Callable[[Caller], Place],
+        *,
+        blobs: Blobs | None = None,
+        terms: ProcessTerms | None = None,
+        sweep: Callable[[], Awaitable[Sequence[Leftover]]] = _no_leftovers,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._place_of, self._blobs, self._sweep, self._now = place_of, blobs, sweep, now
+        self._permits, self._kept = Permits(), Kept(terms or ProcessTerms(), now)
+        self._minding: set[asyncio.Task[None]] = set()
+        self._listeners: dict[object, Listener] = {}
+        self._leftovers: Sequence[Leftover] | None = None
+
+    def permit(self, caller: Caller, call: str, permit: Permit) -> None:
+        """Let one call of this caller start this command. Without a permit nothing is ever started."""
+        self._permits.add(self._scope(caller), call, permit)
+
+    def on_exit(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener whenever a command in the background ends: its scope, and its row. Returns what detaches."""
+        key = object()
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
+
+    async def close(self) -> None:
+        """End every command."""
+        await asyncio.gather(*(each.running.stop() for each in self._kept.all() if each.ended is None))
+        await asyncio.gather(*self._minding, return_exceptions=True)
+
+    # what tools and doors ask for
+
+    @rpc("process.start", scope="write")
+    async def start(  # noqa: PLR0913  each by name, and nearly all have a default
+        self,
+        caller: Caller,
+        progress: Progress,
+        call: Annotated[str, "the key of the call whose command was permitted"],
+        wait: Annotated[float | None, "seconds to wait before it goes to the background"] = None,
+        background: Annotated[bool, "do not wait at all"] = False,
+        seconds: Annotated[float | None, "how long it may run"] = None,
+        pty: Annotated[bool, "give it a terminal"] = False,
+    ) -> dict[str, Any]:
+        """Start the command that was permitted for a call; return its outcome, or its id when it takes long."""
+        place = self._place_of(caller)
+        permit = self._permits.take(place.scope, call)
+        if background and not self._kept.has_room(place.scope):
+            raise ToolError(
+                f"{len(self._kept.running(place.scope))} commands run in the background already; end one with process "
+                "kill first",
+                code="busy",
+            )
+        await self._swept()
+        await permit.unchanged()
+        command = Command(
+            argv=permit.argv,
+            line=None if permit.argv else permit.script or permit.line,
+            cwd=permit.cwd,
+            env=permit.env,
+            stdin=None if background else b"",
+            pty=_SCREEN if pty else None,
+        )
+        limits = replace(place.limits, seconds=_allowed(seconds, place))
+        running = await place.shell.start(command, limits)
+        process = Process(
+            id=self._kept.new_id(), scope=place.scope, line=permit.line, cwd=permit.cwd, terminal=pty,
+            seconds=limits.seconds or 0.0, running=running, seen=Seen(),
+        )  # fmt: skip
+        self._permits.spent(place.scope, call, process.id)
+        self._kept.add(process)
+        try:
+            is_over = await self._awaited(
+                process, 0.0 if background else clamped(wait, place.window, _SHORTEST, _LONGEST), progress
+            )
+        except asyncio.CancelledError:
+            self._kept.forget(process)
+            await running.stop()
+            raise
+        return await self._finished(process, place) if is_over else self._handed_over(process)
+
+    @rpc("process.list", scope="read")
+    async def list(self, caller: Caller) -> dict[str, Any]:
+        """List the commands in the background, the newest first."""
+        mine = sorted(self._kept.of(self._scope(caller)), key=lambda each: each.running.started, reverse=True)
+        for each in mine:
+            each.seen.told = each.seen.told or each.ended is not None
+        return {"sessions": [each.row(self._now()) for each in mine]}
+
+    @rpc("process.poll", scope="read")
+    async def poll(
+        self,
+        caller: Caller,
+        id: str,
+        wait: Annotated[float, Field(ge=0, le=_MOST_WAIT, description="seconds to wait for an end or output")] = 0.0,
+    ) -> dict[str, Any]:
+        """Return what a command has printed since the last look, and how it goes."""
+        process = self._find(caller, id)
+        if wait and process.ended is None and process.running.total <= process.seen.cursor:
+            await _something(process, wait)
+        text, missed = process.news()
+        cut = last_lines(text, _LINES, self._place_of(caller).shown)
+        row = process.row(self._now())
+        process.seen.told = process.seen.told or process.ended is not None
+        return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key}
+
+    @rpc("process.log", scope="read")
+    async def log(self, caller: Caller, id: str, offset: int | None = None, limit: int | None = None) -> dict[str, Any]:
+        """Return lines of what a command has printed, as far as it is kept; by default the last 200."""
+        process = self._find(caller, id)
+        text = process.text()
+        lines = log_lines(text, offset, 200 if offset is None and limit is None else limit)
+        cut = last_lines(lines.text, _LINES, self._place_of(caller).shown)
+        return {
+            **process.row(self._now()), "text": cut.text, "left": cut.left, "first": lines.first, "count": lines.count,
+            "totalLines": lines.total, "totalChars": len(text), "key": process.seen.key,
+        }  # fmt: skip
+
+    @rpc("process.write", scope="write")
+    async def write(self, caller: Caller, id: str, data: str = "", eof: bool = False) -> dict[str, Any]:
+        """Give a command input, and say with `eof` that no more follows."""
+        return await self._typed(caller, id, data.encode("utf-8", "replace"), eof=eof)
+
+    @rpc("process.keys", scope="write")
+    async def keys(
+        self,
+        caller: Caller,
+        id: str,
+        keys: Sequence[str] = (),
+        hex: Sequence[str] = (),
+        literal: str = "",
+    ) -> dict[str, Any]:
+        """Type text, bytes in hex and keys by their tmux names, in this order."""
+        data, warnings = encoded(keys, hex, literal)
+        if not data:
+            raise ArgumentError("; ".join(warnings) or "there is nothing to type; give keys, hex or literal")
+        return {**await self._typed(caller, id, data), "warnings": warnings}
+
+    @rpc("process.submit", scope="write")
+    async def submit(self, caller: Caller, id: str, data: str = "") -> dict[str, Any]:
+        """Type a line and the key that ends it."""
+        end = b"\r" if self._find(caller, id).terminal else b"\n"
+        return await self._typed(caller, id, data.encode("utf-8", "replace") + end)
+
+    @rpc("process.paste", scope="write")
+    async def paste(self, caller: Caller, id: str, text: str, bracketed: bool | None = None) -> dict[str, Any]:
+        """Paste text; on a terminal in the brackets that tell it from typing."""
+        terminal = self._find(caller, id).terminal
+        data = pasted(text, bracketed=terminal if bracketed is None else bracketed)
+        if not data:
+            raise ArgumentError("there is nothing to paste; give text")
+        return await self._typed(caller, id, data)
+
+    @rpc("process.kill", scope="write")
+    async def kill(self, caller: Caller, id: str, signal: str = "") -> dict[str, Any]:
+        """End a command and all it started, politely at first; or send all of it one signal."""
+        process = self._find(caller, id)
+        if process.ended is None:
+            if signal:
+                process.running.signal(_signal(signal))
+            else:
+                await process.running.stop()
+        process.seen.told = process.ended is not None
+        return process.row(self._now())
+
+    @rpc("process.clear", scope="write")
+    async def clear(self, caller: Caller, id: str) -> dict[str, Any]:
+        """Forget a command that has ended."""
+        process = self._find(caller, id)
+        if process.ended is None:
+            raise ToolError(f"{process.id} is still running; use kill or remove to end it", code="busy")
+        self._kept.forget(process)
+        return process.row(self._now())
+
+    @rpc("process.remove", scope="write")
+    async def remove(self, caller: Caller, id: str) -> dict[str, Any]:
+        """End a command if it runs, and forget it."""
+        process = self._find(caller, id)
+        if process.ended is None:
+            await process.running.stop()
+        self._kept.forget(process)
+        return process.row(self._now())
+
+    @rpc("process.leftovers", scope="admin")
+    async def leftovers(self) -> dict[str, Any]:
+        """Tell which commands were running when the crib died before, and were ended by this one."""
+        return {"leftovers": [asdict(each) for each in await self._swept()]}
+
+    # steps
+
+    async def _swept(self) -> Sequence[Leftover]:
+        """Return what was left by a crib that died, ended at the first use of this one."""
+        if self._leftovers is None:
+            self._leftovers = ()
+            self._leftovers = await self._sweep()
+            for each in self._leftovers:
+                log.warning(
+                    "a command was running when its crib died: %r (pid %d); %d processes of it were left and are ended",
+                    each.command, each.pid, len(each.pids),
+                )  # fmt: skip
+        return self._leftovers
+
+    async def _awaited(self, process: Process, window: float, progress: Progress) -> bool:
+        """Wait for the end; return False when it takes longer than the window and may go on in the background."""
+        with followed(process, progress):
+            try:
+                async with asyncio.timeout(window):
+                    await process.running.wait()
+            except TimeoutError:
+                if process.ended is None and self._kept.has_room(process.scope):
+                    return False
+                await process.running.wait()  # with no room in the background it stays here until its time is over
+        return True
+
+    def _handed_over(self, process: Process) -> dict[str, Any]:
+        process.seen.background = True
+        task = asyncio.get_running_loop().create_task(self._mind(process))
+        self._minding.add(task)
+        task.add_done_callback(self._minding.discard)
+        return {**process.row(self._now()), "notices": self._kept.notices(process.scope)}
+
+    async def _mind(self, process: Process) -> None:
+        """Stay with a command until its end; when the loop ends before, so does the command."""
+        try:
+            await process.running.wait()
+        finally:
+            if process.ended is None:
+                await process.running.stop(0)
+            process.seen.ended_at = self._now()
+        if process.is_cut:
+            process.seen.key = await self._whole(process)
+        self._tell(process)
+
+    async def _finished(self, process: Process, place: Place) -> dict[str, Any]:
+        """Return what came of a command that ended while its call waited; it is not kept."""
+        self._kept.forget(process)
+        ended = process.ended
+        assert ended is not None
+        text = process.text()
+        cut = last_lines(text, _LINES, place.shown)
+        is_whole = not process.is_cut
+        return {
+            "sessionId": process.id, "pid": process.running.pid, "cwd": process.cwd,
+            "startedAt": round(process.running.started * 1000), **outcome(ended, process.seconds),
+            "text": cut.text, "bytes": process.running.total, "cut": bool(cut.left) or not is_whole,
+            "lines": _count(cut.text), "totalLines": _count(text) if is_whole else None,
+            "key": "" if is_whole and not cut.left else await self._whole(process),
+            "notices": self._kept.notices(process.scope),
+        }  # fmt: skip
+
+    async def _whole(self, process: Process) -> str:
+        """Keep what a command printed, from its beginning, where `result_get` finds it; return the key."""
+        if self._blobs is None:
+            return ""
+        try:
+            whole = await process.running.whole()
+            return await self._blobs.put(await in_thread(_packed, whole.data, whole.missing)) if whole.data else ""
+        except Exception:
+            log.exception("the output of %s could not be kept; its end was shown", process.id)
+            return ""
+
+    def _tell(self, process: Process) -> None:
+        row = process.row(self._now())
+        for listener in tuple(self._listeners.values()):
+            try:
+                listener(process.scope, row)
+            except Exception:
+                log.exception("who listens for the end of commands failed; the others are told")
+
+    async def _typed(self, caller: Caller, id: str, data: bytes, *, eof: bool = False) -> dict[str, Any]:
+        process = self._find(caller, id)
+        if process.ended is not None:
+            raise ToolError(f"{process.id} {process.ended.sentence()}; it reads nothing any more", code="closed")
+        try:
+            if data:
+                await process.running.write(data)
+            if eof:
+                await process.running.close_stdin()
+        except ToolError as error:
+            if error.code != "closed":
+                raise
+            raise ToolError(
+                f"{process.id} reads no input; start a command with background or pty to type to it", code="closed"
+            ) from None
+        return {"sessionId": process.id, "bytes": len(data), "eof": eof}
+
+    def _scope(self, caller: Caller) -> str:
+        return self._place_of(caller).scope
+
+    def _find(self, caller: Caller, id: str) -> Process:
+        return self._kept.find(self._scope(caller), id)
+
+
+def clamped(value: float | None, default: float, low: float, high: float) -> float:
+    """Return a number within bounds; the default for none, or for what is no number."""
+    return max(low, min(default if value is None or math.isnan(value) else value, high))
+
+
+def _allowed(seconds: float | None, place: Place) -> float | None:
+    """Return how long a command may run; asking for nothing, or for no end, gives what everybody gets."""
+    return min(seconds, place.longest) if seconds and seconds > 0 else place.limits.seconds
+
+
+def _signal(name: str) -> int:
+    wanted = name.strip().upper().removeprefix("SIG")
+    known = {each.name.removeprefix("SIG"): each.value for each in signals.Signals}
+    if wanted in known:
+        return known[wanted]
+    if wanted.isdigit() and int(wanted) in known.values():
+        return int(wanted)
+    raise ArgumentError(f"there is no signal {name[:32]!r}; use INT, TERM, KILL, HUP, STOP, CONT or the like")
+
+
+async def _something(process: Process, seconds: float) -> None:
+    """Return when a command has printed something or ended, or when the time is over."""
+    news = asyncio.Event()
+    ended = asyncio.ensure_future(process.running.wait())
+    ended.add_done_callback(lambda _: news.set())
+    stop = process.running.watch(lambda _: news.set())
+    try:
+        async with asyncio.timeout(seconds):
+            await news.wait()
+    except TimeoutError:
+        return
+    finally:
+        stop()
+        ended.cancel()
+
+
+def _packed(data: bytes, missing: int) -> bytes:
+    """Return output as `result_get` reads it. Piece by piece: as text, much of it is several times its size."""
+    rest = f"\n[{missing:,} more bytes were not kept]" if missing else ""
+    packed = bytearray(b'{"source": null, "text": "')
+    for text in chain(map(plain, pieces(data)), (rest,)):
+        packed += json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+    return bytes(packed + b'"}')
+
+
+def _count(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n")) if text else 0

@@ -1,0 +1,1 @@
+"""group:runtime: running commands."""

@@ -1,0 +1,136 @@
+"""attacks/resources, the rows about commands: run in the sandbox, watched from outside, nothing left afterwards.
+
+What is not about commands is judged by tests.attacks.resources_files.
+"""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.commands import cribbed, said
+from toolcrib.app import BeltHandle
+from toolcrib.define.result import Result
+
+from . import Outcome, broken, kept, resources, resources_files
+
+Json = Mapping[str, Any]
+
+_CLASSES = ("process", "output", "exec")
+_EXEC = {"host": "sandbox", "security": "full", "ask": "off"}
+_SANDBOX = {"processes": 128, "memoryMb": 1024}
+_BEAT, _UNRESPONSIVE, _PATIENCE = 0.02, 1.0, 5.0  # seconds between two looks, how late one may be, until all is gone
+
+
+def judge(case: Json, profiles: Json) -> Outcome:
+    """Run the command as the case describes, and measure."""
+    if case["class"] not in _CLASSES or case["input"].get("tool") != "exec":
+        return resources_files.judge(case, profiles)
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve() / "ws"
+        root.mkdir()
+        seen = asyncio.run(_seen(root, case["input"]))
+    complaints = _complaints(case["must"], seen)
+    shown = {**seen, "said": [text[:200] for text in seen["said"][:3]], "polled": seen["polled"][:200]}
+    return broken("; ".join(complaints), shown) if complaints else kept(shown)
+
+
+def _complaints(must: Json, seen: Json) -> list[str]:
+    found = []
+    if must["verdict"] == "allow" and not all(seen["ran"]):
+        found.append(f"refused: {seen['said'][0][:200]}")
+    if any(must.get("output_has", "") not in text for text in seen["said"]):
+        found.append(f"the output lacks {must['output_has']!r}")
+    if must.get("poll_has", "") not in seen["polled"]:
+        found.append(f"the poll lacks {must['poll_has']!r}")
+    if max(map(len, seen["said"])) > must.get("result_chars", 60_000):
+        found.append(f"the result has {max(map(len, seen['said']))} characters")
+    if seen["took"] > must.get("max_seconds", 60):
+        found.append(f"took {seen['took']:.1f} s")
+    if must.get("alive_during") and seen["late"] > _UNRESPONSIVE:
+        found.append(f"nothing else was answered for {seen['late']:.1f} s")
+    for what, most in (("procs_left", 0), ("zombies", 0), ("fds_growth", 2), ("rss_growth_mb", 1_000)):
+        if seen[what] > must.get(what, most):
+            found.append(f"{what} is {seen[what]}")
+    return found
+
+
+async def _seen(root: Path, asked: Json) -> Json:
+    async with cribbed(root, _EXEC, sandbox=_SANDBOX) as (belt, _):
+        await belt.call("exec", {"command": "true"})  # what every command needs is there before anything is measured
+        known, before = set(_descendants()), resources._held()
+        late = [0.0]
+        watch = asyncio.create_task(_look(late))
+        began = time.perf_counter()
+        results = await _called(belt, asked)
+        took = time.perf_counter() - began
+        polled = "".join([await _polled(belt, result) for result in results])
+        until = time.perf_counter() + _PATIENCE
+        while set(_descendants()) - known and time.perf_counter() < until:
+            await asyncio.sleep(_BEAT)
+        left = {pid: state for pid, state in _descendants().items() if pid not in known}
+        after = resources._held()
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+    return {
+        "said": [said(result) for result in results],
+        "ran": ["sessionId" in (result.details or {}) for result in results],
+        "polled": polled,
+        "took": took,
+        "late": max(late),
+        "procs_left": sum(state != "Z" for state in left.values()),
+        "zombies": sum(state == "Z" for state in left.values()),
+        "fds_growth": after["fds"] - before["fds"],
+        "rss_growth_mb": after["mb"] - before["mb"],
+    }
+
+
+async def _called(belt: BeltHandle, asked: Json) -> list[Result]:
+    if "concurrent" in asked:
+        return list(await asyncio.gather(*(belt.call("exec", asked["args"]) for _ in range(asked["concurrent"]))))
+    results = [await belt.call("exec", asked["args"]) for _ in range(asked.get("repeat", 1))]
+    for result in results:  # a command that went to the background by itself is waited for
+        if result.details.get("status") == "running" and not asked["args"].get("background"):
+            await _polled(belt, result)
+    return results
+
+
+async def _polled(belt: BeltHandle, result: Result) -> str:
+    """Follow a command in the background to its end; return what it printed."""
+    if (result.details or {}).get("status") != "running":
+        return ""
+    texts = []
+    while True:
+        args = {"action": "poll", "sessionId": result.details["sessionId"], "timeoutMs": 5_000}
+        look = await belt.call("process", args)
+        texts.append(said(look))
+        if look.status == "error" or look.details["status"] != "running":
+            return "\n".join(texts)
+
+
+async def _look(late: list[float]) -> None:
+    """Note how late this loop comes back to a task that wants to run every few milliseconds."""
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(_BEAT)
+        late.append(time.perf_counter() - began - _BEAT)
+
+
+def _descendants() -> dict[int, str]:
+    """Return the processes that we and our children have started, with their state."""
+    parents: dict[int, tuple[int, str]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError, IndexError, ValueError):
+            if name.isdigit():
+                state, parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:2]
+                parents[int(name)] = int(parent), state
+    found = {os.getpid(): ""}
+    while more := {pid: state for pid, (parent, state) in parents.items() if parent in found and pid not in found}:
+        found |= more
+    del found[os.getpid()]
+    return found

@@ -1,0 +1,62 @@
+"""A crib whose commands run here, for tests and adapters: opened in a folder, everything of it ended afterwards."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import toolcrib
+from toolcrib.agent.hooks import ready_guards
+from toolcrib.app import BeltHandle
+from toolcrib.app.commands import Commands
+from toolcrib.backends.sandboxes.local import Terms
+from toolcrib.backends.stores.memory import MemoryBlobs
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ports
+from toolcrib.define.ports import Approver
+from toolcrib.define.result import Result, Text
+from toolcrib.services.router import Router
+
+OPEN: Mapping[str, Any] = {"host": "host", "security": "full", "ask": "off"}
+
+
+@asynccontextmanager
+async def belt_in(
+    root: Path, exec: Mapping[str, Any] = OPEN, *, approver: Approver | None = None, **config: Any
+) -> AsyncIterator[BeltHandle]:
+    """Give the owner's belt over a folder, with `tools.exec` as stated."""
+    async with cribbed(root, exec, approver=approver, **config) as (belt, _):
+        yield belt
+
+
+@asynccontextmanager
+async def cribbed(
+    root: Path,
+    exec: Mapping[str, Any] = OPEN,
+    *,
+    approver: Approver | None = None,
+    caller: Caller | None = None,
+    environ: Mapping[str, str] | None = None,
+    **config: Any,
+) -> AsyncIterator[tuple[BeltHandle, Commands]]:
+    """Give a belt over a folder, and what runs its commands."""
+    tools = {**config.pop("tools", {}), "exec": dict(exec)}
+    crib = toolcrib.open({"workspace": {"root": str(root)}, **config, "tools": tools})
+    terms = Terms(root=root, state=root.parent / "state")
+    blobs = MemoryBlobs()
+    commands = Commands(crib.loaded, lambda _: terms, blobs, environ=environ)
+    belt = crib.belt(caller, approver=approver)
+    ports = Ports(
+        workspace=belt.ports.workspace, blobs=blobs, rpc=Router([commands.processes]).rpc_for(caller or Caller())
+    )
+    window = replace(belt.window, guards=ready_guards([commands.guard]), blobs=blobs)
+    try:
+        yield replace(belt, window=window, ports=ports), commands
+    finally:
+        await commands.close()
+
+
+def said(result: Result) -> str:
+    """Return the words of a result."""
+    return "\n".join(part.text for part in result.content if isinstance(part, Text))
