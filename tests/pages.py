@@ -83,7 +83,8 @@ def _branches(folder: str, said: Mapping[str, str], margin: str = "") -> Iterato
     for path in listed:
         last = path == listed[-1]
         name = path.removeprefix(folder)
-        yield f"{margin}{'└' if last else '├'}── {name}".ljust(_COLUMN) + (said.get(path) or _first_words(path))
+        drawn_name = f"{margin}{'└' if last else '├'}── {name}"
+        yield f"{drawn_name.ljust(_COLUMN - 1)} {said.get(path) or _first_words(path)}"
         if path.endswith("/"):
             yield from _branches(path, said, f"{margin}{' ' if last else '│'}   ")
 
