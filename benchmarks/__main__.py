@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, files, judge, policy, schema, search, startup
+from . import Row, call, exec, files, judge, policy, schema, search, startup
 
 Measure = Callable[[int], list[Row]]
 
 MEASURES: Mapping[str, Measure] = {
     "call": call.measure,
+    "exec": exec.measure,
     "files": files.measure,
     "judge": judge.measure,
     "policy": policy.measure,

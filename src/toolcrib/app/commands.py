@@ -8,12 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from toolcrib.backends.sandboxes._search_rg import ripgrep
-from toolcrib.backends.sandboxes._state import leftovers
 from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
 from toolcrib.backends.sandboxes.host import Host
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.sandboxes.keeper import Keeper, leftovers
 from toolcrib.backends.sandboxes.local import Terms
+from toolcrib.backends.sandboxes.programs import own_programs
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import ExecSettings
 from toolcrib.define import session
@@ -43,6 +42,7 @@ V = TypeVar("V")
 _SECONDS, _LONGEST = 1_800.0, 21_600.0
 _SHOWN, _MOST_SHOWN = 50_000, 200_000
 _WHOLE = 2_000_000  # bytes of output from its beginning that can be paged through
+_own = cache(own_programs)
 _MOST = 4_096  # callers and judgements that are remembered
 
 
@@ -231,7 +231,7 @@ def _new_shell(host: str, root: str, terms: Terms, keeper: Keeper) -> Shell:
     if host == "host":
         return Host(root, keeper)
     if host == "sandbox":
-        return Bubblewrap(root, access=terms.access, folders=tuple(_own_programs().values()), keeper=keeper)
+        return Bubblewrap(root, access=terms.access, folders=tuple(_own().values()), keeper=keeper)
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")
 
 
@@ -274,14 +274,7 @@ def _put(table: dict[K, V], key: K, value: V) -> None:
 def _look_up(trusted: tuple[str, ...]) -> Callable[[str], str | None]:
     """Return the look-up of programs: in the trusted folders, and then among those that came with us."""
     listed = look_up_in(trusted, _is_program)
-    return lambda name: listed(name) or _own_programs().get(name)
-
-
-@cache
-def _own_programs() -> Mapping[str, str]:
-    """Return the programs that are installed with toolcrib."""
-    rg = ripgrep()
-    return {"rg": os.path.realpath(rg)} if rg else {}
+    return lambda name: listed(name) or _own().get(name)
 
 
 def _is_program(path: str) -> bool:
