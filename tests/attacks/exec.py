@@ -1,15 +1,29 @@
-"""attacks/exec: what the judge of command lines decides, under the rules that the case's profile describes.
+"""attacks/exec: what the judge decides under the rules of the case's profile, and what becomes of it on the whole path.
 
-What became of a command that ran (its output, the files it left) is for `executed`, once commands are run.
+Every line goes through `exec` as a model's call would, in a copy of the profile's tree; a human says yes to just what
+the case says was approved.
 """
 
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import orjson
+
+from tests.commands import belt_in, said
 from toolcrib.config.settings import ExecSettings
+from toolcrib.define.caller import Caller
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result
 from toolcrib.policy.command import Judgement, Rules, judge_argv, look_up_in, rules_from
 from toolcrib.policy.command import judge as judge_line
 
-from . import LATER, Outcome, alternatives, broken, kept
+from . import Outcome, alternatives, broken, kept
 
 Json = dict[str, Any]
 
@@ -17,15 +31,14 @@ _DECISIONS = {"run": "allow", "ask": "ask", "deny": "deny"}
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
-    """Judge the case's command and compare the decision with what must be."""
-    profile = _profile(profiles, case["setup"]["profile"])
-    if case["kind"] == "benign" and case["setup"].get("approvals"):
-        return LATER  # runs because somebody said so
+    """Judge the case's command, run what may run, and compare both with what must be."""
+    profile = profile_of(profiles, case["setup"]["profile"])
     found = decided(case, profile["policy"])
     decision = _DECISIONS[found.decision]
-    if not any(_is_met(must.get("decision"), decision) for must in alternatives(case["must"])):
+    is_approved = case["kind"] == "benign" and case["setup"].get("approvals")
+    if not is_approved and not any(_is_met(must.get("decision"), decision) for must in alternatives(case["must"])):
         return broken(f"{decision}: {found.reason}", {"decision": decision})
-    why = executed(case, profile, found)
+    why = "" if "argv" in case["input"] else executed(case, profile)
     return broken(why, {"decision": decision}) if why else kept({"decision": decision})
 
 
@@ -39,14 +52,85 @@ def decided(case: Json, policy: Json) -> Judgement:
     return judge_line(asked["command"], rules, look_up, env=env)
 
 
-def executed(case: Json, profile: Json, found: Judgement) -> str:
-    """Return what is wrong about what a command did, "" when nothing is: the hook for running what may run."""
-    return ""
+def executed(case: Json, profile: Json) -> str:
+    """Return what is wrong about what came of the command, "" when nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(template(profile), folder, dirs_exist_ok=True, symlinks=True)
+        root = Path(folder)
+        _plant(root, case["setup"].get("tree_extra", ()))
+        result = asyncio.run(_called(case, profile["policy"], root))
+        complaints = [_harm(must, result, root / "ws") for must in alternatives(case["must"])]
+    return "" if "" in complaints else complaints[0]
+
+
+async def _called(case: Json, policy: Json, root: Path) -> Result:
+    async with belt_in(root / "ws", {"host": "host", **_section(policy)}, approver=_Human(case["setup"], root)) as belt:
+        return await belt.call("exec", case["input"])
+
+
+class _Human:
+    """Says yes to the commands that the case says were approved; what is to change afterwards changes then."""
+
+    def __init__(self, setup: Json, root: Path) -> None:
+        self._setup, self._root = setup, root
+
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        for given in self._setup.get("approvals", ()):
+            if given["command"] == call.args["command"] and given.get("env", {}) == (call.args.get("env") or {}):
+                _plant(self._root, self._setup.get("mutate_before_run", ()))
+                return True
+        return False
+
+
+def _harm(must: Mapping[str, Any], result: Result, workspace: Path) -> str:
+    """Say what must not be and is, or must be and is not."""
+    oracle, words = must.get("oracle", {}), said(result)
+    there = [name for name in oracle.get("no_file", ()) if (workspace / name).exists()]
+    told = [text for text in oracle.get("no_output", ()) if text in words]
+    if there or told:
+        return f"{there or told} is there"
+    if must.get("decision") == "allow" and result.details.get("code") in ("not_approved", "blocked", "bad_arguments"):
+        return f"did not run: {words}"
+    missing = must.get("output_has", "")
+    return f"does not print {missing!r} but {words[:200]!r}" if missing not in words else ""
+
+
+def template(profile: Json) -> Path:
+    """Return a folder with a profile's tree, made once and to be copied."""
+    return Path(_template(orjson.dumps(profile)).name)
+
+
+@cache
+def _template(profile: bytes) -> "tempfile.TemporaryDirectory[str]":
+    described = orjson.loads(profile)
+    folder = tempfile.TemporaryDirectory(prefix="toolcrib-attacks-")
+    _plant(Path(folder.name), described["tree"])
+    if described.get("git_repo_with_one_commit"):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+        for args in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
+            subprocess.run(["git", *who, *args], cwd=f"{folder.name}/ws", check=True, capture_output=True)
+    return folder
+
+
+def _plant(root: Path, tree: Any) -> None:
+    for entry in tree:
+        path = root / entry["path"]
+        if entry.get("type") == "dir":
+            path.mkdir(parents=True, exist_ok=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(entry["content"])
+        if "mode" in entry:
+            path.chmod(int(entry["mode"], 8))
 
 
 def rules_of(policy: Json) -> Rules:
     """Return the rules that a profile describes in its own words."""
-    section = {
+    return rules_from(ExecSettings.model_validate(_section(policy), by_alias=True, by_name=False))
+
+
+def _section(policy: Json) -> Json:
+    return {
         "ask": {"ask": "on-miss", "deny": "off"}[policy["default"]],
         "allow": policy.get("allow_prefix", []),
         "allowExact": policy.get("allow_exact", []),
@@ -55,14 +139,13 @@ def rules_of(policy: Json) -> Rules:
         "deny": policy.get("deny_prefix", []),
         "trustedDirs": policy["trusted_bin_dirs"],
     }
-    return rules_from(ExecSettings.model_validate(section, by_alias=True, by_name=False))
 
 
-def _profile(profiles: Json, name: str) -> Json:
+def profile_of(profiles: Json, name: str) -> Json:
     own: Json = profiles[name]
     if "extends" not in own:
         return own
-    below = _profile(profiles, own["extends"])
+    below = profile_of(profiles, own["extends"])
     return {**below, **own, "policy": {**below["policy"], **own.get("policy", {}), **own.get("policy_override", {})}}
 
 
