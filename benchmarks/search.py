@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toolcrib.backends.sandboxes._beneath import Beneath
-from toolcrib.backends.sandboxes._guard import Guard
-from toolcrib.backends.sandboxes._search import find, search
-from toolcrib.backends.sandboxes._search_rg import ripgrep
+from toolcrib.backends.sandboxes.files.beneath import Beneath
+from toolcrib.backends.sandboxes.files.guard import Guard
+from toolcrib.backends.sandboxes.search import find, search
+from toolcrib.backends.sandboxes.search.rg import ripgrep
 from toolcrib.define.files import Find, Search
 
 from . import Row, Work, interleaved

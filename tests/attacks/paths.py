@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.backends.sandboxes.race import swapping
-from toolcrib.backends.sandboxes._disk import Disk, Terms
+from toolcrib.backends.sandboxes.files.disk import Disk, Terms
 from toolcrib.backends.sandboxes.local import LocalWorkspace
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes._disk import Disk, Terms
+from toolcrib.backends.sandboxes.files.disk import Disk, Terms
 from toolcrib.backends.sandboxes.local import LocalWorkspace
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes._limits import hierarchies
+from toolcrib.backends.sandboxes.commands.limits import hierarchies
 from toolcrib.backends.sandboxes.keeper import Keeper
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Limits, Shell

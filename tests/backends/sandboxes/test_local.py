@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.sandboxes._disk import Disk, Terms
-from toolcrib.backends.sandboxes._stage import STAGE
+from toolcrib.backends.sandboxes.files.disk import Disk, Terms
+from toolcrib.backends.sandboxes.files.stage import STAGE
 from toolcrib.backends.sandboxes.local import LocalWorkspace, Workspaces
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes._beneath import Beneath
-from toolcrib.backends.sandboxes._disk import Disk, Terms
+from toolcrib.backends.sandboxes.files.beneath import Beneath
+from toolcrib.backends.sandboxes.files.disk import Disk, Terms
 from toolcrib.backends.sandboxes.local import LocalWorkspace
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes._beneath import Beneath
-from toolcrib.backends.sandboxes._guard import Guard
-from toolcrib.backends.sandboxes._search import search
-from toolcrib.backends.sandboxes._search_rg import ripgrep
-from toolcrib.backends.sandboxes._walk import Walk
+from toolcrib.backends.sandboxes.files.beneath import Beneath
+from toolcrib.backends.sandboxes.files.guard import Guard
+from toolcrib.backends.sandboxes.search import search
+from toolcrib.backends.sandboxes.search.rg import ripgrep
+from toolcrib.backends.sandboxes.search.walk import Walk
 from toolcrib.define.files import Found, Search
 
 pytestmark = pytest.mark.anyio

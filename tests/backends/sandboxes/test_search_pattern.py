@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.backends.sandboxes._search_pattern import pattern_of
+from toolcrib.backends.sandboxes.search.pattern import pattern_of
 from toolcrib.define.errors import ArgumentError
 
 TEXT = "hello\r\nfoo bar\ncafé слово ok\n\nx{y} [z]\na+b (c)\n\tone_two 12"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes import _tree
+from toolcrib.backends.sandboxes.commands import tree
 from toolcrib.backends.sandboxes.keeper import Keeper, leftovers
 from toolcrib.define.shell import Limits
 
@@ -39,7 +39,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 def zombies() -> list[int]:
     """Return our children that nobody has reaped."""
-    return [pid for pid in _tree.children(os.getpid()) if (fields := _tree.stat(pid)) and fields[0] == "Z"]
+    return [pid for pid in tree.children(os.getpid()) if (fields := tree.stat(pid)) and fields[0] == "Z"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,7 +117,7 @@ async def test_a_note_that_a_crash_has_torn_is_told_and_removed(tmp_path: Path) 
 async def test_a_number_that_is_used_again_is_nobody_we_know(tmp_path: Path) -> None:
     other = subprocess.Popen(["sleep", "1000"])
     try:
-        born = _tree.born(other.pid)
+        born = tree.born(other.pid)
         assert born is not None
         note = {"pid": born[0], "born": born[1] - 1, "mark": 0, "owner": [1, -1], "command": "x", "started": 1.0}
         (tmp_path / "command-1-2.json").write_text(json.dumps(note))

@@ -9,13 +9,24 @@ from dataclasses import replace
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits
 
-from . import _seccomp
-from ._guard import Access
-from ._keep import ARGS, FILTER, STATUS
-from ._limits import hierarchies
-from ._profile import View, environment, inside, is_seen, profile
-from ._running import GRACE, Process
-from ._start import Words, argv_of, ended, find_program, folder_of, group_limits, is_fatal, launch, refused, shown
+from .commands import seccomp
+from .commands.keep import ARGS, FILTER, STATUS
+from .commands.limits import hierarchies
+from .commands.profile import View, environment, inside, is_seen, profile
+from .commands.running import GRACE, Process
+from .commands.start import (
+    Words,
+    argv_of,
+    ended,
+    find_program,
+    folder_of,
+    group_limits,
+    is_fatal,
+    launch,
+    refused,
+    shown,
+)
+from .files.guard import Access
 from .host import memory_fact, processes_fact
 from .keeper import Keeper, Spawn, given
 
@@ -41,7 +52,7 @@ class Bubblewrap:
         self._keeper = keeper or Keeper()
         self._owned = keeper is None
         self._program = program
-        self._filter = _seccomp.program()
+        self._filter = seccomp.program()
         self._works = False
 
     async def start(self, command: Command, limits: Limits, /) -> Process:

@@ -5,9 +5,9 @@ import os
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Limits
 
-from ._limits import hierarchies
-from ._running import GRACE, Process
-from ._start import argv_of, ended, find_program, folder_of, group_limits, launch, refused, shown
+from .commands.limits import hierarchies
+from .commands.running import GRACE, Process
+from .commands.start import argv_of, ended, find_program, folder_of, group_limits, launch, refused, shown
 from .keeper import Keeper, Spawn
 
 __all__ = ["Host"]

@@ -8,10 +8,10 @@ from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Pa
 from toolcrib.define.paths import joined
 from toolcrib.define.threads import in_thread
 
-from . import _changes
-from ._disk import Disk, Terms
-from ._lines import Mark
-from ._search import find, search
+from .files import changes as made
+from .files.disk import Disk, Terms
+from .files.lines import Mark
+from .search import find, search
 
 __all__ = ["LocalWorkspace", "Terms", "Workspaces"]
 
@@ -48,19 +48,19 @@ class LocalWorkspace:
 
     async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
         seen = self.noted(changes[0].path) if len(changes) == 1 else None
-        written = await self._run(_changes.change, self._disk, tuple(changes), seen)
+        written = await self._run(made.change, self._disk, tuple(changes), seen)
         for entry in written:
             self.note(entry)
         return tuple(written)
 
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
-        await self._run(_changes.delete, self._disk, path, recursive=recursive)
+        await self._run(made.delete, self._disk, path, recursive=recursive)
 
     async def mkdir(self, path: str, /) -> None:
-        await self._run(_changes.mkdir, self._disk, path)
+        await self._run(made.mkdir, self._disk, path)
 
     async def move(self, path: str, to: str, /) -> None:
-        await self._run(_changes.move, self._disk, path, to)
+        await self._run(made.move, self._disk, path, to)
 
     async def search(self, query: Search, /) -> Found:
         guard = await self._run(lambda: self._disk.guard)

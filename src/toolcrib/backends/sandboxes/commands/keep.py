@@ -21,8 +21,8 @@ import time
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from . import _tree
-from ._limits import Group, hierarchies, sweep
+from . import tree
+from .limits import Group, hierarchies, sweep
 
 __all__ = ["ARGS", "FILTER", "STATUS", "main"]
 
@@ -142,7 +142,7 @@ class Keeper:
                 self._start(message)
             elif kept := self._kept.get(message["id"]):
                 if "signal" in message:
-                    _tree.send(self._inside(kept), message["signal"])
+                    tree.send(self._inside(kept), message["signal"])
                 else:
                     self._end(kept, "stop", message["grace"])
 
@@ -157,7 +157,7 @@ class Keeper:
         fds, self._fds = self._fds[:count], self._fds[count:]
         given = dict(zip(spec["fds"], fds, strict=True))
         if "paper" in given:  # too long for the socket
-            spec = json.loads(_tree.read(f"/proc/self/fd/{given['paper']}"))
+            spec = json.loads(tree.read(f"/proc/self/fd/{given['paper']}"))
         mark, group = self._next_mark(), None
         try:
             group = self._group(spec)
@@ -171,7 +171,7 @@ class Keeper:
                 os.close(fd)
         kept = Kept(spec, pid, mark, group)
         self._kept[kept.id] = self._leaders[pid] = kept
-        self._say({"id": kept.id, "pid": pid, "born": (_tree.born(pid) or (pid, 0))[1], "mark": mark})
+        self._say({"id": kept.id, "pid": pid, "born": (tree.born(pid) or (pid, 0))[1], "mark": mark})
 
     def _next_mark(self) -> int:
         used = {kept.mark for kept in self._kept.values()}
@@ -273,7 +273,7 @@ class Keeper:
             if now - kept.killed_at > _GIVE_UP:
                 self._finish(kept, len(left))
             else:
-                _tree.freeze_and_kill(left)
+                tree.freeze_and_kill(left)
 
     def _end(self, kept: Kept, reason: str, grace: float) -> None:
         """Begin to end a tree, or be quicker about it."""
@@ -282,8 +282,8 @@ class Keeper:
             kept.reason = reason if kept.status is None else ""
             kept.kill_at = kill_at
             inside = self._inside(kept)
-            _tree.send(inside, signal.SIGTERM)
-            _tree.send(inside, signal.SIGCONT)  # who was stopped cannot end
+            tree.send(inside, signal.SIGTERM)
+            tree.send(inside, signal.SIGCONT)  # who was stopped cannot end
             if not inside:  # a sandbox that is still empty
                 kill_at = 0.0
         kept.kill_at = min(kept.kill_at, kill_at)
@@ -291,18 +291,18 @@ class Keeper:
     def _rest(self, kept: Kept) -> list[int]:
         """Return what is left of a tree: what hangs beneath its first process, and its orphans, adopted by us."""
         roots = [kept.pid] if kept.status is None else []
-        roots += [pid for pid in _tree.children(os.getpid()) if pid not in self._leaders and self._owns(kept, pid)]
-        return _tree.descendants(roots)
+        roots += [pid for pid in tree.children(os.getpid()) if pid not in self._leaders and self._owns(kept, pid)]
+        return tree.descendants(roots)
 
     def _owns(self, kept: Kept, pid: int) -> bool:
-        return _tree.slack(pid) == kept.mark or _tree.in_session(pid, kept.pid)
+        return tree.slack(pid) == kept.mark or tree.in_session(pid, kept.pid)
 
     def _inside(self, kept: Kept) -> list[int]:
         """Return the processes of the command itself: not those of bubblewrap, whose end is the end of all at once."""
         if not kept.sandboxed or kept.status is not None:
             return self._rest(kept)
-        first = [pid for init in _tree.children(kept.pid) for pid in _tree.children(init)]
-        return _tree.descendants(first)
+        first = [pid for init in tree.children(kept.pid) for pid in tree.children(init)]
+        return tree.descendants(first)
 
     def _finish(self, kept: Kept, left: int) -> None:
         del self._kept[kept.id]

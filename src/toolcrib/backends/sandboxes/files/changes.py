@@ -12,11 +12,11 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.paths import joined
 
-from ._beneath import Place
-from ._disk import LARGEST, Disk
-from ._journal import Step
-from ._stage import rename_new, staged, sync_folder, version_of
-from ._told import in_words
+from .beneath import Place
+from .disk import LARGEST, Disk
+from .journal import Step
+from .stage import rename_new, staged, sync_folder, version_of
+from .told import in_words
 
 __all__ = ["change", "delete", "mkdir", "move"]
 

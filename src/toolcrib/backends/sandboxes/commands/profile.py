@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from toolcrib.backends.sandboxes.files.guard import Access
 from toolcrib.define.paths import joined, parts_of, plain
 
-from ._etc import LARGE, NOTHING
-from ._guard import Access
+from .etc import LARGE, NOTHING
 
 __all__ = ["View", "environment", "inside", "is_seen", "profile"]
 

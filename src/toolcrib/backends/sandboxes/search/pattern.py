@@ -17,7 +17,7 @@ import re2
 
 from toolcrib.define.errors import ArgumentError
 
-from ._search_syntax import INSIDE_MARK, WORD_MARK, Dialect, written
+from .syntax import INSIDE_MARK, WORD_MARK, Dialect, written
 
 __all__ = ["Pattern", "pattern_of"]
 

@@ -21,8 +21,8 @@ from typing import Any
 from toolcrib.define.errors import ToolError
 from toolcrib.define.paths import joined
 
-from ._beneath import Beneath
-from ._stage import Staged, exchange, left_over, remove, rename_new, stage, sweep, sync_folder, version_of
+from .beneath import Beneath
+from .stage import Staged, exchange, left_over, remove, rename_new, stage, sweep, sync_folder, version_of
 
 __all__ = ["Journal", "Step"]
 

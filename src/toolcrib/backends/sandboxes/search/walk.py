@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from ._globs import Matcher
-from ._ignore import IGNORE_FILES, NO_RULES, Rules
-from ._stage import STAGE
+from toolcrib.backends.sandboxes.files.stage import STAGE
+
+from .globs import Matcher
+from .ignore import IGNORE_FILES, NO_RULES, Rules
 
 __all__ = ["Only", "Run", "Walk", "rules_above"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.define.errors import ArgumentError
 
-from ._globs import expression_for_lines, for_matching, path_expression, select
+from .globs import expression_for_lines, for_matching, path_expression, select
 
 __all__ = ["IGNORE_FILES", "NO_RULES", "IgnoreFile", "Rules"]
 

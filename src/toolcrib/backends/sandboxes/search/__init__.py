@@ -1,8 +1,8 @@
 """Search in the contents and in the names of a workspace's files.
 
-Both kinds of search take their names from one walk of our own (`_walk`), so they come in the order of paths, whatever
+Both kinds of search take their names from one walk of our own (`walk`), so they come in the order of paths, whatever
 engine is at work. The first files are searched right here: a common word is found in them, and the search is over
-before a program could have been started. For the rest ripgrep tells which files are worth opening (`_search_rg`); where
+before a program could have been started. For the rest ripgrep tells which files are worth opening (`rg`); where
 it is absent or fails, all of them are. Lines are always taken by us, from a descriptor beneath the root: an ordinary
 file, and one with a single name unless its folder may hold hard links.
 """
@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
+from toolcrib.backends.sandboxes.files.beneath import Beneath
+from toolcrib.backends.sandboxes.files.guard import Guard
+from toolcrib.backends.sandboxes.files.told import in_words
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 
-from ._beneath import Beneath
-from ._globs import glob_matcher
-from ._guard import Guard
-from ._search_lines import Hits, hits_in
-from ._search_pattern import Pattern, pattern_of
-from ._search_rg import Sieve, ripgrep, takes
-from ._stop import Stop, until_stopped
-from ._told import in_words
-from ._walk import Only, Walk, rules_above
+from .globs import glob_matcher
+from .lines import Hits, hits_in
+from .pattern import Pattern, pattern_of
+from .rg import Sieve, ripgrep, takes
+from .stop import Stop, until_stopped
+from .walk import Only, Walk, rules_above
 
 __all__ = ["find", "search"]
 

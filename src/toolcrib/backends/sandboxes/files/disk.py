@@ -15,12 +15,12 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Entry, Kind, Listing, Passage, in_order
 from toolcrib.define.paths import joined, plain
 
-from ._beneath import Beneath
-from ._guard import Access, Guard
-from ._journal import Journal
-from ._lines import Mark, passage
-from ._stage import STAGE, version_of
-from ._told import in_words
+from .beneath import Beneath
+from .guard import Access, Guard
+from .journal import Journal
+from .lines import Mark, passage
+from .stage import STAGE, version_of
+from .told import in_words
 
 __all__ = ["LARGEST", "Disk", "Terms"]
 

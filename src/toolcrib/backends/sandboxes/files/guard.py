@@ -10,7 +10,7 @@ from typing import Literal
 
 from toolcrib.define.errors import ToolError
 
-from ._stage import STAGE
+from .stage import STAGE
 
 __all__ = ["Access", "Guard"]
 

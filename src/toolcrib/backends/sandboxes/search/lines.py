@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from toolcrib.define.files import Line
 
-from ._search_pattern import Pattern
+from .pattern import Pattern
 
 __all__ = ["BLOCK", "Hits", "hits_in"]
 

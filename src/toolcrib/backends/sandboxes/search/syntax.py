@@ -1,4 +1,4 @@
-"""A regular expression as people write it, written out as both engines read it: see `_search_pattern`."""
+"""A regular expression as people write it, written out as both engines read it: see `pattern`."""
 
 import re
 from dataclasses import dataclass, field

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from toolcrib.backends.sandboxes.files.beneath import Beneath
+from toolcrib.backends.sandboxes.keeper import Keeper, Spawn, given
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Ended, Limits
 
-from ._beneath import Beneath
-from ._pty import Terminal
-from ._running import Process, Streams
-from .keeper import Keeper, Spawn, given
+from .pty import Terminal
+from .running import Process, Streams
 
 __all__ = [
     "Words", "argv_of", "ended", "find_program", "folder_of", "group_limits", "is_fatal", "launch", "refused", "shown",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toolcrib.define.shell import Leftover
 
-from . import _tree
+from . import tree
 
 __all__ = ["State", "leftovers"]
 
@@ -28,7 +28,7 @@ class State:
         self.folder = folder
         self._held: dict[str, dict[str, object]] = {}
         self._made = False
-        self._owner = _tree.born(os.getpid()) or (0, 0)
+        self._owner = tree.born(os.getpid()) or (0, 0)
 
     def add(self, pid: int, born: int, mark: int, shown: str) -> str:
         """Write a command down; return its name."""
@@ -81,7 +81,7 @@ def leftovers(folder: str) -> list[Leftover]:
     for path in sorted(Path(folder).glob("command-*.json")):
         try:
             note = json.loads(path.read_bytes())
-            if _tree.alive(tuple(note["owner"])):
+            if tree.alive(tuple(note["owner"])):
                 continue
             pids = _end(note)
             left = Leftover(pid=note["pid"], command=note["command"], started=note["started"], pids=tuple(pids))
@@ -100,21 +100,21 @@ def _end(note: dict[str, object]) -> list[int]:
     ended: set[int] = set()
     until = time.monotonic() + _SECONDS
     while True:
-        roots = [pid for pid in _tree.marked(mark, leader) if pid != os.getpid()]
-        if _tree.alive(leader):
+        roots = [pid for pid in tree.marked(mark, leader) if pid != os.getpid()]
+        if tree.alive(leader):
             roots.append(leader[0])
-        pids = _tree.descendants(roots)
+        pids = tree.descendants(roots)
         if not pids or time.monotonic() > until:
             return sorted(ended)
         ended.update(pids)
-        _tree.freeze_and_kill(pids)
+        tree.freeze_and_kill(pids)
         time.sleep(0.01)
 
 
 def _remove_old(path: Path) -> None:
     """Remove what a crib that is gone has kept: nothing refers to it."""
     owner = path.name.split("-")[1]
-    if not owner.isdigit() or _tree.stat(int(owner)) is not None:
+    if not owner.isdigit() or tree.stat(int(owner)) is not None:
         return
     with suppress(OSError):
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -19,8 +19,9 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
-from ._stage import STAGE
-from ._stop import Stop
+from toolcrib.backends.sandboxes.files.stage import STAGE
+
+from .stop import Stop
 
 __all__ = ["Sieve", "ripgrep", "takes"]
 
