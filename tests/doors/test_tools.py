@@ -175,3 +175,15 @@ def test_arguments_that_are_no_json_object_are_bad_input(crib: Path, capsys: Cap
     sentence = refused(ask(capsys, "tools", "call", "dice", args, "--config", crib))
     assert sentence.startswith("the arguments ")
     assert """'{"path": "README.md"}'""" in sentence
+
+
+def test_a_command_in_the_background_ends_with_the_command_line_that_started_it(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "crib.yaml").write_text("tools: {exec: {host: host, security: full, ask: 'off'}}")
+    args = '{"command": "sleep 600", "background": true}'
+    answer = ask(capsys, "tools", "call", "exec", args, "--config", tmp_path / "crib.yaml")
+    assert answer.code == 0
+    assert "still running as" in answer.out
+    assert answer.err == "toolcrib: it has ended with this command line, which was the crib it ran in\n"

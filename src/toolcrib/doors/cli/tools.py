@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Unpack
 
@@ -127,6 +128,8 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
         print_json({**result.to_json(), "verdict": shown})
     else:
         _show_result(result)
+        if isinstance(result.details, Mapping) and result.details.get("status") == "running":
+            click.echo("toolcrib: it has ended with this command line, which was the crib it ran in", err=True)
     return 0 if result.status != "error" else 1
 
 
