@@ -65,6 +65,9 @@ PLACE = "channels.telegram.allowFrom"
             [("widening", "warning", "agents.dev.tools.exec")],
         ),
         ({"tools": {"exec": {"security": "full"}}}, []),
+        ({"tools": {"exec": {"readOnly": ["cat", "npm"]}}}, [("dead", "warning", "tools.exec.readOnly")]),
+        ({"tools": {"exec": {"safeBins": ["sort", "ls"]}}}, [("dead", "warning", "tools.exec.safeBins")]),
+        ({"tools": {"exec": {"readOnly": ["git", "ls"], "safeBins": ["jq"]}}}, []),
         ({"tools": {"exec": {"security": "allowlist", "ask": "off"}}}, []),
         (
             {"web": {"ssrf": {"allowPrivate": ["169.254.0.0/16", "10.0.0.0/8"]}}},

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from toolcrib.define import session
 from toolcrib.define.names import nearest
+from toolcrib.policy.command.programs import FILTERS, READERS
 from toolcrib.policy.lint import Finding
 
 from .load import Loaded
@@ -127,6 +128,12 @@ def _commands(loaded: Loaded) -> Iterator[Finding]:
             where = "on this machine" if commands.host == "host" else "in the sandbox"
             what = f"security full and ask off run every command {where} unasked"
             yield Finding("widening", "warning", origin, what, "write security: allowlist or ask: on-miss")
+        for key, names, known in (("readOnly", commands.read_only, READERS), ("safeBins", commands.safe_bins, FILTERS)):
+            for name in names:
+                if name not in known:
+                    what = f"{name!r} never runs by this list: which of its options only read is not known"
+                    remedy = f"put it under allow with the words that may run; known are {', '.join(sorted(known))}"
+                    yield Finding("dead", "warning", f"{origin}.{key}", what, remedy)
 
 
 def _networks(loaded: Loaded) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ __all__ = ["UNUSED", "AgentSettings", "ChannelSettings", "Config", "Expectation"
 
 # Sections that are checked from the start and used from a later version on.
 UNUSED = (
-    "gateway", "hooks", "cron", "memory", "browser", "web", "audit", "secrets", "limits", "workspace", "models",
+    "gateway", "hooks", "cron", "memory", "browser", "web", "audit", "secrets", "limits", "models",
     "mcpServers", "logging", "session",
 )  # fmt: skip
 
