@@ -33,13 +33,7 @@ __all__ = ["answer", "prepared"]
 _DEEPEST = 100  # of values inside each other in arguments; what lies deeper is left out
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
-_KINDS = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
-    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
-    (re.compile(rb"GIF8[79]a"), "image/gif"),
-    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
-)
-_TAKEN = frozenset(kind for _, kind in _KINDS)
+_TAKEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def prepared(messages: Sequence[Message], target: Target) -> list[Message]:
@@ -106,7 +100,7 @@ def _told(part: Part, *, takes: bool, sees: bool) -> Part:
     """Return a part as it is sent, a picture in words where it is not taken."""
     match part:
         case Image(data=data, mime=mime):
-            kind = next((known for signature, known in _KINDS if signature.match(data)), mime)
+            kind = Image.mime_of(data) or mime
             if not data:
                 why = "; there is nothing in it"
             elif not sees:

@@ -34,6 +34,14 @@ class Image(NamedTuple):
     data: bytes
     mime: str
 
+    @staticmethod
+    def mime_of(head: bytes) -> str | None:
+        """Return the kind of picture that begins so; None when it is none that every model with eyes accepts."""
+        for signature, mime in _SIGNATURES:
+            if head.startswith(signature):
+                return mime
+        return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+
 
 Content = Text | Image
 
@@ -118,9 +126,7 @@ def _content(block: Any) -> Content:
 
 
 def _mime_of(data: bytes, what: str) -> str:
-    for signature, mime in _SIGNATURES:
-        if data.startswith(signature):
-            return mime
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    raise ToolError(f"{what} is no PNG, JPEG, GIF or WebP image", code="not_an_image")
+    mime = Image.mime_of(data)
+    if mime is None:
+        raise ToolError(f"{what} is no PNG, JPEG, GIF or WebP image", code="not_an_image")
+    return mime

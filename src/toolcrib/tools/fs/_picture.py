@@ -10,7 +10,7 @@ from toolcrib import ToolError
 
 from ._size import size
 
-__all__ = ["Picture", "fitted", "mime_of"]
+__all__ = ["Picture", "fitted"]
 
 _LONGEST_SIDE = 2_000
 _MOST_BYTES = (9 << 20) // 2 * 3 // 4  # 4.5 MiB once it is written in base64
@@ -24,16 +24,6 @@ class Picture:
     data: bytes
     mime: str
     note: str
-
-
-def mime_of(head: bytes) -> str | None:
-    """Return the kind of picture that begins so; None when it is none that models see."""
-    for signature, mime in ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg")):
-        if head.startswith(signature):
-            return mime
-    if head[:6] in (b"GIF87a", b"GIF89a"):
-        return "image/gif"
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
 
 
 def fitted(data: bytes, mime: str) -> Picture:

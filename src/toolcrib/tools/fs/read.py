@@ -10,7 +10,7 @@ from toolcrib import Ctx, Image, Passage, Result, Text, ToolError, tool
 from ._binary import encoding_of, is_binary, kind_of
 from ._cut import first_lines
 from ._paths import existing, shown
-from ._picture import fitted, mime_of
+from ._picture import fitted
 from ._size import size
 
 __all__ = ["read"]
@@ -37,7 +37,7 @@ async def read(
         if error.code == "is_folder":
             raise ToolError(f"{path!r} is a folder; use ls to see what is in it", code="is_folder") from None
         raise
-    mime = mime_of(head)
+    mime = Image.mime_of(head)
     if mime is not None:
         return await _picture(ctx, found, mime)
     first, most = max(1, offset or 1), _LINES if limit is None else min(limit, _LINES)
