@@ -1,10 +1,21 @@
 """A tool with one parameter of any annotation: what the tables of these tests are about."""
 
+import enum
 from typing import Any
 
 from toolcrib.define.tool import Tool, tool
 
-__all__ = ["raw_tool", "tool_taking"]
+__all__ = ["Colour", "Level", "raw_tool", "tool_taking"]
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
 
 
 def tool_taking(annotation: Any, *default: Any) -> Tool:

@@ -1,7 +1,6 @@
 """Arguments against a shape: coerced where the spelling is clear, every complaint in one sentence."""
 
 import datetime as dt
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -10,21 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Base64Str, BaseModel, Field, field_validator, model_validator
-from tests.define.declaring import raw_tool, tool_taking
+from tests.define.declaring import Colour, Level, raw_tool, tool_taking
 from typing_extensions import TypedDict
 
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.tool import Tool, tool
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
 
 
 @dataclass(frozen=True)

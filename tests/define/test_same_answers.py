@@ -1,7 +1,6 @@
 """One schema, one answer: a typed function and a tool with that raw schema take and refuse the same arguments."""
 
 import datetime as dt
-import enum
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,20 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
-from tests.define.declaring import raw_tool, tool_taking
+from tests.define.declaring import Colour, Level, raw_tool, tool_taking
 
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.tool import Tool, tool
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
 
 
 @dataclass(frozen=True)

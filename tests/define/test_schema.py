@@ -1,7 +1,6 @@
 """Annotations to the portable JSON Schema subset."""
 
 import datetime as dt
-import enum
 import math
 import re
 import uuid
@@ -13,20 +12,10 @@ import annotated_types
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic import dataclasses as pydantic_dataclasses
-from tests.define.declaring import tool_taking
+from tests.define.declaring import Colour, Level, tool_taking
 from typing_extensions import TypedDict
 
 from toolcrib.define.tool import tool
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
 
 
 @dataclass(frozen=True)
