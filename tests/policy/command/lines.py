@@ -277,7 +277,7 @@ ASKED = (
     "./run",
     "evil.sh",
     "fakebin/git status",
-    "/work/x/git status",
+    "/srv/x/git status",
     "python3 -m pip",
     "python3 -m pytest; ls; rm x",
     "env",

@@ -29,7 +29,8 @@ Examples:
   toolcrib explain --config crib.yaml --channel telegram --group -100123 --sender id:7
   toolcrib explain exec --config crib.yaml --json
   toolcrib lint --config crib.yaml
-  toolcrib tools call dice '{"sides": 6}' --config examples/crib.yaml
+  toolcrib tools call grep '{"pattern": "TODO"}'
+  toolcrib exec explain "git status && rm -rf build"
 """
 
 

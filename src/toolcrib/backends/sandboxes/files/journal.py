@@ -224,7 +224,6 @@ def _wait_for(fd: int) -> None:
         try:
             return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pass
-        if time.monotonic() > until:
-            raise ToolError("another process is changing this workspace; try again", code="busy")
+            if time.monotonic() > until:
+                raise ToolError("another process is changing this workspace; try again", code="busy") from None
         time.sleep(_PAUSE)
