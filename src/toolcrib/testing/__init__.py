@@ -1,0 +1,193 @@
+"""Fakes for tests of tools: ports that live in memory, and a context to run a tool body with.
+
+    async def test_web_fetch_tells_which_page_failed() -> None:
+        ctx = fake_ctx(pages={"https://gone.test": FakePage("", status=410)})
+        with pytest.raises(ToolError, match="https://gone.test answered 410"):
+            await web_fetch.run(ctx, {"url": "https://gone.test"})
+
+What a body did is kept: `ctx.workspace.files`, `ctx.http.asked`, `ctx.rpc.calls`, `ctx.shown`.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.errors import ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result
+from toolcrib.define.rpc import Progress
+
+from ._words import listed
+from .files import MemoryWorkspace
+from .shell import FakeRun, FakeRunning, FakeShell
+
+__all__ = [
+    "FakeApprover", "FakeCtx", "FakeHttp", "FakePage", "FakeRpc", "FakeRun", "FakeRunning", "FakeShell", "MemoryBlobs",
+    "MemoryWorkspace", "fake_ctx",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FakePage:
+    """What an address answers."""
+
+    text: str
+    status: int = 200
+
+
+class FakeHttp:
+    """A web of nothing but `pages`; `asked` lists every address in order."""
+
+    def __init__(self, pages: Mapping[str, FakePage | str] | None = None) -> None:
+        self.pages = {url: FakePage(page) if isinstance(page, str) else page for url, page in (pages or {}).items()}
+        self.asked: list[str] = []
+
+    async def get(self, url: str, /) -> FakePage:
+        self.asked.append(url)
+        if url not in self.pages:
+            raise ToolError(f"{url} does not answer; there are {listed(self.pages)}", code="unreachable")
+        return self.pages[url]
+
+
+class FakeRpc:
+    """A gateway of nothing but `answers`: a value, an exception to raise, or a function of the parameters.
+
+    `parts` are told to whoever listens to a method's progress, before its answer.
+    """
+
+    def __init__(
+        self, answers: Mapping[str, Any] | None = None, parts: Mapping[str, Iterable[Any]] | None = None
+    ) -> None:
+        self.answers, self.parts = dict(answers or {}), dict(parts or {})
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    async def __call__(self, method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
+        self.calls.append((method, dict(params)))
+        for part in self.parts.get(method, ()):
+            if progress is not None:
+                progress(part)
+        if method not in self.answers:
+            raise ToolError(f"no method {method!r}; there are {listed(self.answers)}", code="not_found")
+        answer = self.answers[method]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer(params) if callable(answer) else answer
+
+
+class MemoryBlobs:
+    """Values by their SHA-256, in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    async def put(self, data: bytes, /) -> str:
+        key = hashlib.sha256(data).hexdigest()
+        self.values[key] = data
+        return key
+
+    async def get(self, key: str, /) -> bytes:
+        if key not in self.values:
+            raise ToolError(f"no blob {key!r}", code="not_found")
+        return self.values[key]
+
+
+class FakeApprover:
+    """A human with prepared answers, given in order. Asked once too often, it fails.
+
+    `asked` keeps what was shown, `bound` what each question was bound to.
+    """
+
+    def __init__(self, answers: Iterable[bool] = ()) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[Caller, Call, str]] = []
+        self.bound: list[dict[str, str]] = []
+
+    async def approve(
+        self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str] = MappingProxyType({}), /
+    ) -> bool:
+        self.asked.append((caller, call, reason))
+        self.bound.append(dict(binding))
+        if not self._answers:
+            raise AssertionError(f"nobody expected to be asked about {call.name}: {reason}")
+        return self._answers.pop(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakePorts(Ports):
+    """Ports that are all fakes; `shown` is the progress that the body reported."""
+
+    workspace: MemoryWorkspace
+    http: FakeHttp
+    rpc: FakeRpc
+    blobs: MemoryBlobs
+    shown: list[Result]
+
+
+class FakeCtx(Ctx):
+    """A Ctx whose ports are all fakes."""
+
+    __slots__ = ()
+    ports: FakePorts
+
+    @property
+    def workspace(self) -> MemoryWorkspace:
+        return self.ports.workspace
+
+    @property
+    def http(self) -> FakeHttp:
+        return self.ports.http
+
+    @property
+    def rpc(self) -> FakeRpc:
+        return self.ports.rpc
+
+    @property
+    def blobs(self) -> MemoryBlobs:
+        return self.ports.blobs
+
+    @property
+    def shown(self) -> list[Result]:
+        """The progress that the body reported."""
+        return self.ports.shown
+
+
+def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
+    name: str = "tool",
+    args: Mapping[str, Any] | None = None,
+    *,
+    caller: Caller | None = None,
+    pages: Mapping[str, FakePage | str] | None = None,
+    files: Mapping[str, bytes | str] | None = None,
+    rpc: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> FakeCtx:
+    """Return a context for one call of the tool `name`, in a world of these pages, files, methods and secrets."""
+    shown: list[Result] = []
+    course = Course()
+    course.watch = shown.append
+    return FakeCtx(
+        call=Call(id="call_1", name=name, args=args or {}, key="call_1"),
+        caller=caller or Caller(),
+        course=course,
+        ports=FakePorts(
+            workspace=MemoryWorkspace(files),
+            http=FakeHttp(pages),
+            rpc=FakeRpc(rpc),
+            blobs=MemoryBlobs(),
+            secret=_secret_from(secrets or {}),
+            shown=shown,
+        ),
+    )
+
+
+def _secret_from(secrets: Mapping[str, str]) -> Callable[[str], str]:
+    def secret(name: str) -> str:
+        if name not in secrets:
+            raise ToolError(f"this crib holds no secret {name!r}", code="unavailable")
+        return secrets[name]
+
+    return secret
