@@ -2,17 +2,19 @@
 
 a reply   TextDelta, ThinkingDelta, CallDelta ..., then Replied, once and last
 a call    ToolStarted, ToolProgress ..., then ToolFinished, once and last
+a turn    TurnStarted, then replies and calls, with Retrying, Received and Compacted between them, and TurnFinished last
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .message import Call, Message
 from .result import Result
 from .verdict import Verdict
 
 __all__ = [
-    "CallDelta", "CallEvent", "Replied", "ReplyEvent", "TextDelta", "ThinkingDelta", "ToolFinished", "ToolProgress",
-    "ToolStarted", "Usage",
+    "CallDelta", "CallEvent", "Compacted", "Ending", "Event", "Received", "Replied", "ReplyEvent", "Retrying",
+    "TextDelta", "ThinkingDelta", "ToolFinished", "ToolProgress", "ToolStarted", "TurnFinished", "TurnStarted", "Usage",
 ]  # fmt: skip
 
 
@@ -48,14 +50,26 @@ class Usage:
     cached: int = 0
     written: int = 0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.written + other.written,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The whole reply, with the reason it ended; `error` says in one sentence what broke it off."""
+    """The whole reply, with the reason it ended; `error` says in one sentence what broke it off.
+
+    `retry` is None when asking again would not help, else the seconds to wait at least before it may.
+    """
 
     message: Message
     usage: Usage = Usage()
     error: str = ""
+    retry: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +96,59 @@ class ToolFinished:
     result: Result
 
 
+# Why a turn ended: answered; a limit on model calls, time, tokens or money; going round in circles; a reply cut off by
+# its length or refused; a failure; stopped by somebody.
+Ending = Literal["done", "turns", "timeout", "tokens", "cost", "repeating", "length", "refused", "error", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A message is being answered, by `model` (`provider:model`)."""
+
+    session: str
+    model: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The reply so far does not count: it failed, and is asked for again in `seconds`, for the `attempt`th time."""
+
+    attempt: int
+    seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message that came while the turn went on was taken up."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The history was shortened, from so many tokens to so many."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """How a turn ended: why, in one sentence where it is not `done`; the last words; what it took.
+
+    `steps` counts the replies; `cost` is in dollars, None when a price is not known.
+    """
+
+    reason: Ending
+    text: str = ""
+    sentence: str = ""
+    steps: int = 0
+    usage: Usage = Usage()
+    cost: float | None = None
+
+
 ReplyEvent = TextDelta | ThinkingDelta | CallDelta | Replied
 CallEvent = ToolStarted | ToolProgress | ToolFinished
+Event = ReplyEvent | CallEvent | TurnStarted | Retrying | Received | Compacted | TurnFinished

@@ -10,18 +10,21 @@ Older keys lack the first two words. A key is a label: it may narrow what its ca
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from .errors import ToolError
 from .reader import trim
+from .shown import escaped
 
 __all__ = [
     "Chat", "DmScope", "Kind", "Peer", "SessionKey", "Target", "agent_from_key", "channel_from_key",
-    "chat_from_key", "is_acp", "is_key", "is_session_id", "is_subagent", "kind_from_key", "may_be_session_id",
-    "may_message", "parent_from_key", "parse", "target_from_key", "to_account", "to_agent", "to_channel",
-    "to_main", "to_main_alias", "to_peer_key", "to_request_key", "to_store_key", "to_thread_key",
+    "chat_from_key", "check_key", "is_acp", "is_key", "is_session_id", "is_subagent", "kind_from_key",
+    "may_be_session_id", "may_message", "parent_from_key", "parse", "target_from_key", "to_account", "to_agent",
+    "to_channel", "to_main", "to_main_alias", "to_peer_key", "to_request_key", "to_store_key", "to_thread_key",
 ]  # fmt: skip
 
 Kind = Literal["main", "group", "cron", "hook", "node", "other"]
@@ -35,6 +38,8 @@ _CHANNEL_ONLY = frozenset({"discord", "slack"})  # their groups are addressed as
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _NOT_ID = re.compile(r"[^a-z0-9_-]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LONGEST = 255  # bytes of a key, as of a file's name
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9:;.,+=_@!#~&'()\[\] -]*")
 _LAST_MARKER = re.compile(r"(.*):(?:thread|topic):", re.DOTALL | re.IGNORECASE | re.ASCII)
 _THREAD_NUMBER = re.compile(r"(.*):(?:thread|topic):([0-9]+)", re.DOTALL)
 
@@ -144,6 +149,44 @@ def channel_from_key(key: str, kind: Kind, known: Iterable[str | None] = ()) -> 
             return channel
     chat = chat_from_key(key)
     return chat.channel if chat else "unknown"
+
+
+# Check
+
+
+def check_key(key: str) -> str:
+    """Return the key of a session as it is; raise ToolError unless it is one that names one session and nothing else.
+
+    It is no path, and must not look like one: no `..`, no slash of any kind; nor like another key.
+    """
+    if not key.strip(". :~"):
+        raise _bad_key(key, "is no name")
+    if key != key.strip():
+        raise _bad_key(key, "has blanks around it")
+    if len(key.encode(errors="replace")) > _LONGEST:
+        raise _bad_key(key, f"is longer than {_LONGEST} bytes")
+    if ".." in key or not _is_plain(key):
+        raise _bad_key(key, "holds what no key may")
+    return key
+
+
+def _is_plain(key: str) -> bool:
+    """Tell whether a key is made of letters and digits of any script that pass for no other ones, and a few signs."""
+    if _PLAIN_KEY.fullmatch(key):
+        return True
+    return (
+        escaped(key) == key
+        and unicodedata.normalize("NFKC", key) == key
+        and all(_PLAIN_KEY.fullmatch(sign) or unicodedata.category(sign)[0] in "LMN" for sign in key)
+    )
+
+
+def _bad_key(key: str, what: str) -> ToolError:
+    shown = key if len(key) <= 64 else f"{key[:64]}…"
+    return ToolError(
+        f"the session key {shown!r} {what}; write letters, digits and signs like : - _ @ + # between them",
+        code="bad_key",
+    )
 
 
 # Classify

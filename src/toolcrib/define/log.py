@@ -1,0 +1,174 @@
+"""The log of a session: lines that are only ever added, each behind its parent, and the port that keeps them.
+
+    a1 Said user      a2 Said assistant     a3 Began call      a4 Said tool      a5 Ended
+                      └── b1 Said user      b2 Said assistant ...              a branch: its parent is an older line
+
+The last line is where the session stands; the path from the first line to it is its conversation.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol
+
+from .errors import ToolError
+from .event import Ending, Usage
+from .message import Call, Message
+
+__all__ = [
+    "Began", "Body", "Ended", "Labelled", "Line", "Noted", "Order", "Said", "SessionHead", "SessionStore", "Shortened",
+    "Switched", "check_lines", "head_after", "went_on",
+]  # fmt: skip
+
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+class Said(NamedTuple):
+    """A message; a reply with what it took."""
+
+    message: Message
+    usage: Usage | None = None
+    cost: float | None = None
+
+
+class Began(NamedTuple):
+    """The body of a call is about to run. Without an answer behind it, nobody knows what became of it."""
+
+    call: Call
+
+
+class Shortened(NamedTuple):
+    """What came before the line `kept` is told by a summary from here on; those from it on stay as they are."""
+
+    summary: str
+    kept: str
+    tokens: int
+
+
+class Switched(NamedTuple):
+    """Another model from here on, `provider:model`; "" is the configured one."""
+
+    model: str
+
+
+class Noted(NamedTuple):
+    """What a plugin keeps with the session; no model is told."""
+
+    name: str
+    data: Any
+
+
+class Labelled(NamedTuple):
+    """The session's title, for people."""
+
+    title: str
+
+
+class Ended(NamedTuple):
+    """How a turn ended."""
+
+    reason: Ending
+    sentence: str
+    usage: Usage
+    cost: float | None
+
+
+Body = Said | Began | Shortened | Switched | Noted | Labelled | Ended
+
+
+class Line(NamedTuple):
+    """One line of a log. `at` is seconds since the epoch."""
+
+    id: str
+    parent: str | None
+    at: float
+    body: Body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionHead:
+    """A session as a list shows it. `parents` is the recorded chain of who started it, `count` its number of lines."""
+
+    key: str
+    made_at: float
+    changed_at: float
+    count: int = 0
+    parents: tuple[str, ...] = ()
+    title: str = ""
+    model: str = ""
+
+
+def head_after(head: SessionHead, lines: Sequence[Line]) -> SessionHead:
+    """Return the head of a session to which these lines were added."""
+    title, model = head.title, head.model
+    for line in lines:
+        if isinstance(line.body, Labelled):
+            title = line.body.title
+        elif isinstance(line.body, Switched):
+            model = line.body.model
+    changed_at = lines[-1].at if lines else head.changed_at
+    return replace(head, changed_at=changed_at, count=head.count + len(lines), title=title, model=model)
+
+
+def check_lines(lines: Sequence[Line], is_known: Callable[[str], bool]) -> None:
+    """Raise ToolError unless every line has an id of its own and names only lines before it; `is_known`: older ids."""
+    fresh: set[str] = set()
+    for line in lines:
+        for id in (line.parent, line.body.kept if isinstance(line.body, Shortened) else None):
+            if id is not None and id not in fresh and not is_known(id):
+                raise ToolError(f"the line {line.id!r} names a line {id!r} that is not before it", code="bad_line")
+        if not _ID.fullmatch(line.id):
+            raise ToolError(f"{line.id!r:.80} is no id of a line; write letters, digits and dashes", code="bad_line")
+        if line.id in fresh or is_known(line.id):
+            raise ToolError(f"there is a line {line.id!r} already; every line has an id of its own", code="bad_line")
+        fresh.add(line.id)
+
+
+def went_on(key: str, count: int, at: int) -> ToolError:
+    """Return the refusal of lines for a session that is somewhere else by now."""
+    return ToolError(
+        f"the session {key!r} has {count} lines, not {at}: somebody else goes on with it; load it again", code="changed"
+    )
+
+
+Order = Literal["changed", "made"]
+
+
+class SessionStore(Protocol):
+    """Where logs are kept. What cannot be done is a ToolError of one sentence.
+
+    A key that `check_key` refuses is refused; so is a log of which a line cannot be read, with that line's number.
+    """
+
+    async def add(self, head: SessionHead, lines: Sequence[Line], /) -> SessionHead:
+        """Keep a whole session, all of it or nothing; refused with the code `exists` when the key is taken."""
+        ...
+
+    async def make(self, head: SessionHead, /) -> SessionHead:
+        """Return the session with that key, made from `head` when there is none."""
+        ...
+
+    async def find(self, key: str, /) -> SessionHead | None:
+        """Return the session with that key."""
+        ...
+
+    async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
+        """Return the latest sessions, newest first."""
+        ...
+
+    async def lines(self, key: str, /) -> tuple[Line, ...]:
+        """Return all lines of a session, in the order in which they were added."""
+        ...
+
+    def append(self, key: str, lines: Sequence[Line], /, *, at: int) -> Awaitable[None] | None:
+        """Add lines to the session's `at` ones: all of them or none, and in the order of these calls.
+
+        They are kept when nothing is returned, else once what is returned was awaited. Refused with the code `changed`
+        when the session has another number of lines by then: somebody else goes on with it, too; with `not_found` when
+        there is none; with `bad_line` when a line's id is not new, or its parent is not before it.
+        """
+        ...
+
+    async def delete(self, key: str, /) -> bool:
+        """Forget a session; return whether there was one."""
+        ...
