@@ -11,9 +11,13 @@ from typing import Any
 from tests.backends.sandboxes.race import swapping
 from toolcrib.backends.sandboxes.files.disk import Disk, Terms
 from toolcrib.backends.sandboxes.local import LocalWorkspace
+from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.sqlite import SqliteFile
+from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError
+from toolcrib.define.log import Labelled, Line, SessionHead
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result, Text
 from toolcrib.tools import SHELF
@@ -158,6 +162,19 @@ async def _delete(world: _World, asked: Json) -> str:
     return ""
 
 
+async def _session(world: _World, asked: Json) -> str:
+    """Keep a session under that id, and look at it again."""
+    key = asked["session_id"]
+    commits = Commits(SqliteFile(world.base / world.names["STATE"] / "crib.db"))
+    store = SqliteSessions(commits)
+    try:
+        head = await store.make(SessionHead(key=key, made_at=0.0, changed_at=0.0))
+        await store.append(head.key, [Line("a", None, 0.0, Labelled("x"))], at=0)
+        return str(await store.lines(key))
+    finally:
+        commits.close()
+
+
 async def _mkdir(world: _World, asked: Json) -> str:
     await world.workspace.mkdir(asked["path"])
     return ""
@@ -179,6 +196,7 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "delete": _delete,
     "mkdir": _mkdir,
     "move": _move,
+    "session": _session,
 }
 
 

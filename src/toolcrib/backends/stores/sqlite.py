@@ -27,14 +27,23 @@ T = TypeVar("T")
 
 _OURS = 0x70656773  # the application id in the file's header
 _PATIENCE = 5_000  # milliseconds to wait for another process
+_CHECKED = 64 << 20  # bytes of a file that is read whole when it is opened; a second of a slow disk
 _BROKEN = (apsw.CorruptError, apsw.NotADBError)
 
 
 class SqliteFile:
-    """A file of tables. It is opened at the first use, and used by one thread at a time."""
+    """A file of tables. It is opened at the first use, and used by one thread at a time.
 
-    def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
-        self.path, self._migrations = path, migrations
+    Without `sync` nothing waits for the disk: what was acknowledged may be gone when the power is. Without `check`
+    damage is found where it is touched, not when the file is opened: for a further connection to a file in use.
+    """
+
+    def __init__(
+        self, path: Path, migrations: Sequence[str] = MIGRATIONS, *, sync: bool = True, check: bool = True
+    ) -> None:
+        self.path, self.migrations = path, migrations
+        self._name = os.fspath(path)
+        self.sync, self._check = sync, check
         self._lock = threading.Lock()
         self._opened: tuple[apsw.Connection, tuple[int, int]] | None = None
 
@@ -42,7 +51,7 @@ class SqliteFile:
         """Return what `step` returns; what it wrote is on the disk by then. When it fails, nothing was written."""
         with self._lock:
             try:
-                if not writes and _inode(self.path) is None:
+                if not writes and _inode(self._name) is None:
                     return step(self._empty())  # only to look is no reason to make a file
                 db = self._ready()
                 db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -55,9 +64,9 @@ class SqliteFile:
             except _BROKEN as error:
                 raise self._set_aside(str(error)) from error
             except apsw.Error as error:
-                raise self._failed(error) from error
+                raise self.failure(error) from error
             except OSError as error:
-                raise self._failed(error) from error
+                raise self.failure(error) from error
             return value
 
     def close(self) -> None:
@@ -73,11 +82,11 @@ class SqliteFile:
     def _ready(self) -> apsw.Connection:
         """Return the connection to the file that stands there now: it may have been set aside, or put back."""
         if self._opened is not None:
-            if self._opened[1] == _inode(self.path):
+            if self._opened[1] == _inode(self._name):
                 return self._opened[0]
             self._close()
-        inode = _inode(self.path) or self._create()
-        db = apsw.Connection(os.fspath(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+        inode = _inode(self._name) or self._create()
+        db = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             self._prepare(db)
         except BaseException:
@@ -88,17 +97,18 @@ class SqliteFile:
 
     def _prepare(self, db: apsw.Connection) -> None:
         db.set_busy_timeout(_PATIENCE)
-        if self.path.stat().st_size == 0:
+        if (size := self.path.stat().st_size) == 0:
             raise apsw.CorruptError("the file is empty")
-        if (found := db.pragma("quick_check", 1)) != "ok":
+        if self._check and size <= _CHECKED and (found := db.pragma("quick_check", 1)) != "ok":
             raise apsw.CorruptError(str(found))
         if db.pragma("application_id") != _OURS:
             raise ToolError(
                 f"{self.path.name!r} is no store of toolcrib's; keep the store elsewhere", code="unavailable"
             )
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "trusted_schema=OFF"):
+        wait = "FULL" if self.sync else "OFF"
+        for pragma in ("journal_mode=WAL", f"synchronous={wait}", "fullfsync=ON", "trusted_schema=OFF"):
             db.execute(f"PRAGMA {pragma}")
-        _migrate(db, self._migrations, self.path.name)
+        _migrate(db, self.migrations, self.path.name)
 
     def _create(self) -> tuple[int, int]:
         """Put a whole file with all tables there, unless another process does; return which file it is."""
@@ -114,7 +124,7 @@ class SqliteFile:
             memory.close()
             fresh.unlink(missing_ok=True)
         _sync(self.path.parent)
-        return _inode(self.path) or (0, 0)
+        return _inode(self._name) or (0, 0)
 
     def _empty(self) -> apsw.Connection:
         """Return a store that holds nothing, in memory; never in place of one that is broken."""
@@ -123,7 +133,7 @@ class SqliteFile:
             raise ToolError(_aside(name, broken[0].name), code="unavailable")
         memory = apsw.Connection(":memory:")
         memory.pragma("application_id", _OURS)
-        _migrate(memory, self._migrations, name)
+        _migrate(memory, self.migrations, name)
         return memory
 
     def _set_aside(self, what: str) -> ToolError:
@@ -144,7 +154,8 @@ class SqliteFile:
         log.error("%s is broken (%s); it was set aside as %s", self.path, what, aside)
         return ToolError(_aside(name, aside.name), code="unavailable")
 
-    def _failed(self, error: Exception) -> ToolError:
+    def failure(self, error: Exception) -> ToolError:
+        """Return what to say of an error of SQLite or of the disk."""
         log.error("%s cannot be used", self.path, exc_info=error)
         name = self.path.name
         if isinstance(error, apsw.FullError):
@@ -177,9 +188,9 @@ def _aside(name: str, broken: str) -> str:
     )
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: str) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116  asked for before every step
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino

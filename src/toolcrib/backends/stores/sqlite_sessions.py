@@ -1,0 +1,185 @@
+"""Logs of sessions in SQLite: a line that was acknowledged is on the disk, with its pictures."""
+
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import apsw
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.log import Labelled, Line, Order, SessionHead, Switched, check_lines, head_after, went_on
+from toolcrib.define.log_json import from_text, line_from_json, line_to_json, to_text
+from toolcrib.define.session import check_key
+
+from .commits import Commits
+from .sqlite_blobs import LARGEST, askable, drop_blobs, fetch_blob, hash_of, keep_blob
+
+__all__ = ["SqliteSessions"]
+
+# The number of lines is not written down beside them: that would be one page more to sync with every line.
+_HEADS = """
+    SELECT key, made_at, coalesce(last.at, changed_at), coalesce(last.number, 0), about FROM sessions
+    LEFT JOIN lines AS last ON last.session = sessions.id
+    AND last.number = (SELECT max(number) FROM lines WHERE session = sessions.id)
+"""
+_FIND = _HEADS + "WHERE key = ?"
+_LISTS: dict[Order, str] = {
+    "changed": _HEADS + "ORDER BY 3 DESC, sessions.id DESC LIMIT ?",
+    "made": _HEADS + "ORDER BY 2 DESC, sessions.id DESC LIMIT ?",
+}
+_MAKE = "INSERT INTO sessions (key, made_at, changed_at, about) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_COUNT = """
+    SELECT id, (SELECT coalesce(max(number), 0) FROM lines WHERE session = sessions.id),
+    EXISTS (SELECT 1 FROM lines WHERE session = sessions.id AND lines.id = ?) FROM sessions WHERE key = ?
+"""
+_ABOUT = "UPDATE sessions SET about = ? WHERE id = ?"
+_KNOWN = "SELECT 1 FROM lines WHERE session = ? AND id = ?"
+_LINE = "INSERT INTO lines VALUES (?, ?, ?, ?, ?)"
+_PICTURE = "INSERT INTO pictures VALUES (?, ?) ON CONFLICT DO NOTHING"
+_LINES = "SELECT number, body FROM lines WHERE session = (SELECT id FROM sessions WHERE key = ?) ORDER BY number"
+
+
+class SqliteSessions:
+    """A SessionStore in a file, shared by processes."""
+
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
+
+    async def add(self, head: SessionHead, lines: Sequence[Line], /) -> SessionHead:
+        check_key(head.key)
+        written = _written(lines)
+        return await self._commits.submit(partial(_add, head=head, written=written), size=written.size)
+
+    async def make(self, head: SessionHead, /) -> SessionHead:
+        check_key(head.key)
+        return await self._commits.submit(partial(_make, head=head))
+
+    async def find(self, key: str, /) -> SessionHead | None:
+        check_key(key)
+        return await self._commits.read(partial(_find, key=key))
+
+    async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
+        sql = _LISTS[order]
+        return await self._commits.read(lambda db: tuple(map(_head, db.execute(sql, (max(most, 0),)))))
+
+    async def lines(self, key: str, /) -> tuple[Line, ...]:
+        check_key(key)
+        return await self._commits.read(partial(_lines, key=key))
+
+    def append(self, key: str, lines: Sequence[Line], /, *, at: int) -> Awaitable[None]:
+        check_key(key)
+        written = _written(lines)
+        return self._commits.submit(partial(_append, key=key, at=at, written=written), size=written.size)
+
+    async def delete(self, key: str, /) -> bool:
+        check_key(key)
+        return await self._commits.submit(partial(_delete, key=key))
+
+
+class _Written(NamedTuple):
+    """Lines as they are kept: their texts, and their pictures by hash."""
+
+    lines: tuple[Line, ...]
+    bodies: tuple[str, ...]
+    pictures: dict[str, bytes]
+    size: int
+
+
+def _written(lines: Sequence[Line]) -> _Written:
+    pictures: dict[str, bytes] = {}
+
+    def keep(data: bytes) -> str:
+        hash = hash_of(data)
+        pictures[hash] = data
+        return hash
+
+    bodies = tuple(to_text(line_to_json(line, keep)) for line in lines)
+    if bodies and max(map(len, bodies)) > LARGEST:
+        raise ToolError(f"a line of a session is longer than {LARGEST} characters", code="too_large")
+    return _Written(tuple(lines), bodies, pictures, sum(map(len, bodies)) + sum(map(len, pictures.values())))
+
+
+def _add(db: apsw.Connection, head: SessionHead, written: _Written) -> SessionHead:
+    if _find(db, head.key) is not None:
+        raise ToolError(f"there is a session {head.key!r} already; choose another key", code="exists")
+    _make(db, head)
+    if written.lines:
+        _append(db, head.key, 0, written)
+    return _made(db, head.key)
+
+
+def _make(db: apsw.Connection, head: SessionHead) -> SessionHead:
+    db.execute(_MAKE, (head.key, head.made_at, head.changed_at, _about(head)))
+    return _made(db, head.key)
+
+
+def _append(db: apsw.Connection, key: str, at: int, written: _Written) -> None:
+    lines = written.lines
+    parent = lines[0].parent if lines else None
+    found: list[Any] = db.execute(_COUNT, (parent and askable(parent), key)).fetchall()
+    if not found:
+        raise ToolError(f"there is no session {key!r}; it was never made, or it was deleted", code="not_found")
+    session, count, has_parent = found[0]
+    if at != count:
+        raise went_on(key, count, at)
+
+    def is_known(known: str) -> bool:
+        if known == parent and has_parent:
+            return True
+        return bool(db.execute(_KNOWN, (session, askable(known))).fetchall())
+
+    check_lines(lines, is_known)
+    for number, (line, body) in enumerate(zip(lines, written.bodies, strict=True), at + 1):
+        db.execute(_LINE, (session, number, line.id, line.at, body))
+    for hash, data in written.pictures.items():
+        keep_blob(db, hash, data, lines[-1].at)
+        db.execute(_PICTURE, (hash, session))
+    if any(isinstance(line.body, Labelled | Switched) for line in lines):
+        db.execute(_ABOUT, (_about(head_after(_made(db, key), lines)), session))
+
+
+def _find(db: apsw.Connection, key: str) -> SessionHead | None:
+    return next(map(_head, db.execute(_FIND, (key,)).fetchall()), None)
+
+
+def _made(db: apsw.Connection, key: str) -> SessionHead:
+    return _head(db.execute(_FIND, (key,)).fetchall()[0])
+
+
+def _lines(db: apsw.Connection, key: str) -> tuple[Line, ...]:
+    pictures: dict[str, bytes] = {}
+
+    def fetch(hash: str) -> bytes:
+        if hash not in pictures:
+            pictures[hash] = fetch_blob(db, hash)
+        return pictures[hash]
+
+    lines: list[Line] = []
+    for number, body in db.execute(_LINES, (key,)):
+        wanted = len(lines) + 1
+        if number != wanted:
+            raise ToolError(f"line {wanted} of the session {key!r} is missing", code="broken")
+        try:
+            lines.append(line_from_json(from_text(body), fetch))
+        except ToolError as error:
+            raise ToolError(f"line {number} of the session {key!r} cannot be read: {error}", code="broken") from error
+    return tuple(lines)
+
+
+def _delete(db: apsw.Connection, key: str) -> bool:
+    found: list[Any] = db.execute("DELETE FROM sessions WHERE key = ? RETURNING id", (key,)).fetchall()
+    for (session,) in found:
+        db.execute("DELETE FROM lines WHERE session = ?", (session,))
+        drop_blobs(db, session)
+    return bool(found)
+
+
+def _about(head: SessionHead) -> str:
+    return to_text({"title": head.title, "model": head.model, "parents": list(head.parents)})
+
+
+def _head(row: tuple[Any, ...]) -> SessionHead:
+    key, made_at, changed_at, count, about = row
+    rest = from_text(about)
+    parents = tuple(rest.pop("parents"))
+    return SessionHead(key=key, made_at=made_at, changed_at=changed_at, count=count, parents=parents, **rest)
