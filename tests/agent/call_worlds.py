@@ -19,7 +19,7 @@ from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.hook import Ask, Block, Hook, Rewrite
 from toolcrib.define.message import Call
-from toolcrib.define.record import Decided, Entry
+from toolcrib.define.record import Decided, Entry, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.verdict import Belt, Decision, Verdict
@@ -33,10 +33,17 @@ Doing = Literal[
     "thread", "bad thread", "slow thread",
 ]  # fmt: skip
 Watching = Literal["nothing", "change", "raise", "exit", "hang", "give up"]
-Store = Literal["works", "waits", "fails on the first", "fails on the second", "fails"]
-Station = Literal["nowhere", "first entry", "guard", "human", "body", "observer", "blob", "last entry", "twice"]
+Store = Literal["works", "waits", "fails on the decision", "fails on the start", "fails on the outcome", "fails"]
+Station = Literal[
+    "nowhere", "first entry", "guard", "human", "start", "body", "observer", "blob", "last entry", "twice",
+]  # fmt: skip
 
 THREADS = ("thread", "bad thread", "slow thread")
+KINDS: Mapping[type, tuple[Store, Station]] = {
+    Decided: ("fails on the decision", "first entry"),
+    Started: ("fails on the start", "start"),
+    Finished: ("fails on the outcome", "last entry"),
+}
 MOMENT = 0.001  # of patience with what never comes
 
 
@@ -71,7 +78,7 @@ WORLDS = st.builds(
     answer=st.sampled_from(["yes", "yes", "no", "raise", "nobody", "not a bool"]),
     body=st.sampled_from(get_args(Doing)),
     observers=st.lists(st.sampled_from(get_args(Watching)), max_size=2).map(tuple),
-    record=st.sampled_from(["works", "waits", "waits", "fails on the first", "fails on the second", "fails"]),
+    record=st.sampled_from(["works", "waits", "waits", *get_args(Store)[2:]]),
     blobs_work=st.booleans(),
     cancelled=st.one_of(st.just("nowhere"), st.sampled_from(get_args(Station))),
 )
@@ -104,13 +111,13 @@ class Run:
 
     async def write(self, entry: Entry, /) -> None:
         self.writes += 1
-        first = isinstance(entry, Decided)
+        fails_here, station = KINDS[type(entry)]
         how = self.world.record
         if how != "works":
             await asyncio.sleep(0)
-        if how == "fails" or how == ("fails on the first" if first else "fails on the second"):
+        if how in ("fails", fails_here):
             raise OSError("no space left")
-        await self.at("first entry" if first else "last entry")
+        await self.at(station)
         self.entries.append(entry)
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> Any:
@@ -276,10 +283,12 @@ class Came:
 
 def oracle(world: World) -> Came:
     """Say what has to come of a call that nobody cancels, and which stations it passes."""
-    if world.record in ("fails on the first", "fails"):
+    if world.record in ("fails on the decision", "fails"):
         return Came(False, frozenset({"bug", "unrecorded"}))
     came = _oracle_of_record_that_works(world)
-    if world.record == "fails on the second":
+    if world.record == "fails on the start" and came.runs:
+        return Came(False, frozenset({"bug"}), came.passed & {"first entry", "guard", "human", "last entry"})
+    if world.record == "fails on the outcome":
         return Came(came.runs, frozenset({"unrecorded"}), came.passed - {"last entry"})
     return came
 
@@ -316,6 +325,7 @@ def _oracle_of_record_that_works(world: World) -> Came:
 
 
 def _oracle_of_body(world: World, passed: set[Station]) -> Came:
+    passed.add("start")
     if world.body not in THREADS:
         passed.add("body")
     codes: dict[str, str] = {

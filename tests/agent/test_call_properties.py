@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.agent.invoke import Window, invoke, invoke_all
-from toolcrib.define.record import Decided, Finished
+from toolcrib.define.record import Decided, Entry, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Belt, Verdict
 
@@ -59,19 +59,29 @@ def check(world: World) -> None:
 
 
 def check_the_record(run: Run) -> None:
-    """Every call has one decision and one outcome on record, in this order; no body ran before its permission."""
+    """Every call has one decision and one outcome on record, and its start between them: of every body that ran, and
+    of no other call unless it was cancelled at that moment. Nothing starts without its permission.
+    """
     late = run.world.body in THREADS  # a thread may take up its work when nobody waits for it any more
+    kinds = [type(entry) for entry in run.entries]
+    assert kinds == [kind for kind in (Decided, Started, Finished) if kind in kinds], "each once, in this order"
     for on_record in run.ran:
-        assert [type(entry) for entry in on_record] == [Decided] or late
-        decided = on_record[0]
-        assert isinstance(decided, Decided)
-        assert decided.verdict is not None
-        assert decided.verdict.decision in ("allow", "ask")
+        assert [type(entry) for entry in on_record][:2] == [Decided, Started]
+        assert len(on_record) == 2 or late
     assert len(run.ran) <= 1
-    assert run.writes == 2, "a decision and an outcome, each written once"
-    if run.world.record in ("works", "waits"):
-        assert [type(entry) for entry in run.entries] == [Decided, Finished]
     finished = [entry for entry in run.entries if isinstance(entry, Finished)]
+    if Started in kinds:
+        decided, started = run.entries[:2]
+        assert isinstance(decided, Decided)
+        assert isinstance(started, Started)
+        assert decided.verdict is not None
+        assert decided.verdict.decision == "allow" or (decided.verdict.decision == "ask" and run.world.answer == "yes")
+        assert (started.tool, started.call.key) == (decided.verdict.tool, decided.call.key)
+        assert run.ran or late or "start" in run.stopped
+        assert all(entry.ran for entry in finished) or "start" in run.stopped
+    if run.world.record in ("works", "waits"):
+        assert {Decided, Finished} <= set(kinds)
+        assert run.writes == len(kinds), "each written once"
     for entry in finished:
         assert entry.ran == bool(run.ran) or (entry.ran and late)
         assert entry.call.id == "call_1"
@@ -103,7 +113,7 @@ def check_the_end(run: Run, result: Result | None) -> None:
     """It was cancelled: the cancellation went on, and there is one outcome that says so."""
     assert result is None, "the cancellation was lost"
     finished = [entry for entry in run.entries if isinstance(entry, Finished)]
-    if run.world.record in ("works", "waits", "fails on the first"):
+    if run.world.record not in ("fails on the outcome", "fails"):
         assert len(finished) == 1
     if run.stopped[0] != "last entry":
         assert all(entry.status == "cancelled" for entry in finished)
@@ -128,7 +138,10 @@ def quiet() -> Iterator[None]:
 @example(World(record="waits", cancelled="first entry"))
 @example(World(record="waits", cancelled="last entry"))
 @example(World(record="waits", cancelled="twice"))
-@example(World(record="fails on the second", cancelled="body"))
+@example(World(record="waits", cancelled="start"))
+@example(World(record="works", cancelled="start"))
+@example(World(record="fails on the start"))
+@example(World(record="fails on the outcome", cancelled="body"))
 @example(World(permission="ask", answer="not a bool"))
 @example(World(guards=(Guarding("garbage"),)))
 @example(World(guards=(Guarding("give up", optional=True),)))
@@ -186,16 +199,23 @@ REPLIES = st.lists(
 )
 
 
+def of_call(id: str, entries: list[Entry]) -> list[Decided | Started | Finished]:
+    return [each for each in entries if isinstance(each, (Decided, Started, Finished)) and each.call.id == id]
+
+
 def check_reply(worlds: list[World], *, exclusive: bool) -> None:
     runs = [Run(world) for world in worlds]
     results = asyncio.run(made_together(runs, exclusive=exclusive))
     assert (results is None) == any(run.stopped for run in runs)
     assert results is None or len(results) == len(worlds)
     for at, run in enumerate(runs):
-        mine = [entry for entry in run.entries if entry.call.id == f"call_{at}"]
+        mine = of_call(f"call_{at}", run.entries)
         kinds = [type(entry) for entry in mine]
         # a call that was still in line when the reply was cancelled was never judged
-        assert kinds == [Decided, Finished] or (kinds in ([], [Finished]) and results is None and not run.ran)
+        assert kinds in ([Decided, Finished], [Decided, Started, Finished]) or (
+            kinds in ([], [Finished]) and results is None and not run.ran
+        )
+        assert (Started in kinds) >= bool(run.ran)
         permitted = run.world.permission in ("allow", "ask") and run.world.given in ("good", "coerced")
         assert len(run.ran) <= permitted
         assert results is None or len(run.ran) == permitted or run.world.body == "slow thread"
@@ -204,7 +224,8 @@ def check_reply(worlds: list[World], *, exclusive: bool) -> None:
                 assert entry.ran == bool(run.ran) or (entry.ran and run.world.body in THREADS)
                 assert results is None or entry.status == results[at].status
         for on_record in run.ran:
-            assert any(isinstance(entry, Decided) and entry.call.id == f"call_{at}" for entry in on_record)
+            before = [type(entry) for entry in of_call(f"call_{at}", on_record)]
+            assert before[:2] == [Decided, Started]
 
 
 @EVERY_DAY

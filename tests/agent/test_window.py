@@ -12,7 +12,7 @@ from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.hook import Ask, Block, Hook, Rewrite, Word
-from toolcrib.define.record import Decided, Finished
+from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.testing import FakeApprover, fake_ctx
@@ -49,10 +49,12 @@ async def run(
 async def test_a_call_that_runs_is_recorded_before_and_after() -> None:
     record, (this, _) = MemoryRecord(), echo()
     await run(this, {"text": "a"}, record)
-    decided, finished = record.entries
+    decided, started, finished = record.entries
     assert isinstance(decided, Decided)
     assert decided.verdict is not None
     assert (decided.verdict.tool, decided.verdict.decision, decided.reason) == ("echo", "allow", "passes all 9 layers")
+    assert isinstance(started, Started)
+    assert (started.tool, started.call.args) == ("echo", {"text": "a"})
     assert isinstance(finished, Finished)
     assert (finished.tool, finished.status, finished.code, finished.ran) == ("echo", "ok", "", True)
 

@@ -17,7 +17,7 @@ from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ConfigError, DeclarationError
 from toolcrib.define.hook import Block, Hook, Observer, Rewrite
 from toolcrib.define.message import Call
-from toolcrib.define.record import Decided
+from toolcrib.define.record import Decided, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt
@@ -113,13 +113,15 @@ def _each_complaint(must: Mapping[str, Any], ran: list[str], calls: int) -> Iter
 
 
 def _unrecorded(record: MemoryRecord, ran: list[str]) -> str:
-    """Say which body ran without a permission on record."""
+    """Say which body ran without a permission and a start on record, or was started without a permission."""
     permitted = [
         entry.verdict.tool
         for entry in record.entries
         if isinstance(entry, Decided) and entry.verdict is not None and entry.verdict.decision != "deny"
     ]
-    return "".join(f"{name} ran without a recorded permission" for name in set(ran) if name not in permitted)
+    started = [entry.tool for entry in record.entries if isinstance(entry, Started)]
+    found = [f"{name} ran without a recorded permission" for name in {*ran, *started} - {*permitted}]
+    return "; ".join([*found, *(f"{name} ran without a recorded start" for name in {*ran} - {*started})])
 
 
 def _window(setup: Json, record: MemoryRecord) -> Window:

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import DeclarationError
+from toolcrib.define.grounds import Grounds
+from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt
 from toolcrib.policy.gate import Facts, gate
@@ -13,9 +16,12 @@ from toolcrib.policy.layers import is_owner, layers_for, mentions_for, model_fam
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.catalog import Catalog
 
-__all__ = ["Belts"]
+from .grounds import told
+
+__all__ = ["Belts", "no_such_tool"]
 
 _REMEMBERED = 1024  # callers whose belt is kept; the oldest gives way
+_LONGEST_NAME = 64
 
 
 class Belts:
@@ -33,6 +39,7 @@ class Belts:
         self._host, self._channels = host, tuple(channels)
         self._made: dict[tuple[Caller, tuple[Tool, ...]], Belt] = {}
         self._widened: dict[tuple[Tool, ...], Catalog] = {(): catalog}
+        self._grounds: dict[Catalog, Grounds] = {}
 
     def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Belt:
         """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""
@@ -54,7 +61,7 @@ class Belts:
                     raise DeclarationError(f"there is a tool {tool.name!r} from {tools[tool.name].source} already")
                 tools[tool.name] = replace(tool, source="client:program") if tool.source == "core" else tool
             if len(self._widened) >= _REMEMBERED:
-                self._widened = {(): self.catalog}
+                self._widened, self._grounds = {(): self.catalog}, {}
             catalog = self._widened[extra] = Catalog(tools, self.catalog.problems)
         return catalog
 
@@ -68,4 +75,17 @@ class Belts:
         )
         belt = gate(catalog.tools, catalog.groups, layers_for(self.settings, caller), facts)
         seen = {name: tool.narrowed(caller, self._channels) for name, tool in belt.tools.items()}
-        return replace(belt, tools=MappingProxyType(seen))
+        return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
+
+    def _grounds_of(self, catalog: Catalog) -> Grounds:
+        grounds = self._grounds.get(catalog)
+        if grounds is None:
+            grounds = self._grounds[catalog] = Grounds(partial(told, catalog, self.settings, self._host))
+        return grounds
+
+
+def no_such_tool(name: str, belt: Belt) -> str:
+    """Return why a call by a name that no tool has is refused."""
+    close = nearest(name, belt.tools, 3)
+    hint = f"; the nearest are {', '.join(close)}" if close else ""
+    return f"there is no tool {name[:_LONGEST_NAME]!r}{hint}"

@@ -1,6 +1,6 @@
 """One call, start to finish: the only place where a tool body runs. The order is fixed:
 
-    1 the canonical name, looked up on the belt       6 the body, under its deadline
+    1 the canonical name, looked up on the belt       6 the body, recorded as started, under its deadline
     2 the decision recorded                           7 observers
     3 arguments renamed, coerced, checked             8 outside text fenced, then cut inside the fence
     4 guards, each of which may block or rewrite      9 the outcome recorded
@@ -19,14 +19,15 @@ from toolcrib.define.errors import ArgumentError, CribError, ToolError
 from toolcrib.define.hook import Ask
 from toolcrib.define.make import maker
 from toolcrib.define.message import Call
-from toolcrib.define.names import canonical, nearest
+from toolcrib.define.names import canonical
 from toolcrib.define.ports import Approver
-from toolcrib.define.record import Decided, Finished
+from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt, Verdict
 from toolcrib.policy.explain import explain_sentence
 
+from .belt import no_such_tool
 from .deadline import Deadline, finished, is_cancelled
 from .hooks import amended, failure, heeded, own
 from .line import Place, line_of
@@ -40,7 +41,8 @@ log = logging.getLogger("toolcrib")
 
 _LONGEST_NAME = 64
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
-_make_call, _make_ctx, _make_decided, _make_finished = maker(Call), maker(Ctx), maker(Decided), maker(Finished)
+_make_call, _make_ctx = maker(Call), maker(Ctx)
+_make_decided, _make_started, _make_finished = maker(Decided), maker(Started), maker(Finished)
 
 
 async def invoke_all(belt: Belt, ctxs: Sequence[Ctx], window: Window) -> list[Result]:
@@ -96,8 +98,8 @@ async def _run(  # noqa: C901  the steps, one after another
     if place:
         await place.come_up()
     # 2: nothing runs before it is written down that it may
-    reason = verdict.reason if verdict else _no_such_tool(call.name, belt)
-    if writing := window.record.write(_make_decided((call, ctx.caller, verdict, reason))):
+    reason = verdict.reason if verdict else no_such_tool(call.name, belt)
+    if writing := window.record.write(_make_decided((call, ctx.caller, verdict, reason, belt.grounds))):
         await finished(writing)
     tool, questions = _permitted(belt, verdict, reason)
     # 3
@@ -126,6 +128,9 @@ async def _run(  # noqa: C901  the steps, one after another
         await place.go(exclusive=tool.exclusive)
     # 6
     seconds = tool.timeout or window.timeout
+    if writing := window.record.write(_make_started((ctx.call, tool.name))):
+        deadline.give(None)
+        await finished(writing)
     deadline.give(seconds)
     ctx.course.started = True
     try:
@@ -158,12 +163,6 @@ def _permitted(belt: Belt, verdict: Verdict | None, reason: str) -> tuple[Tool, 
     if verdict.decision == "deny":
         raise ToolError(explain_sentence(verdict), code="denied")
     return belt.tools[verdict.tool], [Ask(reason)] if verdict.decision == "ask" else []
-
-
-def _no_such_tool(name: str, belt: Belt) -> str:
-    close = nearest(name, belt.tools, 3)
-    hint = f"; the nearest are {', '.join(close)}" if close else ""
-    return f"there is no tool {name[:_LONGEST_NAME]!r}{hint}"
 
 
 def _checked(tool: Tool, call: Call) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.config.load import Loaded
 from toolcrib.define.message import Call
+from toolcrib.define.record import Record
 from toolcrib.policy.layers import is_owner
 from toolcrib.registry.catalog import Catalog
 from toolcrib.services.approvals import Approvals, ApprovalTerms, Lend
@@ -19,7 +20,12 @@ _LINES = {"exec": "command"}  # tools that take a command line, and the argument
 
 
 def approvals_for(
-    loaded: Loaded, catalog: Catalog, *, state: Path | None = None, can_lend: Lend | None = None
+    loaded: Loaded,
+    catalog: Catalog,
+    *,
+    state: Path | None = None,
+    can_lend: Lend | None = None,
+    record: Record | None = None,
 ) -> Approvals:
     """Return the approvals of a crib. Nothing on disk is touched before a question is asked.
 
@@ -39,4 +45,5 @@ def approvals_for(
         is_owner=lambda caller: is_owner(loaded.policy, caller),
         can_lend=lend,
         terms=ApprovalTerms(lines=_LINES),
+        record=record,
     )

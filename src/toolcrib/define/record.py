@@ -1,14 +1,15 @@
-"""What is written down about every call: the decision before it, the outcome after it."""
+"""What is written down about every call: what decides, the decision, a human's word, that it starts, its outcome."""
 
 from collections.abc import Awaitable
 from typing import Literal, NamedTuple, Protocol
 
 from .caller import Caller
+from .grounds import Grounds
 from .message import Call
 from .result import Status
 from .verdict import Verdict
 
-__all__ = ["Decided", "Entry", "Finished", "Record"]
+__all__ = ["Answered", "Decided", "Entry", "Finished", "Granted", "Record", "Revoked", "Started"]
 
 
 class Decided(NamedTuple):
@@ -18,6 +19,45 @@ class Decided(NamedTuple):
     caller: Caller
     verdict: Verdict | None
     reason: str
+    grounds: Grounds | None = None
+
+
+class Answered(NamedTuple):
+    """A human's word on a call was used: `by` whom, yes or no; `grant` names the one that holds until then, if any."""
+
+    call: Call
+    by: str
+    yes: bool
+    question: str = ""
+    grant: str = ""
+    until: float | None = None
+
+
+class Granted(NamedTuple):
+    """A human said yes for some time: `shown` is to what, `digest` which calls that means."""
+
+    grant: str
+    question: str
+    tool: str
+    by: str
+    until: float
+    digest: str
+    shown: str
+
+
+class Revoked(NamedTuple):
+    """A grant was taken back."""
+
+    grant: str
+    tool: str
+    by: str
+
+
+class Started(NamedTuple):
+    """The body of a call is about to run; one that never finished after that is uncertain (G15)."""
+
+    call: Call
+    tool: str
 
 
 class Finished(NamedTuple):
@@ -30,12 +70,12 @@ class Finished(NamedTuple):
     ran: bool
 
 
-Entry = Decided | Finished
+Entry = Decided | Answered | Granted | Revoked | Started | Finished
 
 
 class Record(Protocol):
-    """Where entries are written down; a call does not go on before its entry is."""
+    """Where entries are written down, in the order in which they are handed in; a call does not go on before its is."""
 
     def write(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Write the entry: at once, or when what is returned was awaited."""
+        """Take the entry. It is written now when nothing is returned, else when what is returned was awaited."""
         ...

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .grounds import Grounds
 from .tool import Tool
 
 __all__ = ["Belt", "Decision", "Layer", "LayerName", "Rule", "Step", "Verdict", "Verdicts"]
@@ -110,8 +111,12 @@ class Verdicts(Mapping[str, Verdict]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belt:
-    """The tools a caller has (allowed or to be asked about), and the verdict on every tool that exists."""
+    """The tools a caller has (allowed or to be asked about), and the verdict on every tool that exists.
+
+    `grounds` is what the verdicts were made from.
+    """
 
     tools: Mapping[str, Tool]
     verdicts: Mapping[str, Verdict]
     steps: Callable[[str], tuple[Step, ...]] = field(repr=False)
+    grounds: Grounds | None = field(default=None, repr=False)

@@ -24,6 +24,7 @@ from toolcrib.define.approval import (
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.message import Call
+from toolcrib.define.record import Answered, Entry, Granted, Record, Revoked
 from toolcrib.define.rpc import rpc
 from toolcrib.define.shown import escaped, quoted
 
@@ -79,9 +80,10 @@ class Approvals:
     """The Approver that every door shares: any of them may show a question, whoever is right may answer it.
 
     `can_lend` says why a call must not get a lasting yes, None when it may: nothing that can run something else may.
+    Every answer that is used, and every grant, is written to the `record`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         store: ApprovalStore,
         *,
@@ -90,9 +92,10 @@ class Approvals:
         terms: ApprovalTerms | None = None,
         now: Callable[[], float] = time.time,
         pause: Callable[[asyncio.Event, float], Awaitable[None]] = _pause,
+        record: Record | None = None,
     ) -> None:
         self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
-        self._terms, self._now, self._pause = terms or ApprovalTerms(), now, pause
+        self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
         self._awaited: dict[str, asyncio.Event] = {}
         self._listeners: dict[object, Listener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
@@ -115,17 +118,22 @@ class Approvals:
         """
         asked = self._question(caller, call, reason, binding)
         # what may last is decided anew: a grant of earlier counts only as long as the call may have one
-        if asked.lasting and await self._store.granted([each.digest for each in asked.lasting], self._now()):
+        digests = [each.digest for each in asked.lasting]
+        if digests and (grant := await self._store.granted(digests, self._now())):
+            await self._written(Answered(call, grant.by, True, grant=grant.id, until=grant.until))
             return True
         for _ in range(_MOST_TRIES):
             question = await self._chosen(asked)
             try:
                 await self._open(question, is_new=question.id == asked.id)
-                match (await self._settled(question)).state:
+                settled = await self._settled(question)
+                match settled.state:
                     case "allowed":
                         if await self._store.settle(question.id, "spent", of=_ALLOWED, now=self._now()):
+                            await self._written(Answered(call, settled.by, True, question.id))
                             return True
                     case "denied":
+                        await self._written(Answered(call, settled.by, False, question.id))
                         return False
                     case "expired":
                         within = f"within {self._terms.seconds:g} seconds"
@@ -165,6 +173,9 @@ class Approvals:
         if not await self._store.settle(id, to, of=_PENDING, now=now, by=by, grant=grant):
             raise _missed(await self._store.find(id) or question, now)
         settled = replace(question, state=to, by=by)
+        if grant is not None:
+            given = Granted(grant.id, id, grant.tool, by, grant.until, grant.digest, grant.shown)
+            await self._written(given)
         if id in self._awaited:
             self._awaited[id].set()  # and who waits tells the doors
         else:
@@ -184,6 +195,7 @@ class Approvals:
         grant = held.get(id)
         if grant is None or not self._is_right(caller, grant.person) or not await self._store.revoke(id):
             raise ToolError(f"there is no grant {id[:64]!r} that this caller may revoke", code="not_found")
+        await self._written(Revoked(id, grant.tool, name_of(caller)))
         return grant.to_json()
 
     # steps
@@ -272,6 +284,10 @@ class Approvals:
             if not step.cancelled() and (failure := step.exception()):
                 log.exception("a step of a cancelled question failed", exc_info=failure)
             raise
+
+    async def _written(self, entry: Entry) -> None:
+        if self._record is not None and (writing := self._record.write(entry)) is not None:
+            await self._whole(writing)
 
     def _grant(self, question: Question, which: int, seconds: float, by: str) -> Grant:
         if not question.lasting:

@@ -42,7 +42,7 @@ async def test_a_call_runs_through_the_gate_and_its_answer_goes_back(converse: C
     here = world()
     heard = await converse(here.belt, [Asked("add", '{"a": "2", "b": 3}', "call_1")])
     assert heard.told == [Told("call_1", "the sum is 5")]
-    assert here.record == [("decided", "add", "allow"), ("finished", "add", "ok", "", "ran")]
+    assert here.record == [("decided", "add", "allow"), ("started", "add"), ("finished", "add", "ok", "", "ran")]
 
 
 async def test_the_model_is_offered_the_belt_and_nothing_else(converse: Converse) -> None:

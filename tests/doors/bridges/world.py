@@ -9,7 +9,7 @@ import toolcrib
 from toolcrib import Caller, Crib, Result, Sender, Tool, ToolError, tool
 from toolcrib.app import BeltHandle
 from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.define.record import Decided, Finished
+from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.testing import FakeApprover
 
 __all__ = ["PIXEL", "World", "world"]
@@ -30,7 +30,7 @@ class World:
 
     @property
     def record(self) -> list[tuple[str, ...]]:
-        """What was written down: decisions with their verdict, outcomes with their status."""
+        """What was written down: decisions with their verdict, bodies that started, outcomes with their status."""
         record = self.crib.window.record
         assert isinstance(record, MemoryRecord)
         return [_told(entry) for entry in record.entries]
@@ -48,6 +48,8 @@ def world(*approvals: bool) -> World:
 def _told(entry: Any) -> tuple[str, ...]:
     if isinstance(entry, Decided):
         return ("decided", entry.call.name, entry.verdict.decision if entry.verdict else "unknown")
+    if isinstance(entry, Started):
+        return ("started", entry.tool)
     assert isinstance(entry, Finished)
     return ("finished", entry.tool, entry.status, entry.code, "ran" if entry.ran else "not run")
 

@@ -1,0 +1,64 @@
+"""Decisions made again: recorded grounds to a judge that says whether a recorded decision follows from them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.names import canonical
+from toolcrib.define.verdict import Belt
+
+from .belt import Belts, no_such_tool
+from .grounds import catalog_from, settings_from
+
+__all__ = ["judge_from"]
+
+Json = Mapping[str, Any]
+
+
+def judge_from(grounds: Json) -> Callable[[Json], str]:
+    """Return what says how a recorded decision differs from the one that follows from these grounds, "" if it does not.
+
+    Raises ValueError when they cannot be read.
+    """
+    try:
+        settings = settings_from(grounds["settings"])
+        belts = Belts(catalog_from(grounds["tools"]), settings, host=frozenset(grounds["host"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+
+    def judge(decided: Json) -> str:
+        try:
+            return _difference(decided, belts.belt_for(_caller_from(decided["caller"])))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            return f"it cannot be read ({type(error).__name__}: {error})"
+
+    return judge
+
+
+def _difference(decided: Json, belt: Belt) -> str:
+    name, written = decided["call"]["name"], decided.get("verdict")
+    if isinstance(name, str):
+        verdict = belt.verdicts.get(name) or belt.verdicts.get(canonical(name) or "")
+        reason = no_such_tool(name, belt)
+    else:  # cut: which tool it named is known from the verdict alone
+        verdict = belt.verdicts.get(written["tool"]) if written else None
+        reason = decided.get("reason", "")
+    derived = asdict(verdict) if verdict else None
+    if written != derived:
+        return f"it has {_told(written)}, and {_told(derived)} follows"
+    if verdict is None and decided.get("reason") != reason:
+        return f"its reason is not {reason!r}"
+    return ""
+
+
+def _told(verdict: Json | None) -> str:
+    if verdict is None:
+        return "no such tool"
+    return f"{verdict.get('decision')!r} for {verdict.get('tool')} ({verdict.get('reason')})"
+
+
+def _caller_from(told: Json) -> Caller:
+    sender = told.get("sender")
+    given = {**told, "sender": None if sender is None else Sender(**sender), "parents": tuple(told.get("parents", ()))}
+    return Caller(**given)

@@ -1,0 +1,321 @@
+"""Audit: whether the record is whole and true, and what it says.
+
+Rows that were altered, dropped, moved or put in are named by their numbers, calls that started and never finished are
+listed, and on request every decision is derived again from what it was made from.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.chain import NOTHING, Head, Row, Rows, hash_after
+from toolcrib.define.errors import ToolError
+from toolcrib.define.rpc import rpc
+
+__all__ = ["Audit", "Finding", "Judge", "Open", "Rederive", "Report", "verify"]
+
+Wrong = Literal["altered", "dropped", "reordered", "inserted", "unreadable", "unpermitted", "differs"]
+
+Judge = Callable[[Mapping[str, Any]], str]
+"""Says how a recorded decision differs from the one that is derived again; "" when it does not."""
+
+Rederive = Callable[[Mapping[str, Any]], Judge]
+"""Makes a judge from recorded grounds; ValueError when they cannot be read."""
+
+_KINDS = ("opened", "decided", "answered", "granted", "revoked", "started", "finished")
+_PAGE = 1000
+_START = -(1 << 63)
+_END = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with one row, or with several that are missing; `row` is 0 for the record as a whole."""
+
+    row: int
+    wrong: Wrong
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A call that started and has no outcome: it runs still, or nobody knows what became of it."""
+
+    row: int
+    call: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was found. `hash` is that of the last row: kept elsewhere, it proves that nothing before it was changed."""
+
+    count: int
+    first: int
+    hash: str
+    findings: tuple[Finding, ...]
+    uncertain: tuple[Open, ...]
+    decisions: int
+    derived: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a door shows it."""
+        return {
+            "rows": self.count,
+            "first": self.first,
+            "hash": self.hash,
+            "decisions": self.decisions,
+            "derived": self.derived,
+            "findings": [{"row": f.row, "wrong": f.wrong, "sentence": f.sentence} for f in self.findings],
+            "uncertain": [{"row": u.row, "call": u.call, "tool": u.tool} for u in self.uncertain],
+        }
+
+
+def verify(
+    rows: Iterable[Row], head: Head | None = None, *, expect: str = "", rederive: Rederive | None = None
+) -> Report:
+    """Check rows as they stand there. Without a head they are part of a record: they may begin anywhere and end early.
+
+    `expect` is a hash that one of them has to have; with `rederive`, every decision is derived again.
+    """
+    check = _Check(expect, rederive, is_file=head is None)
+    for row in rows:
+        check.take(row)
+    return check.ended(head)
+
+
+class Audit:
+    """The record, looked at. Only the owner may ask for it over a wire."""
+
+    def __init__(self, rows: Rows, *, is_owner: Callable[[Caller], bool], rederive: Rederive | None = None) -> None:
+        self._rows, self._is_owner, self._rederive = rows, is_owner, rederive
+
+    async def verify(self, *, expect: str = "", replay: bool = False) -> Report:
+        """Check the whole record as it stands now."""
+        check = _Check(expect, self._rederive if replay else None, is_file=False)
+        head = await self._rows.head()
+        last, at = head.last if head else _END, _START
+        while rows := await self._rows.after(at, _PAGE):
+            for row in rows:
+                if row.seq <= last:  # those behind it came while we looked
+                    check.take(row)
+            at = rows[-1].seq
+            if at >= last:
+                break
+        return check.ended(head or Head(-1, "", 0))
+
+    async def calls(self, *, session: str = "", tool: str = "", most: int = 20) -> list[dict[str, Any]]:
+        """Return the last calls that were decided, newest last, each with its verdict and what came of it."""
+        found: list[dict[str, Any]] = []
+        later: dict[str, dict[str, Any]] = {}
+        at = _END
+        while len(found) < most and (rows := await self._rows.before(at, _PAGE)):
+            for row in rows:
+                kind, body = _read(row)
+                key = _key(body)
+                if kind == "decided":
+                    outcome = later.pop(key, {})
+                    told = _call(row, body, outcome)
+                    if session in ("", told["session"]) and tool in ("", told["tool"]):
+                        found.append(told)
+                elif kind in ("started", "finished", "answered") and key:
+                    later.setdefault(key, {})[kind] = body
+            at = rows[-1].seq
+        return found[:most][::-1]
+
+    @rpc("audit.tail", scope="read")
+    async def tail(
+        self,
+        caller: Caller,
+        most: Annotated[int, "how many calls"] = 20,
+        session: Annotated[str, "only those of this session"] = "",
+        tool: Annotated[str, "only those of this tool"] = "",
+    ) -> list[dict[str, Any]]:
+        """List the last calls with their verdicts and outcomes; for the owner only."""
+        if caller.parents or not self._is_owner(caller):
+            raise ToolError("the record is for the owner only", code="denied")
+        return await self.calls(session=session, tool=tool, most=max(1, min(most, _PAGE)))
+
+
+@dataclass(slots=True)
+class _Check:
+    """The rows that were seen so far."""
+
+    expect: str
+    rederive: Rederive | None
+    is_file: bool
+    is_part: bool = False  # rows before the last one were not seen
+    findings: list[Finding] = field(default_factory=list)
+    count: int = 0
+    first: int = 0
+    last: int = 0
+    hashes: tuple[str, ...] = (
+        NOTHING,
+    )  # of the last row: the one it has and, if that is wrong, the one it should have
+    hash: str = NOTHING
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    is_expected: bool = False
+    permitted: dict[str, bool] = field(default_factory=dict)
+    running: dict[str, Open] = field(default_factory=dict)
+    judges: dict[str, Judge] = field(default_factory=dict)
+    decisions: int = 0
+    derived: int = 0
+
+    def take(self, row: Row) -> None:
+        """Look at the next row."""
+        if row.seq < 0 and self.is_file:
+            self._found(self.last, "unreadable", f"what stands behind row {self.last} is no row of a record")
+            return
+        self.count += 1
+        if self.count == 1:
+            self.first, self.is_part = row.seq, self.is_file and row.seq > 1
+            if self.is_part:
+                self.last, self.hashes = row.seq - 1, ()
+        if row.seq <= self.last:
+            self._moved(row)
+            return
+        if row.seq > self.last + 1:
+            self.gaps.append((self.last + 1, row.seq - 1))
+            self.hashes, self.is_part = (), True  # what came before it is not known
+        made = [hash_after(before, row.text) for before in self.hashes]
+        if is_altered := bool(made) and row.hash not in made:
+            words = "does not follow from the one before it: it was altered, or that one was"
+            self._found(row.seq, "altered", f"row {row.seq} {words}")
+        self.last, self.hash = row.seq, row.hash
+        self.hashes = (row.hash, *(each for each in made if each != row.hash))
+        self.is_expected = self.is_expected or row.hash == self.expect
+        if not self._understand(row) and not is_altered:
+            self._found(row.seq, "unreadable", f"row {row.seq} is of no kind that is known here")
+
+    def _moved(self, row: Row) -> None:
+        gap = next((gap for gap in self.gaps if gap[0] <= row.seq <= gap[1]), None)
+        if gap is None:
+            self._found(row.seq, "inserted", f"a row {row.seq} stands behind row {self.last} and does not belong there")
+            return
+        self.gaps.remove(gap)
+        self.gaps += [(a, b) for a, b in ((gap[0], row.seq - 1), (row.seq + 1, gap[1])) if a <= b]
+        self._found(row.seq, "reordered", f"row {row.seq} stands behind row {self.last}")
+
+    def _understand(self, row: Row) -> bool:
+        """Take in what a row says; tell whether it could be read."""
+        kind, body = _read(row)
+        key = _key(body)
+        match kind:
+            case "opened":
+                self._open(row, body)
+            case "decided":
+                self.decisions += 1
+                verdict = body.get("verdict")
+                self.permitted[key] = isinstance(verdict, Mapping) and verdict.get("decision") in ("allow", "ask")
+                self._derive(row, body)
+            case "started":
+                if not self.permitted.get(key) and not self.is_part:
+                    self._found(row.seq, "unpermitted", f"row {row.seq} starts a call that no row before it permits")
+                self.running[key] = Open(row.seq, key, str(body.get("tool", "")))
+            case "finished":
+                self.permitted.pop(key, None)
+                self.running.pop(key, None)
+        return kind in _KINDS
+
+    def _open(self, row: Row, body: Mapping[str, Any]) -> None:
+        if self.rederive is None:
+            return
+        try:
+            self.judges[str(body.get("digest"))] = self.rederive(body.get("grounds") or {})
+        except ValueError as error:
+            self._found(row.seq, "unreadable", f"row {row.seq}: no decision can be derived from it ({error})")
+
+    def _derive(self, row: Row, body: Mapping[str, Any]) -> None:
+        if self.rederive is None:
+            return
+        judge = self.judges.get(str(body.get("under")))
+        if judge is None:
+            if not self.is_part:
+                self._found(row.seq, "differs", f"row {row.seq} names nothing before it that it was decided from")
+            return
+        self.derived += 1
+        if how := judge(body):
+            self._found(row.seq, "differs", f"row {row.seq} says otherwise than what it was decided from: {how}")
+
+    def ended(self, head: Head | None) -> Report:
+        """Return what was found, now that all rows were seen."""
+        if head is not None:
+            self._compare(head)
+        for first, last in self.gaps:
+            self._found(first, "dropped", f"{_rows(first, last)} missing")
+        if self.expect and not self.is_expected:
+            self._found(0, "dropped", f"no row has the hash {self.expect[:64]}: the record is not the one it was of")
+        return Report(
+            count=self.count,
+            first=self.first,
+            hash=self.hash,
+            findings=tuple(sorted(self.findings, key=lambda finding: finding.row)),
+            uncertain=tuple(self.running.values()),
+            decisions=self.decisions,
+            derived=self.derived,
+        )
+
+    def _compare(self, head: Head) -> None:
+        if head.count < 0:
+            self._found(0, "dropped", "the head of the record is gone, so nobody can tell whether rows are missing")
+        elif self.last < head.count:
+            self.gaps.append((self.last + 1, head.count))
+        elif self.last > head.count:
+            self._found(head.count + 1, "inserted", f"{_rows(head.count + 1, self.last)} more than the head knows of")
+        elif head.hash not in self.hashes:
+            self._found(0, "altered", "the head of the record is not that of its last row")
+
+    def _found(self, row: int, wrong: Wrong, sentence: str) -> None:
+        self.findings.append(Finding(row, wrong, sentence))
+
+
+def _rows(first: int, last: int) -> str:
+    return f"row {first} is" if first == last else f"rows {first} to {last} are"
+
+
+def _read(row: Row) -> tuple[str, Mapping[str, Any]]:
+    """Return the kind and the body of a row; what cannot be read has no kind."""
+    try:
+        told = json.loads(row.text)
+    except (ValueError, RecursionError):
+        return "", {}
+    body = told.get("body") if isinstance(told, dict) else None
+    return (str(told.get("kind")), body) if isinstance(body, dict) else ("", {})
+
+
+def _key(body: Mapping[str, Any]) -> str:
+    call = body.get("call")
+    return str(call.get("key", "")) if isinstance(call, Mapping) else ""
+
+
+def _call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one call as a door shows it."""
+    verdict, call, caller = (_mapping(body.get(name)) for name in ("verdict", "call", "caller"))
+    finished, answered = later.get("finished"), later.get("answered")
+    return {
+        "row": row.seq,
+        "at": json.loads(row.text)["at"],
+        "call": _key(body),
+        "session": caller.get("session") or "",
+        "caller": caller,
+        "tool": verdict.get("tool") or _text(call.get("name")),
+        "args": call.get("args"),
+        "decision": verdict.get("decision") or "unknown",
+        "layer": verdict.get("layer"),
+        "reason": verdict.get("reason") or body.get("reason") or "",
+        "answered": None if answered is None else {"yes": answered.get("yes"), "by": answered.get("by")},
+        "outcome": str(finished.get("status")) if finished else "uncertain" if "started" in later else "none",
+        "code": str(finished.get("code")) if finished else "",
+        "ran": bool(finished.get("ran")) if finished else "started" in later,
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    """Return a text that may have been cut."""
+    return str(value.get("cut", "")) if isinstance(value, Mapping) else str(value)
