@@ -1,16 +1,21 @@
-"""The neutral messages and tools of pi-provider-payloads, read as ours; the modules beside this one make requests."""
+"""The neutral requests of pi-provider-payloads, read as ours; the modules beside this one compare what is sent."""
 
 import base64
+import json
 from typing import Any
 
+from toolcrib.adapter.body import body_of
 from toolcrib.adapter.target import Api, Target
 from toolcrib.define.check import check_of_schema
+from toolcrib.define.history import History
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
+from toolcrib.define.model import Choice, Effort, Request
+from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Status, Text
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
 
-__all__ = ["messages_from", "target_from", "tools_from"]
+__all__ = ["body_from", "target_from", "with_our_names"]
 
 Json = dict[str, Any]
 
@@ -29,21 +34,60 @@ _FINISHES: dict[str, Finish] = {
 }
 
 
+_EFFORTS: dict[str, Effort] = {
+    "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high",
+}  # fmt: skip
+
+
 def target_from(args: Json, api: Api, model: str) -> Target:
-    """Return the model that the recorded request went to."""
-    return Target(api=api, model=model, sees="image" in args.get("model", {}).get("input", ["image"]))
+    """Return the model that the recorded request went to; nothing is kept unless the recording says so."""
+    return Target(
+        api=api,
+        model=model,
+        sees="image" in args.get("model", {}).get("input", ["image"]),
+        provider="openai" if api in ("openai", "responses") else api,
+        keep=args.get("options", {}).get("cacheRetention", "none"),
+    )
 
 
-def tools_from(args: Json) -> list[Tool]:
+def body_from(args: Json, target: Target, *, longest: int = 0) -> Json:
+    """Return the body that we send, as the provider reads it; `longest` is what the recorded one is by itself."""
+    options = args.get("options", {})
+    choice, only = _choice(options.get("toolChoice", "auto"))
+    request = Request(
+        history=History(map(_message, args["context"]["messages"])),
+        tools=[tool for tool in _tools(args) if only in ("", tool.name)],
+        system=args["context"].get("systemPrompt") or "",
+        choice=choice,
+        longest=options.get("maxTokens", longest),
+        effort=_EFFORTS.get(options.get("reasoning") or options.get("reasoningEffort") or "", ""),
+        session=options.get("sessionId", ""),
+    )
+    body: Json = json.loads(body_of(request, target))
+    return body
+
+
+def with_our_names(args: Json) -> Json:
+    """Return the recorded request with the tools under names that we take."""
+    tools = [{**tool, "name": canonical(tool["name"])} for tool in args["context"].get("tools", ())]
+    return {**args, "context": {**args["context"], "tools": tools}}
+
+
+def _choice(given: Any) -> tuple[Choice, str]:
+    """Return how free the model is, and the one tool that it must call; pi has each provider's own words."""
+    match given:
+        case {"name": name} | {"function": {"name": name}}:
+            return "required", name
+        case "any" | "required" | {"type": "any"}:
+            return "required", ""
+        case "none" | {"type": "none"}:
+            return "none", ""
+    return "auto", ""
+
+
+def _tools(args: Json) -> list[Tool]:
     """Return the recorded tools, with their schemas as foreign ones."""
     return [_tool(each["name"], each["description"], each["parameters"]) for each in args["context"].get("tools", ())]
-
-
-def messages_from(args: Json) -> list[Message]:
-    """Return the recorded conversation, the system prompt as its first message."""
-    prompt = args["context"].get("systemPrompt")
-    system = [Message(role="system", content=(Text(prompt),))] if prompt else []
-    return [*system, *map(_message, args["context"]["messages"])]
 
 
 def _tool(name: str, description: str, parameters: Json) -> Tool:

@@ -1,32 +1,28 @@
-"""pi-provider-payloads on adapter/openai.py and adapter/responses.py: whole request bodies."""
+"""pi-provider-payloads on adapter/body.py for both APIs of OpenAI: whole request bodies."""
 
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.adapter import openai, responses
-
 from .load import Case
 from .outcome import Refused, Same, compare, is_same
-from .payloads import messages_from, target_from, tools_from
+from .payloads import body_from, target_from
 
 Json = dict[str, Any]
 
 
 def _openai(args: Json) -> Json:
-    made = openai.request(messages_from(args), tools_from(args), target_from(args, "openai", "gpt-x"))
+    made = body_from(args, target_from(args, "openai", "gpt-x"))
     tools = made.pop("tools", [])
     # false is what saying nothing means here; pi says it where it may
     if args.get("model", {}).get("compat", {}).get("supportsStrictMode", True):
         tools = [{**tool, "function": {**tool["function"], "strict": False}} for tool in tools]
-    return {
-        "model": "gpt-x", **made, "stream": True, "stream_options": {"include_usage": True}, "store": False,
-        "tools": tools,
-    }  # fmt: skip
+    return {**made, "tools": tools}
 
 
 def _responses(args: Json) -> Json:
-    made = responses.request(messages_from(args), tools_from(args), target_from(args, "responses", "gpt-r"))
-    return {"model": "gpt-r", "tools": [], **made, "stream": True}
+    made = body_from(args, target_from(args, "responses", "gpt-r"))
+    # that nothing is to be stored is said by us, and by pi since 0.58
+    return {"tools": [], **{key: value for key, value in made.items() if (key, value) != ("store", False)}}
 
 
 def _same(case: Case, ours: Any) -> str:

@@ -1,20 +1,20 @@
-"""pi-provider-payloads on adapter/anthropic.py and adapter/gemini.py: whole request bodies."""
+"""pi-provider-payloads on adapter/body.py for Anthropic and Gemini: whole request bodies."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from toolcrib.adapter import anthropic, gemini
 from toolcrib.adapter.gemini_schema import gemini_form
 from toolcrib.adapter.normalize import Shown, normalize
-from toolcrib.define.names import canonical
 
 from .load import Case
 from .outcome import Refused, Same, compare, is_same
-from .payloads import messages_from, target_from, tools_from
+from .payloads import body_from, target_from, with_our_names
 
 Json = dict[str, Any]
+
+_LONGEST = 1_000  # what pi asks of the model that stands in for Anthropic's
 
 # What each system says for itself where the wire needs words.
 _WORDS = {
@@ -26,24 +26,18 @@ _WORDS = {
 def _anthropic(args: Json) -> Json:
     # a token of Claude Code's own is what makes pi spell names in its way
     target = replace(target_from(args, "anthropic", "claude-x"), claude_code="oauth" in args.get("apiKey", ""))
-    made = anthropic.request(messages_from(args), tools_from(_with_our_names(args)), target)
-    if "system" in made:
-        made["system"] = [{"type": "text", "text": made["system"]}]
-    made["messages"] = _in_their_words(made["messages"])
-    return {"model": "claude-x", "max_tokens": 1000, "stream": True, "tools": [], **made}
+    made = body_from(with_our_names(args), target, longest=_LONGEST)
+    return {"tools": [], **made, "messages": _in_their_words(made["messages"])}
 
 
 def _gemini(args: Json, *, model: str) -> Json:
-    made = gemini.request(messages_from(args), tools_from(_with_our_names(args)), target_from(args, "gemini", model))
-    config = {key: value for key, value in made.items() if key != "contents"}
+    made = body_from(with_our_names(args), target_from(args, "gemini", model))
+    # pi hands its options to an SDK, which puts them where they go
+    config = {key: value for key, value in made.items() if key not in ("contents", "generationConfig")}
     if "systemInstruction" in config:
         config["systemInstruction"] = "\n\n".join(part["text"] for part in config["systemInstruction"]["parts"])
+    config |= made.get("generationConfig", {})
     return {"model": model, "contents": _in_their_words(made["contents"]), "config": config}
-
-
-def _with_our_names(args: Json) -> Json:
-    tools = [{**tool, "name": canonical(tool["name"])} for tool in args["context"].get("tools", ())]
-    return {**args, "context": {**args["context"], "tools": tools}}
 
 
 def _in_their_words(value: Any) -> Any:

@@ -17,7 +17,9 @@ from .target import Target
 from .trim import error_text
 from .wire import whole
 
-__all__ = ["Chunks", "declare", "own_names", "reply_from", "request"]
+__all__ = [
+    "Chunks", "declare", "declared", "own_names", "reply_from", "request", "shown_names", "system_text", "turns",
+]  # fmt: skip
 
 _OPENING = "(The conversation begins with the reply below.)"
 
@@ -33,39 +35,59 @@ def declare(tool: Tool) -> dict[str, Any]:
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return `system`, `messages` and `tools` of a request, without the first and the last where empty."""
     history = prepared(messages, target)
-    names = spelled((tool.name for tool in tools), _wishes(target))
-    system = "\n\n".join(filter(None, map(_words, (each for each in history if each.role == "system"))))
+    system = "\n\n".join(filter(None, map(system_text, history)))
     body: dict[str, Any] = {"system": system} if system else {}
-    body["messages"] = _turns(history, names, _wishes(target))
+    body["messages"] = turns(history, shown_names(tools, target), target)
     if tools:
-        body["tools"] = [{**declare(tool), "name": names[tool.name]} for tool in tools]
+        body["tools"] = declared(tools, target)
     return body
+
+
+def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+    """Return the tools that a request offers, under the names it shows."""
+    names = shown_names(tools, target)
+    return [{**declare(tool), "name": names[tool.name]} for tool in tools]
+
+
+def shown_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
+    """Return the name that a request shows by the tool's own."""
+    return spelled((tool.name for tool in tools), _wishes(target))
 
 
 def own_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
     """Return the tools' own names by those that `request` shows."""
-    return {shown: own for own, shown in spelled((tool.name for tool in tools), _wishes(target)).items()}
+    return {shown: own for own, shown in shown_names(tools, target).items()}
+
+
+def system_text(message: Message) -> str:
+    """Return what a message adds to the system prompt, which stands apart from the turns here."""
+    return _words(message) if message.role == "system" else ""
 
 
 def _wishes(target: Target) -> Wishes:
     return claude_names if target.claude_code else lambda name: (name,)
 
 
-def _turns(history: Sequence[Message], names: Mapping[str, str], wishes: Wishes) -> list[dict[str, Any]]:
-    """Return the turns, the user's and the model's in alternation: results of tools are the user's."""
-    turns: list[tuple[str, list[_Block]]] = []
-    for message in history:
+def turns(
+    messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
+) -> list[dict[str, Any]]:
+    """Return the turns, the user's and the model's in alternation: results of tools are the user's.
+
+    Where they do not open the conversation, a user's turn stands before them.
+    """
+    made: list[tuple[str, list[_Block]]] = []
+    for message in messages:
         if message.role == "system":
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = list(_blocks(message, names, wishes))
-        if turns and turns[-1][0] == role:
-            turns[-1][1].extend(blocks)
+        blocks = list(_blocks(message, names, _wishes(target)))
+        if made and made[-1][0] == role:
+            made[-1][1].extend(blocks)
         elif blocks:
-            if role == "assistant" and not turns:
-                turns.append(("user", [_text(_OPENING)]))
-            turns.append((role, blocks))
-    return [{"role": role, "content": _user(blocks) if role == "user" else blocks} for role, blocks in turns]
+            if role == "assistant" and not made and opens:
+                made.append(("user", [_text(_OPENING)]))
+            made.append((role, blocks))
+    return [{"role": role, "content": _user(blocks) if role == "user" else blocks} for role, blocks in made]
 
 
 def _user(blocks: list[_Block]) -> str | list[_Block]:

@@ -52,6 +52,11 @@ class Chunks:
         self._counts: dict[str, int] = {}
         self._reason = self._why = self._error = ""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
     def feed(self, event: Any) -> list[ReplyEvent]:
         """Take the next event, as it was parsed; a ping, and one that nobody knows, says nothing."""
         said = fields(event)

@@ -23,12 +23,12 @@ from toolcrib.define.message import Call, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
 
 from .fence.clean import is_writable
-from .ids import rule_for, wire_ids
+from .ids import Ids, rule_for
 from .pairing import BROKEN, Exchange, exchanges
 from .target import Target
 from .wire import whole
 
-__all__ = ["answer", "prepared"]
+__all__ = ["answer", "fitted", "prepared", "wired"]
 
 _DEEPEST = 100  # of values inside each other in arguments; what lies deeper is left out
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -38,13 +38,21 @@ _TAKEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 def prepared(messages: Sequence[Message], target: Target) -> list[Message]:
     """Return the conversation as `target` can take it."""
-    fit = [
+    return wired(fitted(exchanges(messages), target), Ids(rule_for(target)))
+
+
+def fitted(conversation: Iterable[Exchange], target: Target) -> list[Exchange]:
+    """Return what `target` can take of a conversation whose calls are all answered, under the ids that they have."""
+    return [
         Exchange(message, tuple(_fit(each, target) for each in exchange.answers))
-        for exchange in exchanges(messages)
+        for exchange in conversation
         if (message := _fit(exchange.message, target)).content or message.calls
     ]
-    ids = iter(wire_ids([call.id for each in fit for call in each.message.calls], rule_for(target)))
-    return [message for each in fit for message in _with_ids(each, ids)]
+
+
+def wired(conversation: Iterable[Exchange], ids: Ids) -> list[Message]:
+    """Return the messages with their answers behind them, under ids that go over the wire."""
+    return [message for each in conversation for message in _with_ids(each, ids)]
 
 
 def answer(call: Call, result: Result, at: float = 0.0) -> Message:
@@ -58,9 +66,10 @@ def answer(call: Call, result: Result, at: float = 0.0) -> Message:
     return Message(role="tool", content=result.content, call_id=call.id, status=status, at=at)
 
 
-def _with_ids(exchange: Exchange, ids: Iterator[str]) -> Iterator[Message]:
-    calls = tuple(Call(id=next(ids), name=call.name, args=call.args, mark=call.mark) for call in exchange.message.calls)
-    yield replace(exchange.message, calls=calls) if calls else exchange.message
+def _with_ids(exchange: Exchange, ids: Ids) -> Iterator[Message]:
+    message = exchange.message
+    calls = tuple(Call(id=ids.next(call.id), name=call.name, args=call.args, mark=call.mark) for call in message.calls)
+    yield replace(message, calls=calls) if calls else message
     for call, each in zip(calls, exchange.answers, strict=True):
         yield replace(each, call_id=call.id)
 

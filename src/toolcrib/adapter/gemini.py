@@ -18,7 +18,9 @@ from .target import Target
 from .trim import error_text
 from .wire import whole
 
-__all__ = ["Chunks", "declare", "own_names", "reply_from", "request"]
+__all__ = [
+    "Chunks", "declare", "declared", "own_names", "reply_from", "request", "shown_names", "system_parts", "turns",
+]  # fmt: skip
 
 # Gemini 3 refuses a call without a signature; this stands for the one that another model did not give.
 _UNSIGNED = "skip_thought_signature_validator"
@@ -40,19 +42,41 @@ def declare(tool: Tool, *, model: str = "") -> dict[str, Any]:
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return `systemInstruction`, `contents` and `tools` of a request, without the first and the last where empty."""
     history = prepared(messages, target)
-    names = spelled((tool.name for tool in tools), _wishes)
-    system = [{"text": part.text} for each in history if each.role == "system" for part in _texts(each)]
+    system = [part for message in history for part in system_parts(message)]
     body: dict[str, Any] = {"systemInstruction": {"parts": system}} if system else {}
-    body["contents"] = _Contents(names, target).of(history)
+    body["contents"] = turns(history, shown_names(tools), target)
     if tools:
-        offered = [{**declare(tool, model=target.model), "name": names[tool.name]} for tool in tools]
-        body["tools"] = [{"functionDeclarations": offered}]
+        body["tools"] = declared(tools, target)
     return body
+
+
+def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+    """Return the tools that a request offers, under the names it shows."""
+    names = shown_names(tools)
+    offered = [{**declare(tool, model=target.model), "name": names[tool.name]} for tool in tools]
+    return [{"functionDeclarations": offered}] if offered else []
+
+
+def turns(
+    messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
+) -> list[dict[str, Any]]:
+    """Return the turns; where they do not open the conversation, a user's turn stands before them."""
+    return _Contents(names, target, opens=opens).of(messages)
+
+
+def system_parts(message: Message) -> list[dict[str, str]]:
+    """Return what a message adds to the system prompt, which stands apart from the turns here."""
+    return [{"text": part.text} for part in _texts(message)] if message.role == "system" else []
+
+
+def shown_names(tools: Sequence[Tool]) -> dict[str, str]:
+    """Return the name that a request shows by the tool's own."""
+    return spelled((tool.name for tool in tools), _wishes)
 
 
 def own_names(tools: Sequence[Tool]) -> dict[str, str]:
     """Return the tools' own names by those that `request` shows."""
-    return {shown: own for own, shown in spelled((tool.name for tool in tools), _wishes).items()}
+    return {shown: own for own, shown in shown_names(tools).items()}
 
 
 def _wishes(name: str) -> Sequence[str]:
@@ -63,10 +87,10 @@ def _wishes(name: str) -> Sequence[str]:
 class _Contents:
     """The turns of one conversation. Models since Gemini 3 want signatures and ids, and take pictures in answers."""
 
-    def __init__(self, names: Mapping[str, str], target: Target) -> None:
+    def __init__(self, names: Mapping[str, str], target: Target, *, opens: bool) -> None:
         version = _VERSION.search(target.model)
         self._is_third = version is not None and int(version[1]) >= 3
-        self._names, self._by = names, target.by
+        self._names, self._by, self._opens = names, target.by, opens
         self._called: dict[str, _Json] = {}  # by the id of a call, what names it in its answer
 
     def of(self, history: Sequence[Message]) -> list[_Json]:
@@ -82,13 +106,12 @@ class _Contents:
                     turns.append({"role": "user", "parts": list(map(_part, message.content))})
         return turns
 
-    @staticmethod
-    def _add_reply(turns: list[_Json], parts: list[_Json]) -> None:
+    def _add_reply(self, turns: list[_Json], parts: list[_Json]) -> None:
         """Add a turn of the model where the provider wants one: after the user's, and only one."""
         if turns and turns[-1]["role"] == "model":
             turns[-1]["parts"] += parts
         else:
-            turns += [] if turns else [{"role": "user", "parts": [{"text": _OPENING}]}]
+            turns += [{"role": "user", "parts": [{"text": _OPENING}]}] if self._opens and not turns else []
             turns.append({"role": "model", "parts": parts})
 
     def _replied(self, message: Message) -> Iterator[_Json]:

@@ -36,6 +36,11 @@ class Chunks:
         """The id and the name of every call so far, as the provider wrote them."""
         return self._given
 
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next chunk, as it was parsed."""
         said = fields(chunk)

@@ -1,13 +1,14 @@
 """Ids of calls as each API takes them: valid, and no two alike in one conversation."""
 
 import re
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 
 from .target import Target
 
-__all__ = ["MISTRAL", "Rule", "rule_for", "wire_ids"]
+__all__ = ["MISTRAL", "Ids", "Rule", "rule_for", "wire_ids"]
 
 _UNNAMED = "call"
 _SUFFIX = 8
@@ -39,23 +40,36 @@ def rule_for(target: Target) -> Rule:
     return MISTRAL if target.api == "openai" and _MISTRALS.search(target.model) else _RULES[target.api]
 
 
-def wire_ids(ids: Sequence[str], rule: Rule) -> list[str]:
-    """Return an id for each that the rule takes, every one different; what comes later never changes what came before.
+class Ids:
+    """Gives out ids that the rule takes, every one different; what comes later never changes what came before.
 
     An id that is valid stays as it is. One that is not is cleaned and cut, and bears a digest when that is taken.
     """
-    taken: set[str] = set()
-    repeats: dict[str, int] = {}
-    wired = []
-    for own in ids:
-        fit = _fitted(own, rule)
-        while fit in taken:
+
+    def __init__(self, rule: Rule, taken: ChainMap[str, str] | None = None, repeats: ChainMap[str, int] | None = None):
+        self._rule = rule
+        self._taken: ChainMap[str, str] = ChainMap() if taken is None else taken  # what was given out, for which
+        self._repeats: ChainMap[str, int] = ChainMap() if repeats is None else repeats
+
+    def branch(self) -> "Ids":
+        """Return one that goes on from here and leaves this as it is."""
+        return Ids(self._rule, self._taken.new_child(), self._repeats.new_child())
+
+    def next(self, own: str) -> str:
+        """Return what stands for the id of the next call."""
+        fit = _fitted(own, self._rule)
+        while fit in self._taken:
             # counted for each id, so that a thousand calls with one id cost no more than a thousand with their own
-            again = repeats[own] = repeats.get(own, -1) + 1
-            fit = _apart(own, again, rule)
-        taken.add(fit)
-        wired.append(fit)
-    return wired
+            again = self._repeats[own] = self._repeats.get(own, -1) + 1
+            fit = _apart(own, again, self._rule)
+        self._taken[fit] = own
+        return fit
+
+
+def wire_ids(ids: Sequence[str], rule: Rule) -> list[str]:
+    """Return an id for each that the rule takes, every one different."""
+    given = Ids(rule)
+    return [given.next(own) for own in ids]
 
 
 def _fitted(own: str, rule: Rule) -> str:

@@ -18,7 +18,7 @@ from .openai_stream import REASONING, Chunks, reply_from
 from .target import Target
 from .wire import unsealed, whole
 
-__all__ = ["Chunks", "arguments_text", "data_url", "declare", "outcome", "reply_from", "request"]
+__all__ = ["Chunks", "arguments_text", "data_url", "declare", "declared", "outcome", "reply_from", "request", "turns"]
 
 _ELSEWHERE = "[the result is in the message that follows]"
 
@@ -33,9 +33,21 @@ def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, A
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools."""
-    told = {"messages": list(_messages(prepared(messages, target)))}
-    offered = [declare(tool, strict=target.strict, model=target.model) for tool in tools]
+    told = {"messages": turns(prepared(messages, target), {}, target)}
+    offered = declared(tools, target)
     return {**told, "tools": offered} if offered else told
+
+
+def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+    """Return the tools that a request offers."""
+    return [declare(tool, strict=target.strict, model=target.model) for tool in tools]
+
+
+def turns(
+    messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
+) -> list[dict[str, Any]]:
+    """Return the messages of a conversation that was prepared; names stay as they are, and any of them may open it."""
+    return list(_messages(messages))
 
 
 def outcome(message: Message) -> str:

@@ -34,6 +34,11 @@ class Chunks:
         self._error = ""
         self._is_refusal = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next chunk, as it was parsed."""
         said = fields(chunk)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from toolcrib.define.message import Call, Finish, Message
 from toolcrib.define.result import Text
 
-__all__ = ["BROKEN", "Exchange", "exchanges"]
+__all__ = ["BROKEN", "Exchange", "exchanges", "unanswered"]
 
 BROKEN: frozenset[Finish] = frozenset({"length", "refused", "error", "aborted"})
 _LOST = "no result of this call was kept; it may not have run"
@@ -44,6 +44,30 @@ def exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
         calls = tuple(call for call, _ in pairs)
         answers = tuple(answer or _lost(call, message.at) for call, answer in pairs)
         yield Exchange(message if calls == message.calls else replace(message, calls=calls), answers)
+
+
+def unanswered(messages: Sequence[Message]) -> list[Message]:
+    """Return what a late answer could still change: calls that have none, and whatever else was said under their ids.
+
+    The pairs of all other ids are made for good: pairing the rest of a conversation behind these messages alone comes
+    to the same as pairing it behind all of them.
+    """
+    answered = _answers(messages)
+    still_open = {
+        call.id
+        for place, message in enumerate(messages)
+        if message.role == "assistant"
+        for at, call in enumerate(message.calls)
+        if (place, at) not in answered
+    }
+    kept = []
+    for message in messages if still_open else ():
+        if message.role == "tool" and message.call_id in still_open:
+            kept.append(message)
+        elif message.role == "assistant":
+            calls = tuple(call for call in message.calls if call.id in still_open)
+            kept += [replace(message, calls=calls)] if calls else []
+    return kept
 
 
 def _answers(messages: Sequence[Message]) -> dict[_Slot, Message]:

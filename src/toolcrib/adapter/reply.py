@@ -42,6 +42,11 @@ class Reply:
         self._excess = ""
         self._ended: Replied | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that may still come counts: it has ended, or grew beyond every measure."""
+        return self._ended is not None or bool(self._excess)
+
     def text(self, piece: str) -> list[ReplyEvent]:
         """Take more words."""
         shown = self._write(piece, "", is_thought=False) if piece else ""

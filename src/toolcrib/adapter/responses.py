@@ -1,6 +1,6 @@
 """Tools, conversations and replies as OpenAI's responses spell them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.define.message import Message, Part, Thinking
@@ -15,7 +15,7 @@ from .responses_stream import Chunks, reply_from
 from .target import Target
 from .wire import unsealed, whole
 
-__all__ = ["Chunks", "declare", "reply_from", "request"]
+__all__ = ["Chunks", "declare", "declared", "reply_from", "request", "turns"]
 
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
@@ -28,9 +28,21 @@ def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, A
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools; nothing in it relies on what the server kept."""
-    told = {"input": [item for message in prepared(messages, target) for item in _items(message)]}
-    offered = [declare(tool, strict=target.strict, model=target.model) for tool in tools]
+    told = {"input": turns(prepared(messages, target), {}, target)}
+    offered = declared(tools, target)
     return {**told, "tools": offered} if offered else told
+
+
+def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+    """Return the tools that a request offers."""
+    return [declare(tool, strict=target.strict, model=target.model) for tool in tools]
+
+
+def turns(
+    messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
+) -> list[dict[str, Any]]:
+    """Return the items of a conversation that was prepared; names stay as they are, and any of them may open it."""
+    return [item for message in messages for item in _items(message)]
 
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:

@@ -34,6 +34,11 @@ class Chunks:
         # a call whose thought cannot be sent back goes back without its item's id: the two are only taken together
         self._has_lost_thought = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next event, as it was parsed."""
         event = fields(chunk)

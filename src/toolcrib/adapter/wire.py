@@ -18,7 +18,7 @@ def words(value: Any) -> str:
 
 def fields(value: Any) -> Mapping[str, Any]:
     """Return an object, an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
+    return value if type(value) is dict or isinstance(value, Mapping) else {}
 
 
 def items(value: Any) -> list[Any]:

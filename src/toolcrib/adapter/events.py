@@ -1,0 +1,101 @@
+"""The events of a turn as JSON, one object each, for whoever follows it from outside."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, assert_never
+
+import orjson
+
+from toolcrib.define.event import (
+    CallDelta,
+    Compacted,
+    Event,
+    Received,
+    Replied,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from toolcrib.define.message import Call, Message
+from toolcrib.define.result import Text
+from toolcrib.define.verdict import Verdict
+
+__all__ = ["event_json", "event_text"]
+
+
+def event_text(event: Event) -> str:
+    """Return the event as JSON in one line, whatever a tool has put into the details of its result."""
+    value = event_json(event)
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:  # a number of more than 64 bits, half a character, a key that is no text
+        return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Return the value made of nothing but what JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each event
+    """Return the event as an object whose `type` says which it is."""
+    match event:
+        case TextDelta(text=text):
+            return {"type": "text", "text": text}
+        case ThinkingDelta(text=text):
+            return {"type": "thinking", "text": text}
+        case CallDelta(at=at, name=name, text=text):
+            return {"type": "call", "at": at, "tool": name, "text": text}
+        case Replied(message=message, usage=usage, error=error):
+            reply = {"finish": message.finish, "calls": [_call(call) for call in message.calls]}
+            return {"type": "replied", **reply, "usage": _usage(usage), "error": error}
+        case ToolStarted(call=call, verdict=verdict):
+            return {"type": "tool_started", **_call(call), "verdict": _verdict(verdict)}
+        case ToolProgress(call=call, partial=partial):
+            return {"type": "tool_progress", "id": call.id, "tool": call.name, "result": partial.to_json()}
+        case ToolFinished(call=call, result=result):
+            return {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
+        case TurnStarted(session=session, model=model, message=message):
+            return {"type": "turn_started", "session": session, "model": model, "message": _words(message)}
+        case Retrying(attempt=attempt, seconds=seconds, error=error):
+            return {"type": "retrying", "attempt": attempt, "seconds": round(seconds, 3), "error": error}
+        case Received(message=message):
+            return {"type": "received", "message": _words(message)}
+        case Compacted(before=before, after=after):
+            return {"type": "compacted", "before": before, "after": after}
+        case TurnFinished():
+            return {"type": "turn_finished", **asdict(event), "usage": _usage(event.usage)}
+    assert_never(event)
+
+
+def _call(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "tool": call.name, "args": dict(call.args)}
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return asdict(usage)
+
+
+def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    said = {"decision": verdict.decision, "layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin}
+    return {**said, "reason": verdict.reason, "remedy": verdict.remedy}
+
+
+def _words(message: Message) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, Text))
