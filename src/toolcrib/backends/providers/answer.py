@@ -1,0 +1,140 @@
+"""The body of an answer, whatever it turns out to be: events, one piece of JSON, a web page, or nothing."""
+
+from typing import Any
+
+from toolcrib.adapter.wire import fields
+
+from .failures import FailedError, Place, retry_of
+from .reading import NotJsonError, parsed
+from .sse import Events, Sent, TooLongError
+from .wires import Stage, Wire
+
+__all__ = ["LONGEST", "Answer"]
+
+LONGEST = 16 * 1024 * 1024  # bytes of one event, or of a reply that is sent whole
+
+_BOM = b"\xef\xbb\xbf"
+_MOST_EVENTS = 300_000  # twice the tokens of the longest reply that any model gives
+_SHOWN = 400  # bytes of an answer that is none
+_DONE = b"[DONE]"
+
+
+class Answer:
+    """Reads one body, piece by piece, into the values that an adapter takes.
+
+    What it is shows in its first byte; what the header says of it is not to be relied upon. `stage` tells how far the
+    reply has come, `last` is the value that ended it, and `whole` a reply that was sent in one piece.
+    """
+
+    def __init__(self, wire: Wire, place: Place) -> None:
+        self.stage: Stage = "open"
+        self.last: Any = None
+        self.whole: Any = None
+        self._wire, self._place = wire, place
+        self._head = b""
+        self._events = Events(LONGEST)
+        self._json: bytearray | None = None
+        self._has_begun = False
+        self._count = 0  # of events
+
+    @property
+    def lines(self) -> int:
+        """How many lines are whole: a server that sends bytes and no lines is not getting on."""
+        return self._events.lines
+
+    def feed(self, piece: bytes) -> list[Any]:
+        """Take more bytes; return the values that they complete."""
+        if not self._has_begun:
+            piece = self._begin(piece)
+        if self._json is not None:
+            self._json += piece
+            if len(self._json) > LONGEST:
+                raise self._too_long()
+            return []
+        try:
+            return self._values(self._events.feed(piece))
+        except TooLongError:
+            raise self._too_long() from None
+
+    def close(self) -> list[Any]:
+        """Take the end of the body; return the values that it completes."""
+        if self._json is not None:
+            return self._read_whole(bytes(self._json))
+        values = []
+        for sent in self._events.close():
+            try:
+                values = self._values([sent])
+            except FailedError:
+                continue  # half of an event: the reply broke off, which is told
+        if not self._count:
+            raise self._no_answer()
+        return values
+
+    def _begin(self, piece: bytes) -> bytes:
+        """Find out what it is; return what is left to be read."""
+        self._head += piece
+        start = self._head.removeprefix(_BOM).lstrip()
+        if not start or _BOM.startswith(self._head):
+            self._head = self._head[-_SHOWN:]
+            return b""
+        self._has_begun = True
+        if start[:1] == b"<":
+            raise FailedError(
+                f"{self._place.address} answered with a web page, which is no model's answer; "
+                f"check {self._place.setting}.baseUrl"
+            )
+        if start[:1] in (b"{", b"["):
+            self._json = bytearray()
+        self._head = start[:_SHOWN]
+        return start
+
+    def _values(self, sent: list[Sent]) -> list[Any]:
+        values = []
+        for event in sent:
+            if event.data.strip() == _DONE:
+                self._count, self.stage = self._count + 1, "over"
+            elif event.data.strip():
+                values.append(self._value(event))
+            if self.stage == "over":
+                break  # what comes after the end counts for nothing
+        return values
+
+    def _value(self, event: Sent) -> Any:
+        try:
+            value = parsed(event.data)
+            if event.name == "error" or fields(value).get("error"):
+                value = parsed(self._place.redact(event.data.decode()).encode())
+        except NotJsonError:
+            raise FailedError(f"{self._place.provider} sent an event that is no JSON", 0.0) from None
+        if event.name == "error" and not fields(value).get("error"):
+            value = {"type": "error", "error": value}
+        self._count += 1
+        if self._count > _MOST_EVENTS:
+            raise FailedError(f"{self._place.provider} was stopped: it sent more than {_MOST_EVENTS:,} events")
+        stage = self._wire.stage(fields(value))
+        if stage != "open":
+            self.stage, self.last = stage, value
+        return value
+
+    def _read_whole(self, data: bytes) -> list[Any]:
+        try:
+            value = parsed(data)
+        except NotJsonError:
+            raise FailedError(f"{self._place.provider} sent an answer that is cut off, or no JSON", 0.0) from None
+        if isinstance(value, list):
+            self.last = value[-1] if value else None
+            return value
+        if error := fields(value).get("error"):
+            said = error if isinstance(error, str) else str(fields(error).get("message") or error)
+            raise FailedError(f"{self._place.provider} answered: {self._place.said(said)}", retry_of(value))
+        self.whole = value
+        return []
+
+    def _too_long(self) -> FailedError:
+        return FailedError(f"{self._place.provider} was stopped: it sent an event of more than {LONGEST:,} bytes")
+
+    def _no_answer(self) -> FailedError:
+        said = self._place.said(self._head.decode(errors="replace")) if self._head.strip() else ""
+        if not said:
+            return FailedError(f"{self._place.provider} sent an empty answer", 0.0)
+        return FailedError(f"{self._place.address} sent what is no model's answer: {said}", 0.0)

@@ -1,0 +1,218 @@
+"""What went wrong between us and a provider, as one sentence that a person can act on, and whether to ask again."""
+
+import math
+import re
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+
+from toolcrib.adapter.overflow import is_overflow
+from toolcrib.adapter.trim import error_text
+from toolcrib.adapter.wire import fields, items, words
+from toolcrib.define.event import Replied
+from toolcrib.define.message import Message
+
+from .reading import NotJsonError, parsed
+
+__all__ = ["FailedError", "Place", "of_status", "of_transport", "retry_of"]
+
+_AGAIN = frozenset({408, 409, 425, 429})
+_LONGEST_WAIT = 86_400.0  # seconds that a provider may ask for
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
+# How providers name failures that pass, in the body of an answer or in the middle of a stream.
+_PASSING = frozenset(
+    [
+        "overloaded_error", "overloaded", "api_error", "timeout_error", "rate_limit_error", "rate_limit_exceeded",
+        "server_error", "internal_server_error", "internal_error", "service_unavailable", "timeout",
+        "unavailable", "resource_exhausted", "internal", "deadline_exceeded", "aborted",
+    ]
+)  # fmt: skip
+# ... and one that comes with 429 and does not pass until somebody pays.
+_SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error", "credit_balance_too_low"})
+
+
+class FailedError(Exception):
+    """Asking failed; `retry` is None when asking again would not help, else the seconds to wait first.
+
+    `is_cut` says that the connection, and not what came over it, is at fault: a reply that was whole by then stands.
+    """
+
+    def __init__(self, sentence: str, retry: float | None = None, *, is_cut: bool = False) -> None:
+        super().__init__(sentence)
+        self.sentence, self.retry, self.is_cut = sentence, retry, is_cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Who is asked, as sentences name it. `advice` is where its key is set, "" where none is needed."""
+
+    provider: str
+    model: str
+    base_url: str
+    advice: str = ""
+    has_key: bool = False
+    redact: Callable[[str], str] = str
+
+    @property
+    def address(self) -> str:
+        """The base URL as it may be shown: without a name and a password in it."""
+        return self.redact(_shown(self.base_url))
+
+    @property
+    def setting(self) -> str:
+        return f"models.{self.provider}"
+
+    def said(self, text: str) -> str:
+        """Return what a server said, in one line."""
+        return error_text(text, self.redact)
+
+
+def of_status(place: Place, status: int, headers: Mapping[str, str], body: bytes) -> FailedError:
+    """Return what an answer with that status means."""
+    who, (complaint, codes) = place.provider, _complaint(place, body)
+    if status < 400:
+        onward = _shown(headers.get("location", "")) or "nowhere"
+        return FailedError(
+            f"{place.address} sends requests on to {place.said(onward)}, and a key is not sent after them; "
+            f"set {place.setting}.baseUrl to the address that is meant"
+        )
+    told = f": {complaint}" if complaint else ""
+    if status == 401:
+        what = "did not accept the API key" if place.has_key else "wants an API key"
+        return FailedError(f"{who} {what}; set {place.advice or f'{place.setting}.apiKey'}")
+    if status == 403:
+        key = place.advice or f"{place.setting}.apiKey"
+        return FailedError(f"{who} does not allow this (403){told}; check what the key in {key} may do")
+    if status == 404:
+        return FailedError(
+            f"{who} knows no model {place.model!r} at {place.address}{told}; check its name, or {place.setting}.baseUrl"
+        )
+    if status in (400, 413) and not complaint:
+        return FailedError(f"{status} (no body): {who} refused the request and did not say why")
+    retry = None
+    if (status in _AGAIN or status >= 500) and not codes & _SPENT:
+        retry = max(_retry_after(headers), _retry_in(body))
+    return FailedError(f"{who} answered {status}{told or ', and did not say why'}", retry)
+
+
+def of_transport(place: Place, error: httpx2.HTTPError) -> FailedError:
+    """Return what a failure of the connection means."""
+    who, causes = place.provider, list(_causes(error))
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        why = place.said(str(error))
+        return FailedError(f"no secure connection to {place.address}: {why}; check {place.setting}.baseUrl")
+    match error:
+        case httpx2.ConnectTimeout():
+            return FailedError(f"{who} did not take a connection at {place.address} in time", 0.0)
+        case httpx2.ConnectError() | httpx2.ProxyError():
+            why = next((each.strerror for each in causes if isinstance(each, OSError) and each.strerror), str(error))
+            why = "nothing listens there" if any(isinstance(each, ConnectionRefusedError) for each in causes) else why
+            return FailedError(f"{who} cannot be reached at {place.address}: {place.said(why)}", 0.0)
+        case httpx2.TimeoutException():
+            return FailedError(f"{who} did not take the request in time", 0.0)
+    why = place.said(str(error) or type(error).__name__)
+    return FailedError(f"the connection to {who} broke off before the end of the reply ({why})", 0.0, is_cut=True)
+
+
+def retry_of(value: Any) -> float | None:
+    """Return whether a failure that a provider told in its stream, as a value there, is worth another try."""
+    said = fields(value)
+    within = fields(said.get("response")).get("error")
+    error = fields(said.get("error") or within or said)
+    if _codes(error) & _SPENT:
+        return None
+    status = error.get("code") if type(error.get("code")) is int else error.get("status")
+    passes = type(status) is int and (status in _AGAIN or status >= 500)
+    return _delay(error) if passes or _codes(error) & _PASSING else None
+
+
+def _complaint(place: Place, body: bytes) -> tuple[str, frozenset[str]]:
+    """Return what an error says in one line, and the codes that it bears."""
+    text = body.decode(errors="replace").strip()
+    if text[:1] not in ("{", "["):
+        is_page = text[:1] == "<"
+        return ("a web page" if is_page else place.said(text) if text else ""), frozenset()
+    error = _error(body)
+    message = words(error.get("message")) or words(error.get("detail")) or words(error.get("error")) or text
+    codes, said = _codes(error), place.said(message)
+    code = next((code for code in sorted(codes) if is_overflow(_failed(code))), "")
+    return (f"{said} ({code})" if code and not is_overflow(_failed(said)) else said), codes
+
+
+def _error(body: bytes) -> Mapping[str, Any]:
+    """Return the object in which the body of an answer tells of an error."""
+    try:
+        value = parsed(body)
+    except NotJsonError:
+        return {}
+    first = value[0] if isinstance(value, list) and value else value
+    said = fields(first)
+    return fields(said.get("error")) or said
+
+
+def _codes(error: Mapping[str, Any]) -> frozenset[str]:
+    named = (words(error.get(field)) for field in ("code", "type", "status"))
+    return frozenset(name.lower() for name in named if _CODE.fullmatch(name))
+
+
+def _failed(sentence: str) -> Replied:
+    return Replied(Message(role="assistant", finish="error"), error=sentence)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds that the headers ask to wait."""
+    if milliseconds := headers.get("retry-after-ms", ""):
+        return _seconds(milliseconds) / 1_000
+    said = headers.get("retry-after", "").strip()
+    if not said or _seconds(said):
+        return _seconds(said)
+    try:
+        return _bounded(parsedate_to_datetime(said).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _retry_in(body: bytes) -> float:
+    return _delay(_error(body))
+
+
+def _delay(error: Mapping[str, Any]) -> float:
+    """Return the seconds that Gemini asks to wait, among the details of its error."""
+    said = (words(fields(each).get("retryDelay")) for each in items(error.get("details")))
+    return max((_seconds(delay.removesuffix("s")) for delay in said), default=0.0)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return _bounded(float(text))
+    except ValueError:
+        return 0.0
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, 0.0), _LONGEST_WAIT) if math.isfinite(seconds) else 0.0
+
+
+def _shown(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ""
+    host = parts.hostname or ""
+    return urlunsplit((parts.scheme, f"[{host}]{port}" if ":" in host else f"{host}{port}", parts.path, "", ""))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return iter(seen)

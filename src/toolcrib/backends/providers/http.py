@@ -1,0 +1,251 @@
+"""A model behind HTTP: asked once, read as it streams, and every failure ends as one `Replied` that says why."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import httpx2
+
+from toolcrib.adapter.body import body_of, names_of
+from toolcrib.adapter.reply import BROKE_OFF
+from toolcrib.adapter.target import Target
+from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta
+from toolcrib.define.message import Thinking
+from toolcrib.define.model import ModelCard, Request, may_request
+from toolcrib.define.result import Text
+
+from .answer import Answer
+from .failures import FailedError, Place, of_status, of_transport, retry_of
+from .reading import PackedError, Unpacked
+from .wires import WIRES, Chunks
+
+__all__ = ["PATIENCE", "Endpoint", "HttpModel", "Patience"]
+
+_LONGEST_COMPLAINT = 65_536  # bytes of an answer that tells of an error
+_LONGEST_REST = 65_536  # bytes after the end of a reply that are read so that the connection can be used again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a provider is waited for, in seconds, and how much it may send.
+
+    `idle` is the time in which a line must come, `closing` the same once the reply is complete but for counts, `rest`
+    what the end of the answer may take after the end of the reply, `whole` all of it together.
+    """
+
+    connect: float = 15.0
+    idle: float = 120.0
+    closing: float = 10.0
+    rest: float = 0.25
+    whole: float = 3_600.0
+    bytes: int = 128 * 1024 * 1024
+
+
+PATIENCE = Patience()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a model is asked and with which headers; `is_here` when that is this machine."""
+
+    url: str
+    headers: Mapping[str, str]
+    is_here: bool = False
+    proxy: str | None = None
+
+
+class HttpModel:
+    """A `Model` behind one of the four APIs. It asks once; asking again is up to whoever asks."""
+
+    def __init__(
+        self, card: ModelCard, target: Target, endpoint: Endpoint, place: Place, patience: Patience = PATIENCE
+    ) -> None:
+        self.card = card
+        self._target, self._wire = target, WIRES[target.api]
+        self._endpoint, self._place, self._patience = endpoint, place, patience
+        self._client: httpx2.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
+        """Ask once. Yield what comes, and last a `Replied`: also when it failed, then with the sentence why."""
+        names = names_of(request, self._target)
+        chunks, answer = self._wire.chunks(self._target, names), Answer(self._wire, self._place)
+        failed: FailedError | None = None
+        try:
+            async with self._sent(body_of(request, self._target)) as body:
+                while answer.stage != "over" and not chunks.is_over:
+                    piece = await body.next_of(answer)
+                    for value in answer.close() if piece is None else answer.feed(piece):
+                        for event in chunks.feed(value):
+                            yield event
+                    if piece is None:
+                        break
+                await body.rest()
+            if answer.whole is not None:
+                replied = self._wire.whole(answer.whole, self._target, names)
+                for event in _shown(replied):
+                    yield event
+                yield self._true(replied, answer)
+                return
+        except FailedError as error:
+            failed = error
+        except PackedError as error:
+            failed = FailedError(f"{self._place.provider} cannot be read: {error}", 0.0)
+        yield self._ended(chunks, answer, failed)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        client, self._client = self._client, None
+        if client and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    @contextlib.asynccontextmanager
+    async def _sent(self, body: bytes) -> "AsyncIterator[_Body]":
+        """Send a request and give the body of its answer; raise FailedError when there is none to be read."""
+        if not self._endpoint.is_here and not may_request():
+            raise FailedError(f"requests to models are forbidden here, so {self._place.provider} was not asked")
+        client = self._connected()
+        asked = client.build_request("POST", self._endpoint.url, content=body, headers=dict(self._endpoint.headers))
+        until = asyncio.get_running_loop().time() + self._patience.whole
+        try:
+            async with asyncio.timeout(self._patience.connect + self._patience.idle):
+                response = await client.send(asked, stream=True)
+        except (TimeoutError, httpx2.ReadTimeout):
+            raise self._silent() from None
+        except httpx2.HTTPError as error:
+            raise of_transport(self._place, error) from None
+        finally:
+            client.cookies.clear()
+        try:
+            read = _Body(response, self._place, self._patience, until)
+            if response.status_code >= 300:
+                told = await read.complaint()
+                raise of_status(self._place, response.status_code, response.headers, told)
+            yield read
+        finally:
+            await response.aclose()
+
+    def _connected(self) -> httpx2.AsyncClient:
+        """Return the client of this event loop: connections do not outlive theirs."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            idle = self._patience.idle
+            is_secure = self._endpoint.url.startswith("https:")
+            self._loop, self._client = (
+                loop,
+                httpx2.AsyncClient(
+                    # reading the certificates of the system takes longer than a request to this machine
+                    verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+                    timeout=httpx2.Timeout(connect=self._patience.connect, read=idle, write=idle, pool=idle),
+                    follow_redirects=False,  # nobody else is shown the key
+                    trust_env=False,
+                    proxy=self._endpoint.proxy,
+                ),
+            )
+        return self._client
+
+    def _silent(self) -> FailedError:
+        return FailedError(f"{self._place.provider} did not begin to answer in {self._patience.idle:g} seconds", 0.0)
+
+    def _ended(self, chunks: Chunks, answer: Answer, failed: FailedError | None) -> Replied:
+        """Return the reply as far as it came. What was complete when the connection broke is complete."""
+        replied = chunks.end()
+        if failed is None or (failed.is_cut and answer.stage != "open"):
+            return self._true(replied, answer)
+        message = replace(replied.message, finish="error")
+        return Replied(message, replied.usage, self._place.redact(failed.sentence), failed.retry)
+
+    def _true(self, replied: Replied, answer: Answer) -> Replied:
+        """Return a reply with whether it is worth asking again, and no key in what it says."""
+        if replied.message.finish != "error":
+            return replied
+        if answer.whole is not None and replied.error == BROKE_OFF:
+            sentence = f"{self._place.address} answered with JSON that is no model's answer; check "
+            return replace(replied, error=f"{sentence}{self._place.setting}.baseUrl")
+        retry = 0.0 if replied.error == BROKE_OFF else retry_of(answer.last)
+        return replace(replied, error=self._place.redact(replied.error), retry=retry)
+
+
+class _Body:
+    """The body of one answer as it comes, within time and measure."""
+
+    def __init__(self, response: httpx2.Response, place: Place, patience: Patience, until: float) -> None:
+        self._raw = response.aiter_raw()
+        self._place, self._patience, self._until = place, patience, until
+        self._unpacked = Unpacked(response.headers.get("content-encoding", ""))
+        self._waiting: Iterator[bytes] = iter(())
+        self._size = 0
+        self._lines = -1
+        self._left = 0.0  # seconds in which the next line must come; only waiting counts
+
+    async def next_of(self, answer: Answer) -> bytes | None:
+        """Return the next bytes of an answer, None at their end."""
+        if answer.lines != self._lines:
+            self._lines = answer.lines
+            self._left = self._patience.idle
+            if answer.stage == "closing":
+                self._left = min(self._patience.closing, self._patience.idle)
+        return await self._piece()
+
+    async def complaint(self) -> bytes:
+        """Return the beginning of a body that tells of an error, as far as it comes."""
+        told = b""
+        self._left = min(self._patience.closing, self._patience.idle)
+        with contextlib.suppress(FailedError, PackedError):
+            while len(told) < _LONGEST_COMPLAINT and (piece := await self._piece()) is not None:
+                told += piece
+        return told[:_LONGEST_COMPLAINT]
+
+    async def rest(self) -> None:
+        """Read what little may follow the end of the reply: a connection that is at its end can be used again."""
+        size, self._left = 0, self._patience.rest
+        with contextlib.suppress(FailedError):
+            while size < _LONGEST_REST and (raw := await self._next()) is not None:
+                size += len(raw)
+
+    async def _piece(self) -> bytes | None:
+        piece = next(self._waiting, None)
+        while piece is None:
+            raw = await self._next()
+            if raw is None:
+                return None
+            self._waiting = self._unpacked.feed(raw)
+            piece = next(self._waiting, None)
+        self._size += len(piece)
+        if self._size > self._patience.bytes:
+            most = f"{self._patience.bytes:,} bytes"
+            raise FailedError(f"{self._place.provider} was stopped: it sent more than {most} for one reply")
+        return piece
+
+    async def _next(self) -> bytes | None:
+        now = asyncio.get_running_loop().time
+        began = now()
+        try:
+            async with asyncio.timeout_at(min(began + self._left, self._until)):
+                return await anext(self._raw, None)
+        except (TimeoutError, httpx2.ReadTimeout):
+            raise self._late(is_whole=now() >= self._until) from None
+        except httpx2.HTTPError as error:
+            raise of_transport(self._place, error) from None
+        finally:
+            self._left -= now() - began
+
+    def _late(self, *, is_whole: bool) -> FailedError:
+        if is_whole:
+            sentence = f"was stopped: its reply took longer than {self._patience.whole:g} seconds"
+        else:
+            sentence = f"sent nothing whole for {self._patience.idle:g} seconds, so its reply was given up"
+        return FailedError(f"{self._place.provider} {sentence}", 0.0, is_cut=True)
+
+
+def _shown(replied: Replied) -> list[ReplyEvent]:
+    """Return the events of a reply that came in one piece."""
+    events: list[ReplyEvent] = []
+    for part in replied.message.content:
+        if isinstance(part, Thinking):
+            events.append(ThinkingDelta(part.text))
+        elif isinstance(part, Text):
+            events.append(TextDelta(part.text))
+    return [*events, *(CallDelta(at, call.name, "") for at, call in enumerate(replied.message.calls))]

@@ -1,0 +1,119 @@
+"""The four APIs as far as HTTP knows them: where they are asked, how a key is shown, when a reply is over."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
+
+from toolcrib.adapter import anthropic, gemini, openai, responses
+from toolcrib.adapter.target import Api, Target
+from toolcrib.adapter.wire import fields, items, words
+from toolcrib.define.event import Replied, ReplyEvent
+
+__all__ = ["WIRES", "Chunks", "Stage", "Wire"]
+
+# How far a reply has come: it goes on; the reason of its end is known, and only counts may follow; nothing follows.
+Stage = Literal["open", "closing", "over"]
+
+
+class Chunks(Protocol):
+    """What an adapter makes of one streamed reply."""
+
+    @property
+    def is_over(self) -> bool: ...
+
+    def feed(self, chunk: Any, /) -> list[ReplyEvent]: ...
+
+    def end(self) -> Replied: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One API: `path` beneath the base URL for a model, the headers that carry a key, and how its replies are read."""
+
+    api: Api
+    path: Callable[[str], str]
+    keyed: Callable[[str], Mapping[str, str]]
+    chunks: Callable[[Target, Mapping[str, str]], Chunks]
+    whole: Callable[[Any, Target, Mapping[str, str]], Replied]
+    stage: Callable[[Mapping[str, Any]], Stage]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _bearer(key: str) -> Mapping[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _gemini_path(model: str) -> str:
+    named = model if "/" in model else f"models/{model}"
+    return f"/{quote(named)}:streamGenerateContent?alt=sse"
+
+
+def _chat_stage(chunk: Mapping[str, Any]) -> Stage:
+    if chunk.get("error"):
+        return "over"
+    ended = any(fields(choice).get("finish_reason") for choice in items(chunk.get("choices"))[:1])
+    return "closing" if ended else "open"
+
+
+def _responses_stage(event: Mapping[str, Any]) -> Stage:
+    match words(event.get("type")):
+        case "error" | "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
+            return "over"
+    return "open"
+
+
+def _anthropic_stage(event: Mapping[str, Any]) -> Stage:
+    match words(event.get("type")):
+        case "error" | "message_stop":
+            return "over"
+        case "message_delta" if fields(event.get("delta")).get("stop_reason"):
+            return "closing"
+    return "open"
+
+
+def _gemini_stage(chunk: Mapping[str, Any]) -> Stage:
+    if chunk.get("error"):
+        return "over"
+    ended = any(fields(candidate).get("finishReason") for candidate in items(chunk.get("candidates"))[:1])
+    return "closing" if ended or fields(chunk.get("promptFeedback")).get("blockReason") else "open"
+
+
+WIRES: Mapping[Api, Wire] = {
+    wire.api: wire
+    for wire in (
+        Wire(
+            api="openai",
+            path=lambda model: "/chat/completions",
+            keyed=_bearer,
+            chunks=openai.Chunks,
+            whole=openai.reply_from,
+            stage=_chat_stage,
+        ),
+        Wire(
+            api="responses",
+            path=lambda model: "/responses",
+            keyed=_bearer,
+            chunks=responses.Chunks,
+            whole=responses.reply_from,
+            stage=_responses_stage,
+        ),
+        Wire(
+            api="anthropic",
+            path=lambda model: "/messages",
+            keyed=lambda key: {"x-api-key": key},
+            chunks=anthropic.Chunks,
+            whole=anthropic.reply_from,
+            stage=_anthropic_stage,
+            headers={"anthropic-version": "2023-06-01"},
+        ),
+        Wire(
+            api="gemini",
+            path=_gemini_path,
+            keyed=lambda key: {"x-goog-api-key": key},
+            chunks=gemini.Chunks,
+            whole=gemini.reply_from,
+            stage=_gemini_stage,
+        ),
+    )
+}

@@ -1,0 +1,116 @@
+"""attacks/resources, the rows about what a provider streams: from a server on loopback, and its calls run for real.
+
+What is not about streams is judged by tests.attacks.resources_commands.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import toolcrib
+from tests.backends.providers.asking import asked_for, ended, model_at, runnable
+from tests.backends.providers.servers import Say, Server, Talk, answering, serving
+from tests.backends.providers.wrong import calling, endless_arguments
+from toolcrib import Caller, tool
+from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
+
+from . import Outcome, broken, kept, resources, resources_commands
+
+Json = Mapping[str, Any]
+
+_UNRESPONSIVE = 1.0  # seconds that a gateway may take to answer a status request
+_PIECE = 60_000  # characters of a piece of long arguments
+
+
+def judge(case: Json, profiles: Json) -> Outcome:
+    """Stream what the case describes, run the calls that may run, and measure."""
+    if case["input"].get("op") != "provider_stream":
+        return resources_commands.judge(case, profiles)
+    before = resources._held()
+    began = time.perf_counter()
+    seen = asyncio.run(_seen(case["input"]["gen"]))
+    took = time.perf_counter() - began
+    after = resources._held()
+    must = case["must"]
+    complaints = _complaints(must, seen)
+    complaints += resources._measured({**must, "alive_during": False}, took, before, after)
+    return broken("; ".join(complaints), seen) if complaints else kept(seen)
+
+
+def _complaints(must: Json, seen: Json) -> list[str]:
+    found = []
+    if must["verdict"] == "allow" and seen["error"]:
+        found.append(f"refused: {seen['error']}")
+    if must["verdict"] == "reject" and (not seen["error"] or seen["ran"]):
+        found.append("it was let through")
+    if "calls" in must and seen["ran"] != must["calls"]:
+        found.append(f"{seen['ran']} calls ran")
+    if seen["ran"] > must.get("calls_max", seen["ran"]):
+        found.append(f"{seen['ran']} calls ran")
+    if seen["lost"]:
+        found.append(f"{seen['lost']} characters were lost")
+    if must.get("alive_during") and seen["late"] > _UNRESPONSIVE:
+        found.append(f"nothing else was answered for {seen['late']:.1f} s")
+    return found
+
+
+async def _seen(how: Json) -> Json:
+    ran = 0
+
+    @tool(effects=set())
+    async def note(text: str) -> str:
+        """Note a text."""
+        nonlocal ran
+        ran += 1
+        return text
+
+    said = 0
+
+    def hear(event: ReplyEvent) -> None:
+        nonlocal said
+        said += len(event.text) if isinstance(event, TextDelta | CallDelta) else 0
+
+    belt = toolcrib.open({}).belt(Caller(), extra=[note])
+    late = [0.0]
+    watch = asyncio.create_task(_look(late))
+    async with serving(_act(how)) as server:
+        replied = await _replied(server, hear)
+        may_run = set(runnable(replied))
+        await belt.call_all([call for call in replied.message.calls if call.id in may_run])
+    watch.cancel()
+    with suppress(asyncio.CancelledError):
+        await watch
+    wanted = how.get("deltas", 0) * how.get("bytes_each", 0)
+    return {"error": replied.error, "ran": ran, "late": max(late), "lost": max(0, wanted - said)}
+
+
+async def _replied(server: Server, hear: Any) -> Replied:
+    model = model_at("openai", server.base_url)
+    try:
+        return await ended(model, asked_for(), hear)
+    finally:
+        await model.close()
+
+
+def _act(how: Json) -> Any:
+    if "tool_args_bytes" in how:
+        endless = endless_arguments(_PIECE, how["tool_args_bytes"])
+
+        async def act(talk: Talk) -> None:
+            await endless(talk, "openai")
+
+        return act
+    if "parallel_tool_calls" in how:
+        return answering("openai", calling(how["parallel_tool_calls"]))
+    each = how["bytes_each"]
+    return answering("openai", Say(text="x" * (how["deltas"] * each), piece=each))
+
+
+async def _look(late: list[float]) -> None:
+    """Note how late this loop comes back to a task that wants to run every few milliseconds."""
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(0.02)
+        late.append(time.perf_counter() - began - 0.02)
