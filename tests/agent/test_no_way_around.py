@@ -20,10 +20,12 @@ import pytest
 import toolcrib.app
 from toolcrib.agent import hooks as real_hooks
 from toolcrib.agent import invoke as real_invoke
+from toolcrib.agent.journal import Journal
 from toolcrib.app import BeltHandle
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.event import Replied
+from toolcrib.define.history import History
 from toolcrib.define.hook import Block, Guard, Rewrite
 from toolcrib.define.message import Call, Message
 from toolcrib.define.ports import Approver
@@ -33,6 +35,7 @@ from toolcrib.define.tool import tool
 from toolcrib.doors.bridges._calls import answered
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
+from toolcrib.testing.models import ScriptedModel, wants
 
 SOURCE = Path(toolcrib.__file__).parent
 
@@ -49,12 +52,17 @@ RUNS = {
     ("define/hook.py", "guard.run"): "the name of a guard",
     ("define/threads.py", "contextvars.copy_context().run"): "a function in its context",
     ("define/tool.py", "self.run"): "whether there is a body",
+    ("agent/turn.py", "loop.run"): "the loop of a turn, whose calls go through invoke",
+    ("app/turns.py", "self._turns.run"): "a turn",
     ("doors/cli/approvals.py", "asyncio.run"): "an event loop",
+    ("doors/cli/audit.py", "asyncio.run"): "an event loop",
+    ("doors/cli/run.py", "asyncio.run"): "an event loop",
+    ("doors/cli/sessions.py", "asyncio.run"): "an event loop",
     ("doors/cli/tools.py", "asyncio.run"): "an event loop",
     ("services/router.py", "method.run"): "a method of a service",
 }
 # Who may call `invoke` and `invoke_all`; every other way in holds a BeltHandle.
-CALLERS = {"agent/invoke.py", "app/__init__.py"}
+CALLERS = {"agent/invoke.py", "agent/loop.py", "app/belt.py"}
 
 
 @cache
@@ -175,9 +183,13 @@ def seen(handle: BeltHandle, result: Result | Message) -> Seen:
 
 def app_around(module: ModuleType) -> ModuleType:
     """Return a copy of the app whose belts call the `invoke` of this module."""
-    app = copied("toolcrib.app", modules()["app/__init__.py"])
-    vars(app).update({name: vars(module)[name] for name in ("invoke", "invoke_all")})
+    app, belt = (copied(name, modules()[path]) for name, path in _APP.items())
+    vars(belt).update({name: vars(module)[name] for name in ("invoke", "invoke_all")})
+    vars(app)["BeltHandle"] = vars(belt)["BeltHandle"]
     return app
+
+
+_APP = {"toolcrib.app": "app/__init__.py", "toolcrib.app.belt": "app/belt.py"}
 
 
 def by_invoke(module: ModuleType) -> Enter:
@@ -229,6 +241,21 @@ def by_bridge(module: ModuleType) -> Enter:
     return enter
 
 
+def by_turn(module: ModuleType) -> Enter:
+    loops = copied("toolcrib.agent.loop", modules()["agent/loop.py"])
+    vars(loops).update(invoke=module.invoke)
+
+    async def enter(situation: Situation) -> Seen:
+        handle = opened(toolcrib.app, situation)
+        model = ScriptedModel([wants(situation.call), "done"])
+        setup = loops.Setup(model=model, belt=handle.belt, caller=handle.caller, window=handle.window)
+        history = History([Message(role="user", content=(Text("go"),))])
+        await loops.Loop(setup, history, Journal(handle.window.record), lambda event: None).run()
+        return seen(handle, next(message for message in history if message.role == "tool"))
+
+    return enter
+
+
 # Every way in. A new one gets a line here.
 ENTRIES: Mapping[str, Callable[[ModuleType], Enter]] = {
     "invoke": by_invoke,
@@ -236,6 +263,7 @@ ENTRIES: Mapping[str, Callable[[ModuleType], Enter]] = {
     "BeltHandle.call": by_call,
     "BeltHandle.call_all": by_call_all,
     "bridges": by_bridge,
+    "Loop": by_turn,
 }
 
 
@@ -268,8 +296,9 @@ async def battery(enter: Enter) -> list[str]:
         probe.ran.clear()
         got = await enter(Situation(probe=probe, **situation))
         kinds, told, ran = outcome_of(got.entries)
-        body = [] if code else [("a", ["Decided"])]
-        if (kinds, told, ran, probe.ran) != (["Decided", "Finished"], code, not code, body):
+        body = [] if code else [("a", ["Decided", "Started"])]
+        written = ["Decided", "Finished"] if code else ["Decided", "Started", "Finished"]
+        if (kinds, told, ran, probe.ran) != (written, code, not code, body):
             wrong.append(f"{what}: {kinds} {told!r}, ran {ran} with {probe.ran}")
         if got.status != ("error" if code else "ok"):
             wrong.append(f"{what}: told {got.status}")
@@ -348,6 +377,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "the gate": Mutation(no_gate),
     "the denial": Mutation(without("deny")),
     "the record of the decision": Mutation(without("Decided", "_make_decided")),
+    "the record of the start": Mutation(without("Started", "_make_started")),
     "the record of the outcome": Mutation(without("Finished", "_make_finished")),
     "the check": Mutation(no_check),
     "the guards": Mutation(without("guards")),

@@ -1,0 +1,66 @@
+"""What a turn may take, and what it has taken."""
+
+from dataclasses import dataclass
+
+from toolcrib.define.event import Ending, Usage
+from toolcrib.define.model import Price
+
+__all__ = ["Limits", "Spent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one turn: replies, seconds (a human's are not counted), tokens, dollars; None is no bound.
+
+    `repeats` is how often the same calls with the same results may follow one another; 0 does not look.
+    """
+
+    turns: int | None = 100
+    seconds: float | None = 3600.0
+    tokens: int | None = None
+    cost: float | None = None
+    repeats: int = 5
+
+
+class Spent:
+    """What a turn has taken so far. Looked at before every reply, so that a limit is passed by one reply at most."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.steps = 0
+        self.usage = Usage()
+        self.cost: float | None = 0.0
+
+    def add(self, usage: Usage, price: Price | None) -> float | None:
+        """Count one reply; return what it cost, None when its price is not known."""
+        self.steps += 1
+        if not usage.input and not usage.output:
+            return 0.0
+        self.usage += usage
+        cost = price.of(usage) if price else None
+        self.cost = None if cost is None or self.cost is None else self.cost + cost
+        return cost
+
+    def over(self) -> tuple[Ending, str] | None:
+        """Return which limit is reached, and the sentence that says so."""
+        limits = self._limits
+        if limits.turns is not None and self.steps >= limits.turns:
+            return "turns", f"stopped after {_many(self.steps, 'reply', 'replies')}, the limit of a turn (limits.turns)"
+        if limits.tokens is not None and (tokens := self.usage.input + self.usage.output) >= limits.tokens:
+            return (
+                "tokens",
+                f"stopped after {tokens:,} tokens; the limit of a turn is {limits.tokens:,} (limits.tokens)",
+            )
+        if limits.cost is not None and self.steps:
+            if self.cost is None:
+                return "cost", "stopped: limits.cost is set, and the price of this model is not known"
+            if self.cost >= limits.cost:
+                return (
+                    "cost",
+                    f"stopped after ${self.cost:.4f}; the limit of a turn is ${limits.cost:.4f} (limits.cost)",
+                )
+        return None
+
+
+def _many(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"

@@ -1,0 +1,312 @@
+"""From the lines of a log to the conversation a model is shown.
+
+    path       every line from the first to the leaf, along the parents; other branches are not on it
+    shown      what stands behind the last compaction, and what it kept; its summary stands before them
+    history    the messages shown, each answer right behind the reply that asked, in the order of its calls
+
+A call without an answer gets one that says what is known: that it never ran, or that nobody knows (G15).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolcrib.adapter.pairing import BROKEN
+from toolcrib.define.errors import CribError
+from toolcrib.define.event import Usage
+from toolcrib.define.history import History
+from toolcrib.define.log import Began, Labelled, Line, Said, Shortened, Switched
+from toolcrib.define.message import Call, Message
+from toolcrib.define.result import Text
+
+__all__ = ["Recalled", "path_to", "recall", "summary_in", "summary_message"]
+
+_UNCERTAIN = (
+    "what came of this call was never kept, so nobody knows whether it took effect; look at what there is before you "
+    "try it again"
+)
+_ELSEWHERE = (
+    "this call ran on another branch of the session, and its result is not part of this one; it may have taken effect, "
+    "so look at what there is before you try it again"
+)
+_NOT_RUN = "this call was not run: the turn ended before its place came"
+_CUT_OFF = "this call was not run: the reply that asked for it broke off"
+_SUMMARY_HEAD = (
+    "[The conversation was shortened. What follows is a summary of its earlier part; it tells what happened and asks "
+    "for nothing.]\n\n"
+)
+_SUMMARY_FOOT = "\n\n[End of the summary. The conversation goes on below.]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What a log says about its session.
+
+    `ids` are the ids of the lines that the messages of the history come from, "" for the summary and what is mended.
+    `mended` are the answers that no line has: they are part of the history already, and whoever goes on writes them
+    down behind `leaf`. `uncertain` are the calls that began and never ended. `start` is the place on the path of the
+    first line that is shown. `usage` and `cost` are those of all replies, on every branch; `cost` is None when the
+    price of one is not known.
+    """
+
+    history: History
+    ids: tuple[str, ...]
+    path: tuple[Line, ...]
+    leaf: str | None
+    start: int
+    summary: str
+    model: str
+    title: str
+    usage: Usage
+    cost: float | None
+    uncertain: tuple[Call, ...]
+    mended: tuple[Message, ...]
+
+
+def recall(lines: Sequence[Line], leaf: str | None = None) -> Recalled:
+    """Return the conversation that ends at a line, the last one for None; "" is the place before the first line.
+
+    Raise CribError when the lines are no tree, or there is no such line.
+    """
+    path = path_to(lines, leaf)
+    at, compaction = _last_compaction(path)
+    start = _start(path, at)
+    history, ids, open_slots = History(), list[str](), list[list[_Slot]]()
+    if compaction:
+        history.append(summary_message(compaction.summary, path[at].at))
+        ids.append("")
+    slots = _slots(path, lines)
+    for place in range(start, len(path)):
+        line = path[place]
+        if not isinstance(line.body, Said) or line.body.message.role == "tool":
+            continue
+        # what was counted before the history was shortened counts messages that are no longer in it
+        history.append(line.body.message, line.body.usage if place > at else None)
+        ids.append(line.id)
+        for slot in slots.get(place, ()):
+            history.append(slot.answer or _known(slot))
+            ids.append(slot.answer_id)
+        open_slots.append([slot for slot in slots.get(place, ()) if slot.answer is None])
+    model, title = _settings(path)
+    usage, cost = _spent(lines)
+    return Recalled(
+        history=history,
+        ids=tuple(ids),
+        path=path,
+        leaf=path[-1].id if path else None,
+        start=start,
+        summary=compaction.summary if compaction else "",
+        model=model,
+        title=title,
+        usage=usage,
+        cost=cost,
+        uncertain=tuple(slot.call for each in open_slots for slot in each if slot.began and not slot.elsewhere),
+        # in the order in which they find their calls again, where ids were used twice
+        mended=tuple(_known(slot) for each in reversed(open_slots) for slot in sorted(each, key=_has_not_begun)),
+    )
+
+
+def summary_message(summary: str, at: float = 0.0) -> Message:
+    """Return the message by which a model is told the summary of what it is no longer shown."""
+    return Message(role="user", content=(Text(f"{_SUMMARY_HEAD}{summary}{_SUMMARY_FOOT}"),), at=at)
+
+
+def summary_in(history: Sequence[Message] | History) -> str:
+    """Return the summary that a history begins with, "" when it was never shortened."""
+    match history[0] if len(history) else None:
+        case Message(role="user", content=(Text(text=text),)) if text.startswith(_SUMMARY_HEAD):
+            return text.removeprefix(_SUMMARY_HEAD).removesuffix(_SUMMARY_FOOT)
+    return ""
+
+
+def path_to(lines: Sequence[Line], leaf: str | None = None) -> tuple[Line, ...]:
+    """Return the lines from the first to the leaf, along the parents."""
+    places = {line.id: place for place, line in enumerate(lines)}
+    if len(places) != len(lines):
+        twice = next(line.id for place, line in enumerate(lines) if places[line.id] != place)
+        raise CribError(f"two lines of the log are called {twice!r}; export it and give one of them another id")
+    if not lines or leaf == "":
+        return ()
+    if leaf is not None and leaf not in places:
+        raise CribError(f"the log has no line {leaf!r} to go on from; name one of its {len(lines)} lines")
+    place = len(lines) - 1 if leaf is None else places[leaf]
+    found = [lines[place]]
+    while (parent := lines[place].parent) is not None:
+        above = places.get(parent, len(lines))
+        # a parent is always the older one, so this ends, whatever the log says
+        if above >= place:
+            what = "is not in the log" if parent not in places else "does not stand before it"
+            raise CribError(f"line {lines[place].id!r} of the log names the parent {parent!r}, which {what}")
+        place = above
+        found.append(lines[place])
+    found.reverse()
+    return tuple(found)
+
+
+# the answers
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A call of a reply, and what became of it."""
+
+    call: Call
+    at: float
+    is_broken: bool
+    began: bool = False
+    elsewhere: bool = False
+    answer: Message | None = None
+    answer_id: str = ""
+
+
+def _has_not_begun(slot: _Slot) -> bool:
+    return not slot.began
+
+
+class _Open:
+    """The calls on a path that wait for an answer, by id. Models reuse ids: the reply that asked last goes first."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, list[deque[_Slot]]] = {}
+
+    def ask(self, slots: Sequence[_Slot]) -> None:
+        of_reply: dict[str, deque[_Slot]] = {}
+        for slot in slots:
+            of_reply.setdefault(slot.call.id, deque()).append(slot)
+        for id, same in of_reply.items():
+            self._asked.setdefault(id, []).append(same)
+
+    def begin(self, call: Call) -> None:
+        waiting = self._waiting(call.id)
+        fit = [slot for slot in waiting if not slot.began]
+        same = [slot for slot in fit if call.key and slot.call.key == call.key]
+        for slot in (same or fit)[:1]:
+            slot.began = True
+
+    def answer(self, message: Message, id: str) -> None:
+        if waiting := self._waiting(message.call_id or ""):
+            # of two calls with one id, the one that began is the one that can have ended
+            slot = next((each for each in waiting if each.began), waiting[0])
+            slot.answer, slot.answer_id = message, id
+            waiting.remove(slot)
+
+    def elsewhere(self, id: str) -> None:
+        for slot in self._waiting(id):
+            slot.elsewhere = True
+
+    def _waiting(self, id: str) -> deque[_Slot]:
+        asked = self._asked.get(id, [])
+        while asked and not asked[-1]:
+            asked.pop()
+        return asked[-1] if asked else deque()
+
+
+def _slots(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[_Slot]]:
+    """Return the calls of every reply on the path, with their answers."""
+    found: dict[int, list[_Slot]] = {}
+    waiting, aside = _Open(), _aside(path, lines)
+    for place, line in enumerate(path):
+        match line.body:
+            case Said(message=message) if message.role == "assistant" and message.calls:
+                is_broken = message.finish in BROKEN
+                found[place] = [_Slot(call, message.at, is_broken) for call in message.calls]
+                waiting.ask(found[place])
+            case Said(message=message) if message.role == "tool":
+                waiting.answer(message, line.id)
+            case Began(call=call):
+                waiting.begin(call)
+        for id in aside.get(place, ()):
+            waiting.elsewhere(id)
+    return found
+
+
+def _aside(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[str]]:
+    """Return the ids of calls that began or ended on other branches, by the place where the branch leaves the path."""
+    if len(path) == len(lines):
+        return {}
+    leaves = {line.id: place for place, line in enumerate(path)}
+    on_path = set(leaves)
+    found: dict[int, list[str]] = {}
+    for line in lines:
+        if line.id in on_path or line.parent is None or line.parent not in leaves:
+            continue
+        place = leaves[line.parent]
+        match line.body:
+            case Said(message=message) if message.role == "assistant":
+                continue  # whatever stands behind it is about its own calls
+            case Said(message=message) if message.call_id:
+                found.setdefault(place, []).append(message.call_id)
+            case Began(call=call):
+                found.setdefault(place, []).append(call.id)
+        leaves[line.id] = place
+    return found
+
+
+def _known(slot: _Slot) -> Message:
+    """Return the answer to a call that has none."""
+    if slot.elsewhere:
+        words = _ELSEWHERE
+    elif slot.began:
+        words = _UNCERTAIN
+    else:
+        words = _CUT_OFF if slot.is_broken else _NOT_RUN
+    return Message(role="tool", content=(Text(words),), call_id=slot.call.id, status="error", at=slot.at)
+
+
+# the rest of what a path says
+
+
+def _last_compaction(path: Sequence[Line]) -> tuple[int, Shortened | None]:
+    for place in range(len(path) - 1, -1, -1):
+        body = path[place].body
+        if isinstance(body, Shortened):
+            return place, body
+    return -1, None
+
+
+def _start(path: Sequence[Line], at: int) -> int:
+    """Return the place of the first line that is shown, when the last compaction stands at a place.
+
+    One that keeps from a line nobody knows keeps all that was shown before it: rather twice told than lost.
+    """
+    start, places = 0, {}
+    for place in range(at + 1):
+        line = path[place]
+        places[line.id] = place
+        if isinstance(line.body, Shortened):
+            start = places.get(line.body.kept, start)
+    return _whole(path, start) if at >= 0 else 0
+
+
+def _whole(path: Sequence[Line], start: int) -> int:
+    """Return the place of the reply, when the line at `start` is an answer: it stays with its call."""
+    body = path[start].body
+    if not isinstance(body, Said) or body.message.role != "tool":
+        return start
+    for place in range(start - 1, -1, -1):
+        above = path[place].body
+        if isinstance(above, Said) and any(call.id == body.message.call_id for call in above.message.calls):
+            return place
+    return start
+
+
+def _settings(path: Sequence[Line]) -> tuple[str, str]:
+    model = title = ""
+    for line in path:
+        match line.body:
+            case Switched(model=model):
+                pass
+            case Labelled(title=title):
+                pass
+    return model, title
+
+
+def _spent(lines: Sequence[Line]) -> tuple[Usage, float | None]:
+    usage, cost = Usage(), 0.0
+    is_known = True
+    for line in lines:
+        if isinstance(line.body, Said) and line.body.usage is not None:
+            usage += line.body.usage
+            cost += line.body.cost or 0.0
+            is_known = is_known and line.body.cost is not None
+    return usage, cost if is_known else None

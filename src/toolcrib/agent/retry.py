@@ -1,0 +1,78 @@
+"""Asking a model until it has answered: the one place where a failed reply is asked for again."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from toolcrib.define.event import Event, Replied, Retrying, TextDelta
+from toolcrib.define.message import Message
+from toolcrib.define.model import Model, Request
+from toolcrib.define.result import Text
+
+from .repeats import Babble
+
+__all__ = ["Patience", "reply_to"]
+
+log = logging.getLogger("toolcrib")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often to ask, and how long to wait between: `first` seconds, doubled each time, never more than `longest`."""
+
+    tries: int = 4
+    first: float = 2.0
+    longest: float = 60.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+async def reply_to(request: Request, model: Model, emit: Callable[[Event], None], patience: Patience) -> Replied:
+    """Return the model's reply, telling `emit` of it as it comes.
+
+    One that failed for a passing reason is asked for again: what was told of it does not count, and no call of it runs.
+    One that says the same over and over is broken off.
+    """
+    for attempt in range(1, patience.tries + 1):
+        replied = await _once(request, model, emit)
+        if replied.retry is None or replied.message.finish != "error" or attempt == patience.tries:
+            return replied
+        if replied.retry > patience.longest:  # nobody wants to wait that long without having been asked
+            return replied
+        # some spread, so that many sessions do not come back all at once
+        backed_off = min(patience.longest, patience.first * 2 ** (attempt - 1)) * random.uniform(0.75, 1)  # noqa: S311
+        seconds = max(replied.retry, backed_off)
+        emit(Retrying(attempt + 1, seconds, replied.error))
+        await patience.sleep(seconds)
+    raise AssertionError("tries is at least one")
+
+
+async def _once(request: Request, model: Model, emit: Callable[[Event], None]) -> Replied:
+    said, babble, replied = list[str](), Babble(), None
+    try:
+        async with aclosing(model.reply(request)) as events:  # type: ignore[type-var]  # every model's is a generator
+            async for event in events:
+                if type(event) is Replied:
+                    replied = event
+                    break
+                emit(event)
+                if type(event) is TextDelta:
+                    said.append(event.text)
+                    if babble.hears(event.text):
+                        replied = _broken(
+                            model, said, "the model said the same over and over, so its reply was broken off"
+                        )
+                        break
+    except Exception as error:
+        log.exception("the model %s failed unexpectedly", model.card.name)
+        why = f"{model.card.name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
+        return replied or _broken(model, said, why)  # what fails while it lets go takes nothing back
+    return replied or _broken(model, said, f"{model.card.name} ended its reply without saying how")
+
+
+def _broken(model: Model, said: list[str], error: str) -> Replied:
+    text = "".join(said)
+    content = (Text(text),) if text else ()
+    return Replied(Message(role="assistant", content=content, finish="error", by=model.card.name), error=error)

@@ -1,0 +1,198 @@
+"""A message and a session to a turn: recalled, answered, written down; one turn at a time in a session."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.event import Compacted, Event, TurnFinished, TurnStarted
+from toolcrib.define.history import History
+from toolcrib.define.log import Line, Said, SessionHead, SessionStore, Shortened, Switched
+from toolcrib.define.message import Message
+from toolcrib.define.record import Record
+from toolcrib.define.result import Text
+
+from .compact import compacted, is_due
+from .inbox import Inbox
+from .journal import Journal
+from .loop import Loop, Setup, Shorten
+from .moments import Moments
+from .outside import outside_guard, sources_of
+from .recall import recall
+
+__all__ = ["Order", "Turns"]
+
+_REMEMBERED = 64  # sessions whose conversation stays in memory between two turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A message to be answered in a session.
+
+    `setup` says who answers, given the model that the session was switched to, "" when it was not. `leaf` goes on from
+    an older line of the session instead of its last one: a branch.
+    """
+
+    session: str
+    message: Message
+    setup: Callable[[str], Setup]
+    caller: Caller
+    leaf: str | None = None
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session between two turns: what it stands on, and how many lines its log has."""
+
+    history: History
+    path: Sequence[Line]
+    count: int
+    model: str
+
+
+class Turns:
+    """Runs the turns of sessions that one store keeps."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        record: Record,
+        moments: Moments | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._record, self._moments, self._now = store, record, moments or Moments(), now
+        self._known: OrderedDict[str, _Session] = OrderedDict()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._running: dict[str, Inbox] = {}
+        self._journals: dict[str, Journal] = {}
+
+    def inbox_of(self, session: str) -> Inbox | None:
+        """Return where to put messages for the turn that runs in a session, None when none does."""
+        return self._running.get(session)
+
+    def journal_of(self, session: str) -> Journal | None:
+        """Return the journal of the turn that runs in a session: nobody else adds lines to it meanwhile."""
+        return self._journals.get(session)
+
+    async def run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
+        """Answer a message, after those that came before it in the same session. Raises ToolError before it began."""
+        key = order.session
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                self._running[key] = inbox
+                try:
+                    return await self._run(order, emit, inbox)
+                finally:
+                    del self._running[key]
+                    self._journals.pop(key, None)
+        finally:
+            if not lock.locked():
+                self._turns.pop(key, None)
+
+    async def _run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
+        key, caller, moments = order.session, order.caller, self._moments
+        session = await self._opened(order)
+        setup = order.setup(session.model)
+        journal = Journal(self._record, self._store, key, path=session.path, count=session.count, now=self._now)
+        self._journals[key] = journal
+        if not session.count:
+            await moments.tell("session_start", caller, sessionKey=key)
+        message, setup = await self._prepared(order, setup, session.history)
+        session.history.append(message)
+        journal.add(Said(message))
+        await journal.settled()
+        emit(TurnStarted(key, setup.model.card.name, message))
+        keep = partial(moments.kept, caller) if "tool_result_persist" in moments else None
+        setup = replace(setup, inbox=inbox, shorten=self._shortener(setup, journal, emit), keep=keep)
+        if setup.after_outside:
+            guard = outside_guard(setup.after_outside, lambda: loop.history.outside)
+            setup = replace(setup, window=replace(setup.window, guards=(guard, *setup.window.guards)))
+        loop = Loop(setup, session.history, journal, emit)
+        end: TurnFinished | None = None
+        try:
+            end = await loop.run()
+        finally:
+            if end is not None and end.reason != "error":
+                model = _switched(journal.path[len(session.path) :], session.model)
+                self._remember(key, _Session(loop.history, journal.path, journal.count, model))
+            reason = "stopped" if end is None else end.reason
+            await moments.tell("agent_end", caller, success=reason == "done", reason=reason, messages=len(loop.history))
+        return end
+
+    async def _prepared(self, order: Order, setup: Setup, history: History) -> tuple[Message, Setup]:
+        """Return the message and the setup as the hooks leave them."""
+        moments, caller = self._moments, order.caller
+        message = replace(order.message, at=order.message.at or self._now())
+        words = _words(message)
+        await moments.tell("message_received", caller, content=words)
+        if "before_agent_start" in moments:
+            said = await moments.changed("before_agent_start", caller, prompt=words, messages=len(history))
+            if isinstance(system := said.get("systemPrompt"), str):
+                setup = replace(setup, system=system)
+            if isinstance(context := said.get("prependContext"), str) and context.strip():
+                message = replace(message, content=(Text(f"{context}\n\n"), *message.content))
+        return message, setup
+
+    async def _opened(self, order: Order) -> _Session:
+        """Return the session as the store has it; what a crash left open is answered and written down first."""
+        key = order.session
+        known = self._known.pop(key, None)
+        head = await self._store.make(
+            SessionHead(key=key, made_at=self._now(), changed_at=self._now(), parents=order.caller.parents)
+        )
+        if known is not None and order.leaf is None and known.count == head.count:
+            return known
+        lines = await self._store.lines(key)
+        found = recall(lines, order.leaf)
+        journal = Journal(self._record, self._store, key, path=found.path, count=len(lines), now=self._now)
+        for answer in found.mended:
+            journal.add(Said(answer))
+        await journal.settled()
+        found.history.outside.update(
+            sources_of(line.body.message for line in found.path if isinstance(line.body, Said))
+        )
+        return _Session(found.history, journal.path, journal.count, found.model)
+
+    def _remember(self, key: str, session: _Session) -> None:
+        self._known[key] = session
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def _shortener(self, setup: Setup, journal: Journal, emit: Callable[[Event], None]) -> Shorten:
+        """Return what shortens the conversation of a turn, writes that down and tells it."""
+
+        async def shorten(history: History, force: bool) -> History | None:
+            if not force and not is_due(history.tokens, setup.model.card.window):
+                return None
+            await self._moments.tell("before_compaction", setup.caller, messages=len(history), tokens=history.tokens)
+            shorter = await compacted(history, setup.model, force=force, patience=setup.patience)
+            if shorter is None:
+                return None
+            shorter.history.outside.update(history.outside)
+            journal.add(Shortened(shorter.summary, _line_of(history[shorter.at], journal.path), shorter.before))
+            await journal.settled()
+            after = shorter.history.tokens
+            emit(Compacted(shorter.before, after))
+            await self._moments.tell("after_compaction", setup.caller, messages=len(shorter.history), tokens=after)
+            return shorter.history
+
+        return shorten
+
+
+def _switched(lines: Sequence[Line], model: str) -> str:
+    """Return the model of a session behind these lines."""
+    return next((line.body.model for line in reversed(lines) if isinstance(line.body, Switched)), model)
+
+
+def _line_of(message: Message, path: Sequence[Line]) -> str:
+    """Return the line that holds this very message."""
+    found: str = next(line.id for line in reversed(path) if type(line.body) is Said and line.body.message is message)
+    return found
+
+
+def _words(message: Message) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, Text))

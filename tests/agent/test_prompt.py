@@ -1,0 +1,29 @@
+"""The system prompt: short, and about what is there."""
+
+from toolcrib.agent.prompt import Surroundings, system_prompt
+
+_WHERE = Surroundings(agent="main", date="2026-02-03", folder="~/work/project")
+
+
+def test_it_is_short_and_says_what_a_model_must_know() -> None:
+    text = system_prompt(("read", "result_get"), _WHERE)
+    assert len(text) < 1_500
+    for words in ("2026-02-03", "~/work/project", "EXTERNAL_UNTRUSTED_CONTENT", "Do not repeat what was denied", "key"):
+        assert words in text
+
+
+def test_it_mentions_no_tool_that_is_not_on_the_belt_and_nothing_it_was_not_told() -> None:
+    text = system_prompt(("read",))
+    assert "result_get" not in text
+    assert "Today" not in text
+    assert "workspace" not in text
+    assert "You have no tools" in system_prompt()
+
+
+def test_the_agents_own_words_come_early_and_those_of_hooks_last() -> None:
+    text = system_prompt(
+        ("read",), Surroundings(agent="ada"), own="You look after the garden.", extras=["Be kind.", " "]
+    )
+    assert text.startswith("You are an assistant named ada")
+    assert text.index("garden") < text.index("Use tools")
+    assert text.endswith("\n\nBe kind.")
