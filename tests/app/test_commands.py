@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.commands import OPEN, belt_in, cribbed, said
 
+import toolcrib
 from toolcrib.app.environment import environment_of, is_forbidden
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
@@ -274,3 +275,24 @@ async def test_a_permit_is_for_its_caller_alone(root: Path) -> None:
     async with cribbed(root) as (_, commands):
         with pytest.raises(ToolError, match="nothing was permitted"):
             await commands.processes.start(Caller(), lambda _: None, call="made-up")
+
+
+async def test_a_subagent_gets_no_command_that_its_parent_lacks(root: Path) -> None:
+    config = {
+        "workspace": {"root": str(root)},
+        "tools": {"exec": {"host": "host", "security": "full", "ask": "off", "network": True}},
+        "agents": {
+            "main": {"tools": {"exec": {"host": "sandbox", "deny": [["touch"]], "network": False}}},
+            "careful": {"tools": {"exec": {"security": "deny"}}},
+            "own": {"tools": {"subagents": {"mode": "own"}}},
+        },
+    }
+    crib = toolcrib.open(config)
+    alone, child = Caller(agent="helper"), Caller(agent="helper", parents=("main",))
+    grandchild = Caller(agent="helper", parents=("careful", "agent:main:x"))
+    free = Caller(agent="own", parents=("main",))
+    judged = [crib.commands.judged(each, "touch x").decision for each in (alone, child, grandchild, free)]
+    assert judged == ["run", "deny", "deny", "run"]
+    judged = [crib.commands.judged(each, "ls").decision for each in (alone, child, grandchild, free)]
+    assert judged == ["run", "run", "deny", "run"]
+    await crib.close()

@@ -1,32 +1,30 @@
 """The only place that knows everyone: configuration in, a wired crib out."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from toolcrib.adapter import declare, losses
+from toolcrib.adapter import losses
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.invoke import Window, invoke, invoke_all
-from toolcrib.agent.keys import new_key
-from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord
+from toolcrib.agent.limits import Limits
+from toolcrib.agent.moments import Moments
+from toolcrib.agent.turn import Turns
+from toolcrib.agent.window import Window
 from toolcrib.config.advice import advice
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded, load
 from toolcrib.config.settings import Config, ExpectedCaller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import CribError
-from toolcrib.define.event import CallEvent
-from toolcrib.define.make import maker
-from toolcrib.define.message import Call
+from toolcrib.define.message import Message
+from toolcrib.define.model import Model
 from toolcrib.define.ports import Approver
-from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Verdict
 from toolcrib.policy.identity import sender_key
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.registry.catalog import Catalog, Problem
@@ -36,72 +34,47 @@ from toolcrib.services.router import Router
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .approvals import approvals_for
+from .belt import BeltHandle
 from .commands import Commands
+from .models import Models
 from .plugins import enabled_plugins, plugin_offers
 from .ports import PortsOf, terms_of
+from .record import record_for
+from .sessions import sessions_for
+from .state import State, state_in
+from .turns import Desk, Running, Wanted
 
-__all__ = ["BeltHandle", "Crib", "enabled_plugins", "open", "sender_from"]
-
-_make_call, _make_ctx = maker(Call), maker(Ctx)
+__all__ = ["BeltHandle", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeltHandle:
-    """A caller's belt, joined to the adapters and to `invoke`."""
+class Parts:
+    """What a crib is made of."""
 
-    caller: Caller
-    belt: Belt
-    catalog: Catalog = field(repr=False)
-    window: Window = field(repr=False)
-    ports: Ports = field(repr=False)
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        return self.belt.tools
-
-    @property
-    def verdicts(self) -> Mapping[str, Verdict]:
-        return self.belt.verdicts
-
-    def declare(self, provider: str) -> list[dict[str, Any]]:
-        """Return the belt's tools as `provider` takes them, for the program to keep and change."""
-        return [deepcopy(declare(tool, provider)) for tool in self.belt.tools.values()]
-
-    def call(self, name: str, args: Mapping[str, Any] | None = None, *, id: str = "") -> Coroutine[Any, Any, Result]:
-        """Run one tool for this caller, when awaited; what fails comes back as a Result that says so."""
-        key = new_key()
-        call = _make_call((id or key, name, args or {}, key, "", ""))
-        return invoke(self.belt, _make_ctx((call, self.caller, Course(), self.ports)), self.window)
-
-    async def call_all(self, calls: Iterable[Call]) -> list[Result]:
-        """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
-        keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
-        ctxs = [Ctx(call, self.caller, Course(), self.ports) for call in keyed]
-        return await invoke_all(self.belt, ctxs, self.window)
-
-    def watched_by(self, watch: Callable[[CallEvent], None]) -> "BeltHandle":
-        """Return the same belt, whose calls tell `watch` how they go."""
-        return replace(self, window=replace(self.window, watch=watch))
+    loaded: Loaded
+    catalog: Catalog
+    window: Window
+    ports_of: PortsOf
+    approvals: Approvals
+    commands: Commands
+    models: Models
+    state: State
+    turns: Turns
 
 
 class Crib:
-    """A wired crib: which tools exist, and who gets which."""
+    """A wired crib: which tools exist, who gets which, and the turns that use them."""
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        catalog: Catalog,
-        window: Window,
-        ports_of: PortsOf,
-        approvals: Approvals,
-        commands: Commands,
-    ) -> None:
-        self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, catalog, window
-        self.approvals, self.commands = approvals, commands
-        self._ports_of = ports_of
+    def __init__(self, parts: Parts) -> None:
+        loaded = parts.loaded
+        self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, parts.catalog, parts.window
+        self.approvals, self.commands, self.models = parts.approvals, parts.commands, parts.models
+        self.sessions = parts.state.sessions
+        self._state, self._ports_of = parts.state, parts.ports_of
         self._belts = Belts(
-            catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
+            parts.catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
         )
+        self._desk = Desk(loaded.config, parts.models, parts.turns, self.belt)
 
     def belt(
         self, caller: Caller | None = None, extra: Iterable[Tool] = (), *, approver: Approver | None = None
@@ -116,10 +89,49 @@ class Crib:
             ports=self._ports_of(who),
         )
 
+    def turn(  # noqa: PLR0913  each by name, and all have a default
+        self,
+        message: str | Message,
+        *,
+        caller: Caller | None = None,
+        session: str = "",
+        model: Model | str | None = None,
+        extra: Iterable[Tool] = (),
+        approver: Approver | None = None,
+        limits: Limits | None = None,
+        leaf: str | None = None,
+    ) -> Running:
+        """Start to answer a message in a session, a new one when none is named; what happens can be followed.
+
+        The model is the one named here, else the session's, the agent's or the configured one, else one that has a key,
+        else the offline model. `leaf` is the line of the session to go on from, where that is not its last.
+        """
+        wanted = Wanted(
+            session=session,
+            caller=caller or Caller(),
+            model=model,
+            extra=tuple(extra),
+            approver=approver,
+            limits=limits,
+            leaf=leaf,
+        )
+        return self._desk.turn(message, wanted)
+
     async def close(self) -> None:
-        """End every command that still runs, and let go of the workspaces."""
+        """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
+        await self._desk.close()
         await self.commands.close()
+        await self.models.close()
+        await self._state.close()
         self._ports_of.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     def lint(self, provider: str | None = None) -> list[Finding]:
         """Return what is odd about the configuration, the plugins and, for one provider, the schemas."""
@@ -154,12 +166,14 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     import_plugins: bool = True,
     openclaw: bool | None = None,
     approver: Approver | None = None,
+    state: str | Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Crib:
     """Open a crib from a path, a mapping, or nothing for the defaults.
 
     `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes
-    enabled plugins as their manifests declare them: enough to explain and lint.
+    enabled plugins as their manifests declare them: enough to explain and lint. `state` is the folder where sessions,
+    the record of calls and big results are kept; without one they live as long as the crib.
     """
     loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
     offers, problems = plugin_offers(loaded, import_plugins=import_plugins)
@@ -168,22 +182,40 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
     whole = Catalog(catalog.tools, told)
-    blobs = MemoryBlobs()
-    commands = Commands(loaded, terms_of(loaded), blobs)
-    approvals = approvals_for(loaded, whole, can_lend=commands.can_lend)
+    folder = None if state is None else Path(state)
+    kept = state_in(folder)
+    record = record_for(loaded, kept.commits)
+    commands = Commands(loaded, terms_of(loaded), kept.blobs)
+    approvals = approvals_for(loaded, whole, state=folder, can_lend=commands.can_lend, record=record)
     # the judge comes last: what it judged is what runs
     guards = [*(hook for offer in (*offers, *plugins) for hook in offer.before), commands.guard]
     window = Window(
-        record=MemoryRecord(),
+        record=record,
         guards=ready_guards(guards),
         observers=ready_observers(hook for offer in (*offers, *plugins) for hook in offer.after),
         approver=approver or approvals,
-        blobs=blobs,
+        blobs=kept.blobs,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
-    router = Router([*services, approvals, commands.processes])
-    return Crib(loaded, whole, window, PortsOf(loaded, router, blobs), approvals, commands)
+    models = Models(loaded.config, os.environ if env is None else env)
+    hooks = (hook for offer in (*offers, *plugins) for hook in offer.hooks.items())
+    turns = Turns(kept.sessions, record, Moments(hooks))
+    sessions = sessions_for(loaded, kept.sessions, turns, models)
+    router = Router([*services, approvals, commands.processes, sessions])
+    return Crib(
+        Parts(
+            loaded=loaded,
+            catalog=whole,
+            window=window,
+            ports_of=PortsOf(loaded, router, kept.blobs),
+            approvals=approvals,
+            commands=commands,
+            models=models,
+            state=kept,
+            turns=turns,
+        )
+    )
 
 
 def sender_from(text: str) -> Sender:

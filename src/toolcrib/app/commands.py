@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from toolcrib.define.shell import Command, Confinement, Leftover, Limits, Runnin
 from toolcrib.define.threads import in_thread
 from toolcrib.policy.command import Judgement, Rules, judge, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED
-from toolcrib.policy.layers import agent_of, is_sandboxed
+from toolcrib.policy.layers import agent_of, ceiling_of, is_sandboxed
 from toolcrib.services.processes import Permit, Place, Processes
 
 from .bindings import binding_of, contents_of
@@ -39,6 +39,7 @@ TOOL = "exec"
 K = TypeVar("K")
 V = TypeVar("V")
 
+_STRICT = ("run", "ask", "deny")
 _SECONDS, _LONGEST = 1_800.0, 21_600.0
 _SHOWN, _MOST_SHOWN = 50_000, 200_000
 _WHOLE = 2_000_000  # bytes of output from its beginning that can be paged through
@@ -76,8 +77,14 @@ class Known:
     """What holds for the commands of one caller."""
 
     said: Said
+    above: tuple[Said, ...]
     root: str
     place: Place
+
+    @property
+    def all(self) -> tuple[Said, ...]:
+        """What was said to the caller, and to everybody above it."""
+        return (self.said, *self.above)
 
 
 class Commands:
@@ -112,10 +119,11 @@ class Commands:
     def judged(
         self, caller: Caller, line: str, *, workdir: str = ".", env: Mapping[str, str] | None = None
     ) -> Judgement:
-        """Return what becomes of a command line of this caller."""
+        """Return what becomes of a command line of this caller: never more than a parent of it would get (G7)."""
         known = self._known(caller)
-        said = known.said
-        return judge(line, said.rules, said.look_up, within=_within(known.root, workdir), env=env or {})
+        within = _within(known.root, workdir)
+        found = [judge(line, each.rules, each.look_up, within=within, env=env or {}) for each in known.all]
+        return max(found, key=lambda judgement: _STRICT.index(judgement.decision))  # of equals, the caller's own
 
     def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:
         """Return why a yes to a command must not last; None when nothing in it can start something else."""
@@ -168,7 +176,11 @@ class Commands:
         known = self._callers.get(caller)
         if known is None:
             terms, said = self._terms_of(caller), self._said_to(agent_of(caller))
-            known = Known(said=said, root=str(terms.root), place=self._place_of(caller, said.exec, terms))
+            parents = ceiling_of(self._loaded.policy, caller)
+            above = tuple({agent: self._said_to(agent) for agent in map(agent_of, parents)}.values())
+            settings = _bounded(said.exec, [each.exec for each in above])
+            place = self._place_of(caller, settings, terms)
+            known = Known(said=said, above=above, root=str(terms.root), place=place)
             _put(self._callers, caller, known)
         return known
 
@@ -225,6 +237,22 @@ class Commands:
         if self._keeper is None:
             return ()
         return tuple(await in_thread(leftovers, str(self._folder(self._terms_of(Caller())))))
+
+
+def _bounded(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSettings:
+    """Return the settings without the bare host, a network or a time that somebody above does not have."""
+    others = [each for each in above if each is not own]
+    if not others:
+        return own
+    hosts = [each.host for each in (own, *others)]
+    times = [each.timeout_sec for each in (own, *others) if each.timeout_sec]
+    return own.model_copy(
+        update={
+            "host": own.host if own.host != "host" else next((host for host in hosts if host != "host"), "host"),
+            "network": all(each.network for each in (own, *others)),
+            "timeout_sec": min(times, default=None),
+        }
+    )
 
 
 def _new_shell(host: str, root: str, terms: Terms, keeper: Keeper) -> Shell:

@@ -84,7 +84,14 @@ def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Off
     if not import_plugins:
         return Offer(source=source, tools=plugin.declared(), config=own)
     loaded = plugin.loaded()
-    return Offer(source=source, tools=loaded.tools, config=own, before=loaded.before, after=loaded.after)
+    return Offer(
+        source=source,
+        tools=loaded.tools,
+        config=own,
+        before=loaded.before,
+        after=loaded.after,
+        hooks=loaded.hooks,
+    )
 
 
 def _plugin_folders(loaded: Loaded) -> list[Path]:

@@ -25,7 +25,7 @@ from .settings import (
     ToolsSettings,
 )
 
-__all__ = ["agent_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for", "model_family"]
+__all__ = ["agent_of", "ceiling_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for", "model_family"]
 
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
 _FAMILIES = {
@@ -210,10 +210,38 @@ def _sandbox_layers(settings: PolicySettings, agent: AgentPolicy | None, caller:
         yield Layer("sandbox", origin, Rule(deny=files), settings.workspace_access)
 
 
-def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
+def ceiling_of(settings: PolicySettings, caller: Caller) -> tuple[Caller, ...]:
+    """Return the callers whose rights bound this one's: its parents, outermost first, unless its mode is `own`."""
+    _, subagents = _chosen(_subagent_places(settings, _agent(settings, caller)))
+    return tuple(_parents(caller)) if subagents.mode != "own" else ()
+
+
+def _parents(caller: Caller) -> Iterator[Caller]:
+    for depth, parent in enumerate(caller.parents):
+        key = session.parse(parent)
+        yield replace(
+            caller, agent=key.agent if key else parent, session=parent if key else None, parents=caller.parents[:depth]
+        )
+
+
+_Places = Sequence[tuple[str, SubagentSettings]]
+
+
+def _subagent_places(settings: PolicySettings, agent: AgentPolicy | None) -> _Places:
     places = [("tools.subagents", settings.tools.subagents)]
     if agent is not None:
         places.append((f"{agent.origin}.tools.subagents", agent.tools.subagents))
+    return places
+
+
+def _chosen(places: _Places) -> tuple[str, SubagentSettings]:
+    """Return the innermost place that says which mode holds."""
+    modes = [(origin, each) for origin, each in places if "mode" in each.model_fields_set]
+    return modes[-1] if modes else places[0]
+
+
+def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
+    places = _subagent_places(settings, agent)
     for origin, subagents in places:
         if not subagents.enabled:
             off = Rule(deny=("group:agents", "sessions_spawn", "subagents"))
@@ -227,17 +255,14 @@ def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller
         if subagents.include is not None or subagents.exclude:
             yield Layer("subagent", origin, Rule(allow=subagents.include, deny=subagents.exclude))
     yield from _depth_layer(settings, places, max(len(caller.parents), 1))
-    modes = [(origin, each) for origin, each in places if "mode" in each.model_fields_set]
-    origin, chosen = modes[-1] if modes else places[0]
+    origin, chosen = _chosen(places)
     if chosen.mode == "handover" and chosen.include is None:
         yield Layer("subagent", f"{origin}.mode", Rule(allow=()), "handover")
     if chosen.mode != "own":
         yield from _ceiling(settings, agent, caller)
 
 
-def _depth_layer(
-    settings: PolicySettings, places: Sequence[tuple[str, SubagentSettings]], depth: int
-) -> Iterator[Layer]:
+def _depth_layer(settings: PolicySettings, places: _Places, depth: int) -> Iterator[Layer]:
     """Yield the refusal to go deeper, as the innermost place that sets a depth says."""
     said = [(f"{origin}.maxDepth", each) for origin, each in places if "max_depth" in each.model_fields_set]
     origin, subagents = said[-1] if said else ("built-in subagent depth", places[0][1])
@@ -249,11 +274,7 @@ def _depth_layer(
 def _ceiling(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
     """Yield the layers of every parent's scope: a child never has what one of them lacks."""
     seen = {id(agent)}
-    for depth, parent in enumerate(caller.parents):
-        key = session.parse(parent)
-        above = replace(
-            caller, agent=key.agent if key else parent, session=parent if key else None, parents=caller.parents[:depth]
-        )
+    for parent, above in zip(caller.parents, _parents(caller), strict=True):
         policy = _agent(settings, above)
         if id(policy) not in seen:
             seen.add(id(policy))

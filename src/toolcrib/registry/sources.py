@@ -4,7 +4,7 @@ Whoever comes first keeps a name. A later tool of the same name, a plugin called
 factory that raises are left out and reported: nothing is taken in silently and nothing takes the others down.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ class Offer:
     config: Mapping[str, Any] = field(default_factory=dict)
     before: tuple[Hook | Guard, ...] = ()
     after: tuple[Observer, ...] = ()
+    hooks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kind, colon, owner = self.source.partition(":")

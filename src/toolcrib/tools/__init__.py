@@ -17,6 +17,7 @@ from .fs.write import write
 from .runtime.exec import exec
 from .runtime.process import process
 from .sessions.result_get import result_get
+from .sessions.session_status import session_status
 
 __all__ = ["CHANNEL_TOOLS", "SHELF"]
 
@@ -50,7 +51,7 @@ SHELF: tuple[Tool, ...] = (
     Tool.declared("sessions_history", "Read the history of a session.", group="sessions", effects={"read"}),
     Tool.declared("sessions_send", "Send a message to another session.", group="sessions", effects={"send"}),
     Tool.declared("sessions_spawn", "Start a background subagent.", group="sessions", effects={"execute"}),
-    Tool.declared("session_status", "Show the state of a session.", group="sessions", effects={"read"}),
+    session_status,
     Tool.declared("subagents", "List, steer and stop running subagents.", group="sessions", effects={"execute"}),
     result_get,
     Tool.declared("web_search", "Search the web.", group="web", effects={"network"}, requires=("setting:web.search",)),

@@ -9,7 +9,7 @@ from ._paths import named, shown, spaced
 __all__ = ["write"]
 
 
-@tool(group="fs", effects={"write"}, aliases={"file_path": "path"})
+@tool(group="fs", effects={"write"}, exclusive=True, aliases={"file_path": "path"})
 async def write(
     ctx: Ctx,
     path: Annotated[str, "the file, relative to the workspace"],

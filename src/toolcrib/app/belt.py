@@ -1,0 +1,62 @@
+"""A caller's belt, as a program holds it."""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolcrib.adapter import declare
+from toolcrib.agent.invoke import Window, invoke, invoke_all
+from toolcrib.agent.keys import new_key
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.event import CallEvent
+from toolcrib.define.make import maker
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.registry.catalog import Catalog
+
+__all__ = ["BeltHandle"]
+
+_make_call, _make_ctx = maker(Call), maker(Ctx)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeltHandle:
+    """A caller's belt, joined to the adapters and to `invoke`."""
+
+    caller: Caller
+    belt: Belt
+    catalog: Catalog = field(repr=False)
+    window: Window = field(repr=False)
+    ports: Ports = field(repr=False)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self.belt.tools
+
+    @property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        return self.belt.verdicts
+
+    def declare(self, provider: str) -> list[dict[str, Any]]:
+        """Return the belt's tools as `provider` takes them, for the program to keep and change."""
+        return [deepcopy(declare(tool, provider)) for tool in self.belt.tools.values()]
+
+    def call(self, name: str, args: Mapping[str, Any] | None = None, *, id: str = "") -> Coroutine[Any, Any, Result]:
+        """Run one tool for this caller, when awaited; what fails comes back as a Result that says so."""
+        key = new_key()
+        call = _make_call((id or key, name, args or {}, key, "", ""))
+        return invoke(self.belt, _make_ctx((call, self.caller, Course(), self.ports)), self.window)
+
+    async def call_all(self, calls: Iterable[Call]) -> list[Result]:
+        """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
+        keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
+        ctxs = [Ctx(call, self.caller, Course(), self.ports) for call in keyed]
+        return await invoke_all(self.belt, ctxs, self.window)
+
+    def watched_by(self, watch: Callable[[CallEvent], None]) -> "BeltHandle":
+        """Return the same belt, whose calls tell `watch` how they go."""
+        return replace(self, window=replace(self.window, watch=watch))

@@ -1,0 +1,81 @@
+"""A store with two sessions, and the service over them."""
+
+from tests.agent.logs import Log
+from toolcrib.agent.recall import recall
+from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.errors import CribError
+from toolcrib.define.event import Usage
+from toolcrib.define.log import Body, Ended, Labelled, SessionHead
+from toolcrib.define.rpc import Rpc
+from toolcrib.services.router import Router
+from toolcrib.services.sessions import ModelNames, Sessions
+
+__all__ = ["BOB", "KNOWN", "OTHER", "OWN", "OWNER", "Turn", "World", "world"]
+
+OWN, OTHER = "agent:main:main", "agent:main:telegram:dm:7"
+OWNER = Caller(session=OWN, owner=True)
+BOB = Caller(session=OTHER, channel="telegram", sender=Sender(id="7"), owner=False)
+KNOWN = {"gpt-5": "openai:gpt-5", "openai:gpt-5": "openai:gpt-5"}
+
+
+class Turn:
+    """A turn that runs: it alone writes to its session."""
+
+    def __init__(self) -> None:
+        self.taken: list[Body] = []
+        self.kept: list[Body] = []
+
+    def add(self, body: Body, /) -> str:
+        self.taken.append(body)
+        return "x"
+
+    async def settled(self) -> None:
+        self.kept = list(self.taken)
+
+
+class World:
+    """Two sessions in a store, and the service over them."""
+
+    def __init__(self) -> None:
+        self.store = MemorySessions()
+        self.running: dict[str, Turn] = {}
+        names = ModelNames(named=KNOWN.get, default=lambda agent: f"test:{agent}", window=self._window)
+        self.sessions = Sessions(
+            self.store,
+            recall,
+            models=names,
+            is_owner=lambda caller: bool(caller.owner),
+            running=self.running.get,
+            now=lambda: 9.0,
+        )
+        self._router = Router([self.sessions])
+
+    def _window(self, model: str) -> int:
+        if model == "test:broken":
+            raise CribError("no key")
+        return 1_000
+
+    def rpc(self, caller: Caller = OWNER) -> Rpc:
+        return self._router.rpc_for(caller)
+
+    async def make(self, key: str, log: Log | None = None, at: float = 1.0) -> None:
+        await self.store.make(SessionHead(key=key, made_at=at, changed_at=at))
+        if log is not None:
+            self.store.append(key, log.lines, at=0)
+
+
+def talk() -> Log:
+    log = Log()
+    log.add(Labelled("greetings"))
+    log.user("hello")
+    log.reply("hi", usage=Usage(200, 20), cost=0.5)
+    log.add(Ended("turns", "stopped after 3 replies", Usage(200, 20), 0.5))
+    return log
+
+
+async def world() -> World:
+    made = World()
+    await made.make(OWN, talk(), at=2.0)
+    await made.make(OTHER, at=1.0)
+    return made

@@ -1,0 +1,100 @@
+"""session_status: the card of a session, and the owner's way to another model."""
+
+import pytest
+from tests.agent.logs import Log
+from tests.agent.test_invoke import belt_of
+from tests.services.session_world import BOB, OTHER, OWN, OWNER, Turn, World, world
+
+import toolcrib
+from toolcrib.agent.invoke import invoke
+from toolcrib.agent.window import Window
+from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.event import Event, ToolFinished
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result, Text
+from toolcrib.testing.models import ScriptedModel, said, wants
+from toolcrib.tools.sessions.session_status import session_status
+
+pytestmark = pytest.mark.anyio
+
+
+def words(result: Result) -> str:
+    return "".join(part.text for part in result.content if isinstance(part, Text))
+
+
+async def asked(made: World, caller: Caller = OWNER, **args: object) -> Result:
+    """Call the tool as a turn does."""
+    ctx = Ctx(Call("c", "session_status", args, "k"), caller, Course(), Ports(rpc=made.rpc(caller)))
+    return await invoke(belt_of(session_status), ctx, Window(record=MemoryRecord()))
+
+
+async def test_the_card_tells_how_a_session_stands() -> None:
+    result = await asked(await world())
+    card = (
+        "Session: agent:main:main (greetings)\n"
+        "Model: test:main\n"
+        "Context: 2 messages, about 220 tokens of 1,000 (22%)\n"
+        "Used: 200 tokens in, 20 out, $0.5000\n"
+        "State: idle; the last turn ended: stopped after 3 replies"
+    )
+    assert words(result) == card
+    assert result.details == {"ok": True, "sessionKey": OWN, "changedModel": False, "statusText": card}
+
+
+async def test_the_card_of_an_empty_session_and_of_one_that_was_cut_short() -> None:
+    made, log = World(), Log()
+    log.reply("", "c1")
+    log.began("c1")
+    await made.make(OWN, log)
+    assert words(await asked(made)).endswith("State: idle\nUncertain: read (c1) was running when the crib stopped")
+    made.running[OWN] = Turn()
+    assert words(await asked(made)).endswith("State: a turn is running")
+    await made.make("agent:broken:main")
+    assert "about 0 tokens\n" in words(await asked(made, sessionKey="agent:broken:main"))
+
+
+async def test_the_owner_may_choose_another_model_and_go_back() -> None:
+    made = await world()
+    result = await asked(made, model="gpt-5")
+    assert "Model: openai:gpt-5, from the next turn on" in words(result)
+    assert result.details["changedModel"] is True
+    again = await asked(made, model="openai:gpt-5")
+    assert "Model: openai:gpt-5, chosen for this session" in words(again)
+    assert again.details["changedModel"] is False
+    back = await asked(made, model="default", sessionKey="main")
+    assert (back.details["changedModel"], back.details["sessionKey"]) == (True, OWN)
+    assert "Model: test:main" in words(await asked(made))
+
+
+@pytest.mark.parametrize(
+    ("caller", "args", "code"),
+    [
+        (OWNER, {"sessionKey": "agent:main:nobody"}, "not_found"),
+        (OWNER, {"model": "no:such"}, "not_found"),
+        (BOB, {"sessionKey": OWN}, "not_found"),
+        (BOB, {"model": "gpt-5"}, "denied"),
+        (BOB, {"sessionKey": OTHER, "model": "default"}, "denied"),
+    ],
+)
+async def test_what_is_not_there_or_not_allowed_is_an_error(caller: Caller, args: dict[str, str], code: str) -> None:
+    result = await asked(await world(), caller, **args)
+    assert (result.status, result.details["code"]) == ("error", code)
+
+
+async def test_in_a_turn_it_shows_the_session_of_the_turn_and_the_switch_is_kept() -> None:
+    """The whole way: a turn of a real crib asks for its own status, and switches to the offline model."""
+    model = ScriptedModel([wants(Call("c1", "session_status", {"model": "offline:rules"})), said("done")])
+    crib = toolcrib.open({})
+    try:
+        events: list[Event] = [event async for event in crib.turn("how are you?", session=OWN, model=model)]
+        (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+        assert finished.result.status == "ok"
+        assert finished.result.details["sessionKey"] == OWN
+        assert "State: a turn is running" in words(finished.result)
+        status = await crib.belt(Caller(session=OWN)).call("session_status")
+        assert "Model: offline:rules" in words(status)
+        assert "State: idle; the last turn ended: done" in words(status)
+    finally:
+        await crib.close()
