@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, exec, files, judge, policy, schema, search, startup
+from . import Row, call, exec, files, judge, policy, schema, search, startup, turn
 
 Measure = Callable[[int], list[Row]]
 
@@ -21,6 +21,7 @@ MEASURES: Mapping[str, Measure] = {
     "schema": schema.measure,
     "search": search.measure,
     "startup": startup.measure,
+    "turn": turn.measure,
 }
 
 

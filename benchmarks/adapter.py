@@ -17,16 +17,19 @@ from typing import Any
 if not __package__:  # started by its path, where the package around it is not known
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import call
+from benchmarks import call, turn
 from benchmarks.policy import CALLER, World, catalog_of, world_with
-from toolcrib import Caller, Text, tool
+from toolcrib import Call, Caller, Text, tool
 from toolcrib import open as open_crib
+from toolcrib.adapter.arguments import arguments_from
 from toolcrib.adapter.gemini_schema import gemini_form
 from toolcrib.adapter.strict import strict_form
 from toolcrib.app import BeltHandle
 from toolcrib.config.load import load
+from toolcrib.define.model import Request
+from toolcrib.testing.models import FunctionModel, Reply, said, wants
 
-__all__ = ["files", "parallel", "policy", "schema", "search", "tool_call", "worlds_from"]
+__all__ = ["agent_loop", "files", "parallel", "policy", "schema", "search", "tool_call", "worlds_from"]
 
 # The groups of the documents, as the other contestants have them: theirs of `fs` holds no search.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -60,6 +63,26 @@ async def parallel(spec: Mapping[str, Any]) -> dict[str, Any]:
             await call.our_calls(belt, "nap", spec["params"]["calls"])
 
     taken: dict[str, Any] = await shared.run_parallel(reply, spec["params"])
+    return taken
+
+
+async def agent_loop(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a step of a long turn takes, as everybody runs one: events, record, session and limits on."""
+    shared = import_module("bench_adapter")
+
+    async def run(turns: Any) -> None:
+        def answer(_: Request) -> Reply:
+            if not turns.more():
+                return said("done")
+            return wants(Call(id=f"c{turns.index}", name="forecast", args=arguments_from(shared.CALL_ARGS)))
+
+        async with open_crib({}) as crib:
+            model = FunctionModel(answer, keep=False)
+            end = await crib.turn("go", model=model, extra=[call.forecast], limits=turn.NO_BOUNDS).end()
+            if end.reason != "done":
+                raise AssertionError(end.sentence)
+
+    taken: dict[str, Any] = await shared.run_loops(run, spec["params"])
     return taken
 
 
@@ -160,5 +183,5 @@ def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
 
 
 if __name__ == "__main__":
-    measures = [files, parallel, policy, schema, search, tool_call]
+    measures = [agent_loop, files, parallel, policy, schema, search, tool_call]
     import_module("bench_adapter").serve({measure.__name__: measure for measure in measures})

@@ -1,4 +1,4 @@
-"""openclaw-adapter-hooks on `invoke`: a tool, a client's tool and guards, run as a belt runs them."""
+"""openclaw-adapter-hooks on `invoke` and `Moments`: a tool, a client's tool and guards, run as a belt runs them."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from typing import Any
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
 from toolcrib.agent.invoke import Window, invoke
+from toolcrib.agent.moments import Moments
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
@@ -17,10 +18,11 @@ from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.hook import Block, Guard, Hook, Observer, Rewrite, Word
-from toolcrib.define.message import Call
+from toolcrib.define.message import Call, Message, Role
+from toolcrib.define.moment import Moment
 from toolcrib.define.names import canonical
 from toolcrib.define.ports import Approver
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result, Status, Text
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Run, Tool, tool_named
 from toolcrib.registry.catalog import Catalog
@@ -178,6 +180,38 @@ def _handler(handler: Json, at: int, seen: list[Json]) -> Guard:
     return guard
 
 
+def _persisted(args: Json) -> Json | None:
+    """Let the handlers make of an answer what the session keeps, the more urgent first."""
+    logging.getLogger("toolcrib").addHandler(_QUIET)
+    handlers = sorted(args["handlers"], key=lambda handler: -(handler.get("priority") or 0))
+    spelled: list[tuple[Message, Json]] = []  # what each message was in the recorded shape
+
+    def message_of(given: Json) -> Message:
+        role: Role = "tool" if given.get("role") == "toolResult" else "user"
+        content = tuple(Text(block["text"]) for block in given.get("content") or () if block["type"] == "text")
+        status: Status = "error" if given.get("isError") else "ok"
+        made = Message(role=role, content=content, call_id=given.get("toolCallId", "call1"), status=status)
+        spelled.append((made, given))
+        return made
+
+    def hook_of(handler: Json) -> Callable[[Moment], Any]:
+        async def hook(moment: Moment) -> Any:
+            if "throws" in handler:
+                raise RuntimeError(handler["throws"])
+            match handler.get("returns"):
+                case {"message": dict(message)}:
+                    return {"message": message_of(message)}
+                case said:
+                    return said
+
+        return hook
+
+    moments = Moments(("tool_result_persist", hook_of(handler)) for handler in handlers)
+    first = message_of(args["message"])
+    kept = asyncio.run(moments.kept(Caller(), Call("call1", "exec"), first))
+    return {"message": next(given for made, given in spelled if made is kept)} if handlers else None
+
+
 def _same_but_our_words(case: Case, ours: Any) -> str:
     """Compare with our own words in an error, as long as they mention what the recorded ones mention."""
     if isinstance(ours, Refused):
@@ -196,5 +230,6 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "beforeToolCallHook": _hooked,
     "clientToolAdapter": _delegated,
     "toolAdapter": _adapted,
+    "toolResultPersistHook": _persisted,
 }
 SAME: dict[str, Same] = {"beforeToolCallHook": _same_but_our_words}

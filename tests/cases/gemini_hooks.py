@@ -1,15 +1,18 @@
-"""gemini-hooks and gemini-hook-runner on `invoke`: what hooks said and what programs say, as guards and observers."""
+"""gemini-hooks and gemini-hook-runner on `invoke` and `Moments`: what hooks and programs say about a call or turn."""
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from toolcrib.agent.moments import Moments
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.hook import Ask, Block, Guard, Hook, Observer, Rewrite, Word
 from toolcrib.define.message import Call
+from toolcrib.define.moment import Moment
 from toolcrib.define.result import Result, Text
 
 from .adapter_hooks import Around, call, tool_of
@@ -18,8 +21,15 @@ from .outcome import Refused, Same, compare, is_same
 
 Json = dict[str, Any]
 
-# Their other events are about an agent, a model or a session.
 _AROUND_A_CALL = ("BeforeTool", "AfterTool")
+# Those of their other events that hooks are told of here: about a turn or a session, never about one request.
+_MOMENTS = {
+    "BeforeAgent": "before_agent_start",
+    "AfterAgent": "agent_end",
+    "SessionStart": "session_start",
+    "SessionEnd": "session_end",
+    "PreCompress": "before_compaction",
+}
 
 
 class ProgramError(Exception):
@@ -52,7 +62,7 @@ class _Probe:
 def _aggregated(args: Json) -> Json:
     """Let every hook say its word around one call, and tell what came of it in their words."""
     if args["event"] not in _AROUND_A_CALL:
-        raise ToolError(f"no hooks around {args['event']} yet")
+        return _told_of(args)
     results, before = args["results"], args["event"] == "BeforeTool"
     failed, probe, human = list[int](), _Probe(), _Human()
     around = Around(
@@ -71,6 +81,31 @@ def _aggregated(args: Json) -> Json:
     return {"success": not failed, "finalOutput": None if silent else made, "errors": len(failed)}
 
 
+def _told_of(args: Json) -> Json:
+    """Tell every hook of a moment, and what they made of it in their words."""
+    if args["event"] not in _MOMENTS:
+        raise ToolError(f"no hook is told of {args['event']}: nobody changes what one request says")
+    name, results, failed = _MOMENTS[args["event"]], args["results"], list[int]()
+    logging.getLogger("toolcrib").addHandler(logging.NullHandler())  # what fails here fails on purpose
+
+    def hook_of(said: Json) -> Callable[[Moment], Any]:
+        async def hook(moment: Moment) -> Json | None:
+            match _output(said, failed).get("hookSpecificOutput"):
+                case {"additionalContext": str(words)} if name == "before_agent_start":
+                    return {"prependContext": words}
+            return None
+
+        return hook
+
+    moments = Moments((name, hook_of(each)) for each in results)
+    told = asyncio.run(moments.changed(name, Caller()))
+    made: Json = {"continue": True, "suppressOutput": False, "decision": "allow"}
+    if "prependContext" in told:
+        made["hookSpecificOutput"] = {"additionalContext": told["prependContext"]}
+    silent = len(failed) == len(results)
+    return {"success": not failed, "finalOutput": None if silent else made, "errors": len(failed)}
+
+
 def _decision(result: Result, asked: Sequence[str]) -> Json:
     if result.status == "error":
         return {"decision": "deny", "reason": result.details["error"]}
@@ -81,7 +116,7 @@ def _decision(result: Result, asked: Sequence[str]) -> Json:
 
 def _guard(said: Json, failed: list[int]) -> Guard:
     async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
-        return _word(_output(said, failed))
+        return word_of(_output(said, failed))
 
     return guard
 
@@ -89,7 +124,7 @@ def _guard(said: Json, failed: list[int]) -> Guard:
 def _observer(said: Json, failed: list[int]) -> Observer:
     async def observer(ctx: Ctx, args: Mapping[str, Any], result: Result) -> Result | None:
         output = _output(said, failed)
-        match _word(output), output.get("hookSpecificOutput"):
+        match word_of(output), output.get("hookSpecificOutput"):
             case Block(reason), _:
                 return Result.error(reason)
             case _, {"additionalContext": str(words)}:
@@ -107,7 +142,7 @@ def _output(said: Json, failed: list[int]) -> Json:
     return output
 
 
-def _word(output: Json) -> Word:
+def word_of(output: Json) -> Word:
     """Return what a hook's output means for a call: stop, no, a question, other arguments, or nothing."""
     match output:
         case {"continue": False, **more}:
@@ -149,7 +184,7 @@ def _program(command: str, ended: Json) -> Guard:
         ended["code"] = process.returncode
         if process.returncode:
             raise ProgramError(f"exit code {process.returncode}")
-        word = _word(_spoken(words.decode()))
+        word = word_of(_spoken(words.decode()))
         ended["said"] = True
         return word
 
@@ -177,9 +212,9 @@ def _same_decision(case: Case, ours: Any) -> str:
     mine = dict(ours[key] or {})
     if "decision" in theirs:
         theirs["decision"] = {"block": "deny", "approve": "allow"}.get(theirs["decision"], theirs["decision"])
-    if mine.get("decision") == "deny" and isinstance(_word(theirs), Block) and "reason" not in theirs:
+    if mine.get("decision") == "deny" and isinstance(word_of(theirs), Block) and "reason" not in theirs:
         mine = {name: value for name, value in mine.items() if name != "reason"}
-    if key == "output" and _word(theirs) == _word(mine):
+    if key == "output" and word_of(theirs) == word_of(mine):
         mine = theirs
     return "" if is_same({**ours, key: mine}, {**recorded, key: theirs}) else "the values differ"
 

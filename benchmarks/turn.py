@@ -1,0 +1,131 @@
+"""A turn of a thousand steps, each a reply and one call, against a bare loop; kept, against bare commits.
+
+Ours is `crib.turn` as everybody calls it: events, verdicts, deadline, record, session and limits on. The bare loop asks
+the same model, checks the arguments in one pass of pydantic-core, awaits the body and appends to a list. Bare commits
+write the same rows, two transactions a step, with nothing around SQLite.
+"""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from toolcrib import Call
+from toolcrib import open as open_crib
+from toolcrib.adapter.arguments import arguments_from
+from toolcrib.agent.limits import Limits
+from toolcrib.app import Crib
+from toolcrib.define.model import Request
+from toolcrib.testing.models import FunctionModel, Reply, said, wants
+
+from . import Row
+from .call import ARGUMENTS, floor_call, forecast
+
+__all__ = ["NO_BOUNDS", "Paced", "measure", "our_turn"]
+
+STEPS, KEPT_STEPS = 1_000, 200
+MEMORY_BAR, GROWTH_BAR, KEPT_BAR = 4.0, 1.2, 1.5
+NO_BOUNDS = Limits(turns=None, seconds=None, repeats=0)
+
+
+class Paced:
+    """A script of so many calls; it notes when it was asked."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.stamps: list[float] = []
+
+    def more(self) -> bool:
+        """Note the time; return whether there is another call to ask for."""
+        self.stamps.append(time.perf_counter())
+        return len(self.stamps) <= self.steps
+
+    def answer(self, _: Request) -> Reply:
+        """Ask for the next call, or be done."""
+        if not self.more():
+            return said("done")
+        return wants(Call(id=f"c{len(self.stamps)}", name="forecast", args=arguments_from(ARGUMENTS)))
+
+    def taken(self, first: float = 0.0, last: float = 1.0) -> float:
+        """Return the median seconds of a step in a part of the turn."""
+        gaps = [later - earlier for earlier, later in zip(self.stamps, self.stamps[1:], strict=False)]
+        return statistics.median(gaps[int(len(gaps) * first) : max(1, int(len(gaps) * last))])
+
+
+async def our_turn(crib: Crib, script: Paced) -> None:
+    """Run the whole script as one turn."""
+    model = FunctionModel(script.answer, keep=False)
+    end = await crib.turn("go", model=model, extra=[forecast], limits=NO_BOUNDS).end()
+    if end.reason != "done" or end.steps != script.steps + 1:
+        raise AssertionError(f"the turn ended after {end.steps} steps: {end.reason} {end.sentence}")
+
+
+async def bare_turn(script: Paced) -> None:
+    """The same with nothing around it."""
+    history: list[Any] = [{"role": "user", "content": "go"}]
+
+    async def model(_: list[Any]) -> dict[str, Any]:
+        if not script.more():
+            return {"role": "assistant", "content": "done"}
+        return {"role": "assistant", "calls": [{"id": f"c{len(script.stamps)}", "arguments": ARGUMENTS}]}
+
+    while "calls" in (reply := await model(history)):
+        history += [reply, *await asyncio.gather(*(floor_call(_forecast) for _ in reply["calls"]))]
+
+
+async def _forecast(city: str, days: int) -> str:
+    return f"{city}:{days}"
+
+
+def bare_commits(folder: Path, script: Paced) -> None:
+    """Write two transactions a step, as large as ours, each on the disk before the next."""
+    db = apsw.Connection(str(folder / "bare.db"))
+    for sql in (
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA synchronous=FULL",
+        "CREATE TABLE rows (n INTEGER PRIMARY KEY, body)",
+    ):
+        db.execute(sql).fetchall()
+    body = "x" * 900  # the bytes of what we write in a commit, about
+    while script.more():
+        for _ in range(2):
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("INSERT INTO rows (body) VALUES (?)", (body,))
+            db.execute("COMMIT")
+    db.close()
+
+
+def measure(rounds: int) -> list[Row]:
+    """Return the rows, measured here and now."""
+    return asyncio.run(_measure(rounds))
+
+
+async def _measure(rounds: int) -> list[Row]:
+    ours, bare, early, late, kept, commits = (list[float]() for _ in range(6))
+    for _ in range(rounds):
+        async with open_crib({}) as crib:
+            await our_turn(crib, Paced(20))
+            mine, floor = Paced(STEPS), Paced(STEPS)
+            await our_turn(crib, mine)
+            await bare_turn(floor)
+        ours.append(mine.taken())
+        bare.append(floor.taken())
+        early.append(mine.taken(0.005, 0.105))
+        late.append(mine.taken(0.9))
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            async with open_crib({}, state=folder) as crib:
+                await our_turn(crib, Paced(5))
+                mine, floor = Paced(KEPT_STEPS), Paced(KEPT_STEPS)
+                await our_turn(crib, mine)
+                bare_commits(Path(folder), floor)
+            kept.append(mine.taken())
+            commits.append(floor.taken())
+    return [
+        Row(what=f"a step of {STEPS:,}, in memory", ours=ours, against="bare loop", floor=bare, bar=MEMORY_BAR),
+        Row(what="the last tenth of them", ours=late, against="the first tenth", floor=early, bar=GROWTH_BAR),
+        Row(what="a step that is kept", ours=kept, against="bare commits", floor=commits, bar=KEPT_BAR),
+    ]

@@ -1,0 +1,161 @@
+"""gemini-message-bus on approvals: a call of `t`, a door that hears of questions, subagents as callers with parents.
+
+What their bus publishes is what is known here: that a call ran or was refused, and what a door was shown of a question.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+import toolcrib
+from toolcrib.backends.stores.memory_approvals import MemoryApprovals
+from toolcrib.define.approval import Question
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.result import Result
+from toolcrib.define.tool import tool
+from toolcrib.services.approvals import Approvals, ApprovalTerms
+
+from .jump import run
+from .load import Case
+from .outcome import Refused, Same, compare, is_same
+
+Json = dict[str, Any]
+
+_LISTS = {"deny": "deny", "ask_user": "ask"}
+_CHAIN = re.compile(r"asked by agent (\S+), started by main(/\S+)?$", re.MULTILINE)
+_MAIN = re.compile(r"asked by the terminal$", re.MULTILINE)
+
+
+@tool(effects={"read"})
+async def t(ctx: Ctx) -> Result:
+    """Do something."""
+    return Result.text("done")
+
+
+def caller_of(chain: list[str]) -> Caller:
+    """Return the subagent at the end of a chain of names that begins below the main agent; without one, its owner."""
+    return Caller(agent=chain[-1], parents=("main", *chain[:-1])) if chain else Caller()
+
+
+def _approvals(seconds: float = 300.0) -> Approvals:
+    """Return approvals whose clock is that of the event loop."""
+    now = asyncio.get_running_loop().time
+    return Approvals(MemoryApprovals(), is_owner=lambda caller: True, terms=ApprovalTerms(seconds=seconds), now=now)
+
+
+def _published(args: Json) -> list[Json]:
+    if isinstance(args["message"], dict):
+        raise ToolError("there is no bus to publish on: watchers hear of calls, doors of questions, each from its own")
+    if any("mcpName" in rule for rule in args["rules"]):
+        raise ToolError("there are no servers yet that a rule could be about")
+    return run(_asked(args))
+
+
+async def _asked(args: Json) -> list[Json]:
+    """Make the call, as far as it comes without an answer."""
+    approvals, questions, heard = _approvals(), list[Question](), asyncio.Event()
+
+    def listen(question: Question) -> None:
+        questions.append(question)
+        heard.set()
+
+    if args["listener"]:
+        approvals.on_question(listen)
+    crib = toolcrib.open(_config(args))
+    try:
+        belt = crib.belt(caller_of(args["derive"]), extra=[t], approver=approvals)
+        call, question = asyncio.ensure_future(belt.call("t")), asyncio.ensure_future(heard.wait())
+        await asyncio.wait([call, question], return_when=asyncio.FIRST_COMPLETED)
+        question.cancel()
+        if not call.done():
+            call.cancel()
+            await asyncio.wait([call])
+            return [{"type": "request-forwarded", **_chain(questions[0])}]
+        return _answers(call.result())
+    finally:
+        await crib.close()
+
+
+def _config(args: Json) -> Json:
+    """Return the default decision as everybody's list, and the rules as everybody's or one agent's."""
+    tools: Json = {"deny": [], "ask": []}
+    agents: Json = {}
+    rules = [{"toolName": "t", "decision": args["decision"]}, *args["rules"]]
+    for rule in rules:
+        lists = tools
+        if "subagent" in rule:
+            agent = agents.setdefault(rule["subagent"], {"tools": {"deny": [], "ask": []}})
+            lists = agent["tools"]
+        if rule["decision"] in _LISTS:
+            lists[_LISTS[rule["decision"]]].append(rule["toolName"])
+    return {"tools": tools, "agents": agents}
+
+
+def _answers(result: Result) -> list[Json]:
+    response: Json = {"type": "tool-confirmation-response", "confirmed": result.status == "ok"}
+    if result.status == "ok":
+        return [response]
+    if result.details["code"] == "denied":
+        return [{"type": "tool-policy-rejection"}, response]
+    if result.details["code"] != "not_approved":
+        raise AssertionError(f"t failed: {result.details}")
+    return [{**response, "requiresUserConfirmation": True}]
+
+
+def _chain(question: Question) -> Json:
+    """Return the names below the main agent, as a person is shown them."""
+    if _MAIN.search(question.shown):
+        return {}
+    shown = _CHAIN.search(question.shown)
+    if shown is None:
+        raise AssertionError(f"the question does not say who asks: {question.shown}")
+    above = (shown[2] or "").removeprefix("/")
+    return {"subagent": f"{above}/{shown[1]}" if above else shown[1]}
+
+
+def _requested(args: Json) -> Json:
+    return run(_unanswered(args["timeoutMs"] / 1000))
+
+
+async def _unanswered(seconds: float) -> Json:
+    """Ask where a door listens and nobody answers; tell what is said and how long that took."""
+    now, approvals = asyncio.get_running_loop().time, _approvals(seconds)
+    approvals.on_question(lambda question: None)
+    began = now()
+    try:
+        await approvals.approve(Caller(), Call("1", "t"), "a human is asked for t", {})
+    except ToolError as error:
+        return {"error": str(error), "waitedAtLeastMs": round((now() - began) * 1000)}
+    raise AssertionError("nobody said yes")
+
+
+def _same_messages(case: Case, ours: Any) -> str:
+    """Compare message by message; of a question only from whom it comes."""
+    if isinstance(ours, Refused):
+        return compare(case, ours)
+    theirs = [
+        {key: value for key, value in each.items() if value is not None} if isinstance(each, dict) else each
+        for each in case.expected
+    ]
+    return "" if is_same(ours, theirs) else "the messages differ"
+
+
+def _same_wait(case: Case, ours: Any) -> str:
+    """Compare that both give up, no earlier than they were told; the words are ours."""
+    if ours.keys() != case.expected.keys():
+        return "one of us got an answer"
+    return "" if ours["waitedAtLeastMs"] >= case.expected["waitedAtLeastMs"] else "ours gave up too early"
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "gemini.MessageBus.publish": _published,
+    "gemini.MessageBus.request": _requested,
+}
+SAME: dict[str, Same] = {
+    "gemini.MessageBus.publish": _same_messages,
+    "gemini.MessageBus.request": _same_wait,
+}
