@@ -2,7 +2,7 @@
 
 Ours is `crib.turn` as everybody calls it: events, verdicts, deadline, record, session and limits on. The bare loop asks
 the same model, checks the arguments in one pass of pydantic-core, awaits the body and appends to a list. Bare commits
-write the same rows, two transactions a step, with nothing around SQLite.
+write as many rows as long as ours, each durable by itself, with nothing around SQLite; ours come in groups.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from .call import ARGUMENTS, floor_call, forecast
 
 __all__ = ["NO_BOUNDS", "Paced", "measure", "our_turn"]
 
-STEPS, KEPT_STEPS = 1_000, 200
+STEPS, KEPT_STEPS, CHUNKS = 1_000, 50, 5
 MEMORY_BAR, GROWTH_BAR, KEPT_BAR = 4.0, 1.2, 1.5
 NO_BOUNDS = Limits(turns=None, seconds=None, repeats=0)
 
@@ -81,22 +81,26 @@ async def _forecast(city: str, days: int) -> str:
     return f"{city}:{days}"
 
 
-def bare_commits(folder: Path, script: Paced) -> None:
-    """Write two transactions a step, as large as ours, each on the disk before the next."""
+ROWS = (("lines", 420), ("lines", 160), ("lines", 190), ("record", 560), ("record", 260), ("record", 240))  # and bytes
+
+
+def bare_commits(folder: Path, script: Paced, *, at_once: int) -> None:
+    """Write the rows of a step, as many and as long as ours, `at_once` of them to a transaction."""
     db = apsw.Connection(str(folder / "bare.db"))
-    for sql in (
-        "PRAGMA journal_mode=WAL",
-        "PRAGMA synchronous=FULL",
-        "CREATE TABLE rows (n INTEGER PRIMARY KEY, body)",
-    ):
+    for sql in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", *(_TABLE.format(name) for name in TABLES)):
         db.execute(sql).fetchall()
-    body = "x" * 900  # the bytes of what we write in a commit, about
     while script.more():
-        for _ in range(2):
+        for first in range(0, len(ROWS), at_once):
             db.execute("BEGIN IMMEDIATE")
-            db.execute("INSERT INTO rows (body) VALUES (?)", (body,))
+            for table, size in ROWS[first : first + at_once]:
+                db.execute(f"INSERT INTO {table} (id, at, body) VALUES (?, ?, ?)", (f"a{size}", 1.0, "x" * size))
             db.execute("COMMIT")
     db.close()
+    (folder / "bare.db").unlink()
+
+
+TABLES = ("lines", "record")
+_TABLE = "CREATE TABLE {} (number INTEGER PRIMARY KEY, id TEXT, at REAL, body TEXT)"
 
 
 def measure(rounds: int) -> list[Row]:
@@ -119,11 +123,14 @@ async def _measure(rounds: int) -> list[Row]:
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
             async with open_crib({}, state=folder) as crib:
                 await our_turn(crib, Paced(5))
-                mine, floor = Paced(KEPT_STEPS), Paced(KEPT_STEPS)
-                await our_turn(crib, mine)
-                bare_commits(Path(folder), floor)
-            kept.append(mine.taken())
-            commits.append(floor.taken())
+                least = [float("inf")] * 2
+                for _ in range(CHUNKS):  # taking turns: what else the disk has to do is the same for both
+                    mine, floor = Paced(KEPT_STEPS), Paced(KEPT_STEPS)
+                    await our_turn(crib, mine)
+                    bare_commits(Path(folder), floor, at_once=1)
+                    least = [min(least[0], mine.taken()), min(least[1], floor.taken())]
+            kept.append(least[0])
+            commits.append(least[1])
     return [
         Row(what=f"a step of {STEPS:,}, in memory", ours=ours, against="bare loop", floor=bare, bar=MEMORY_BAR),
         Row(what="the last tenth of them", ours=late, against="the first tenth", floor=early, bar=GROWTH_BAR),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter.fence import MARK
+from toolcrib.agent.compact import Shorter
 from toolcrib.agent.hooks import ready_guards
 from toolcrib.agent.inbox import Inbox
 from toolcrib.agent.limits import Limits
@@ -190,12 +191,16 @@ async def test_a_conversation_that_is_too_long_is_shortened_once_and_asked_again
     model = ScriptedModel([broken("error", error="prompt is too long: 9 tokens > 8 maximum"), said("done")])
     forced: list[bool] = []
 
-    async def shorten(history: History, force: bool) -> History | None:
+    async def shorten(history: History, force: bool) -> Shorter | None:
         forced.append(force)
-        return History([user("in short")]) if force else None
+        if not force:
+            return None
+        shorter = History([user("in short")])
+        return Shorter(history=shorter, summary="", at=0, before=9, usage=Usage(input=7, output=2), by_model=True)
 
     world = World(model, options={"shorten": shorten})
-    assert (await world.run()).reason == "done"
+    end = await world.run()
+    assert (end.reason, end.steps, end.usage) == ("done", 2, Usage(input=7, output=2))  # a summary is paid for, too
     assert forced == [False, True, False]
     assert [text_of(message) for message in model.asked[1].messages] == ["in short"]
 

@@ -6,13 +6,14 @@ from functools import partial
 from types import MappingProxyType
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.errors import DeclarationError
+from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.grounds import Grounds
 from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import is_owner, layers_for, mentions_for, model_family
+from toolcrib.policy.profiles import PROFILES
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.catalog import Catalog
 
@@ -40,6 +41,18 @@ class Belts:
         self._made: dict[tuple[Caller, tuple[Tool, ...]], Belt] = {}
         self._widened: dict[tuple[Tool, ...], Catalog] = {(): catalog}
         self._grounds: dict[Catalog, Grounds] = {}
+        self._narrowed: dict[str, Belts] = {}
+
+    def narrowed(self, profile: str) -> "Belts":
+        """Return the same belts with one more layer: nobody has more than this profile, whatever is written."""
+        if profile not in PROFILES:
+            raise CribError(f"there is no profile {profile[:_LONGEST_NAME]!r}; there are {', '.join(PROFILES)}")
+        belts = self._narrowed.get(profile)
+        if belts is None:
+            settings = replace(self.settings, narrowed=profile)
+            belts = Belts(self.catalog, settings, host=self._host, channels=self._channels)
+            self._narrowed[profile] = belts
+        return belts
 
     def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Belt:
         """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""

@@ -35,6 +35,8 @@ def told(catalog: Catalog, settings: PolicySettings, host: frozenset[str]) -> di
             "sandbox": settings.sandbox,
             "workspaceAccess": settings.workspace_access,
             "sources": {name: [origin, _section(lists)] for name, (origin, lists) in settings.sources.items()},
+            "mandates": {name: None if tools is None else list(tools) for name, tools in settings.mandates.items()},
+            "narrowed": settings.narrowed,
             "places": {path: settings.place(path) for path in _places(settings)},
         },
         "tools": [_tool(tool) for tool in catalog.tools.values()],
@@ -52,6 +54,10 @@ def settings_from(told: Json) -> PolicySettings:
         sandbox=told["sandbox"],
         workspace_access=told["workspaceAccess"],
         sources={name: (origin, ListSettings.model_validate(each)) for name, (origin, each) in told["sources"].items()},
+        mandates={
+            name: None if tools is None else tuple(tools) for name, tools in told.get("mandates", {}).items()
+        },
+        narrowed=told.get("narrowed"),
         place=lambda path: str(places.get(path, path)),
     )
 

@@ -37,8 +37,8 @@ class Journal:
         self._record, self._store, self._key, self.now = record, store, key, now
         self.path, self.count = list(path), count
         self._prefix = token_hex(5)
-        self._pending: list[Awaitable[None]] = []
-        self._settling: asyncio.Task[None] | None = None  # waits for all that was taken before
+        self._waiting: set[asyncio.Future[None]] = set()  # what was handed in and is not kept yet
+        self._settling: list[tuple[asyncio.Future[None], set[asyncio.Future[None]]]] = []  # who waits, and for what
         self._failure: ToolError | None = None
 
     def add(self, body: Body, /) -> str:
@@ -53,7 +53,7 @@ class Journal:
             self._fail(error)
         else:
             if writing is not None:
-                self._pending.append(writing)
+                self._take(writing)
         self.count += 1
         self.path.append(line)
         return line.id
@@ -63,34 +63,56 @@ class Journal:
         if is_start := isinstance(entry, Started):
             self.add(Began(entry.call))
         if (writing := self._record.write(entry)) is not None:
-            self._pending.append(writing)
+            self._take(writing)
         return self.settled() if is_start and not self.is_settled else None
 
     @property
     def is_settled(self) -> bool:
         """Whether all that was taken is kept already."""
-        settling = self._settling
-        return not self._pending and self._failure is None and (settling is None or settling.done())
+        return not self._waiting and self._failure is None
 
-    def settled(self) -> Awaitable[None]:
-        """Wait until all that was taken so far is kept, whoever waits for it too; raise ToolError when some is not."""
-        # taken now and not when it is awaited: of calls side by side, nobody may take over what another depends on
-        pending, self._pending = self._pending, []
-        self._settling = asyncio.ensure_future(self._settle(pending, self._settling))
-        return self._settling
-
-    async def _settle(self, pending: Iterable[Awaitable[None]], before: "asyncio.Task[None] | None") -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
-        for writing in pending:
-            try:
-                await writing
-            except (ToolError, OSError) as error:  # the others are waited for all the same
-                self._fail(error)
+    def check(self) -> None:
+        """Raise ToolError when something that was taken could not be kept."""
         if (failure := self._failure) is not None:
             raise ToolError(str(failure), code=failure.code) from failure
 
-    def _fail(self, error: ToolError | OSError) -> None:
-        if isinstance(error, OSError):
-            error = ToolError(f"it could not be kept ({error.strerror or type(error).__name__})", code="unkept")
+    def settled(self) -> "asyncio.Future[None]":
+        """Wait until all that was taken so far is kept, whoever waits for it too; raise ToolError when some is not."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # noted now and not when it is awaited: of calls side by side, none may go on before what it depends on
+        self._settling.append((future, set(self._waiting)))
+        self._settle()
+        return future
+
+    def _take(self, writing: Awaitable[None]) -> None:
+        future = asyncio.ensure_future(writing)
+        self._waiting.add(future)
+        future.add_done_callback(self._kept)
+
+    def _kept(self, future: "asyncio.Future[None]") -> None:
+        self._waiting.discard(future)
+        if future.cancelled():
+            self._fail(ToolError("it could not be kept: the store was stopped", code="unkept"))
+        elif (error := future.exception()) is not None:
+            self._fail(error)
+        for _, needed in self._settling:
+            needed.discard(future)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let everybody go on whose lines and entries are kept, in the order in which they came to wait."""
+        while self._settling and not self._settling[0][1]:
+            future, _ = self._settling.pop(0)
+            if future.done():  # nobody waits any more
+                continue
+            if (failure := self._failure) is None:
+                future.set_result(None)
+            else:
+                future.set_exception(ToolError(str(failure), code=failure.code))
+                future.exception()  # looked at: who does not wait for it meets it in `check`
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, ToolError):
+            why = getattr(error, "strerror", None) or type(error).__name__
+            error = ToolError(f"it could not be kept ({why})", code="unkept")
         self._failure = self._failure or error

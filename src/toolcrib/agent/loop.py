@@ -9,7 +9,9 @@ ends, the history is whole: every call has an answer, and says so when it did no
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from toolcrib.adapter.conversation import answer
 from toolcrib.adapter.fence import new_token
@@ -33,10 +35,13 @@ from toolcrib.define.history import History
 from toolcrib.define.log import Ended, Said
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import Effort, Model, Request
+from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt
 
 from .clock import Clock, Unhurried
+from .compact import Shorter
 from .deadline import finished
 from .inbox import Inbox
 from .invoke import invoke
@@ -46,9 +51,10 @@ from .limits import Limits, Spent
 from .line import Place, line_of
 from .repeats import Repeats
 from .retry import Patience, reply_to
+from .telling import Telling
 from .window import Window
 
-__all__ = ["Keep", "Loop", "Setup", "Shorten"]
+__all__ = ["Keep", "Loop", "Send", "Setup", "Shorten", "turn_above"]
 
 log = logging.getLogger("toolcrib")
 
@@ -56,16 +62,23 @@ _How = tuple[Ending, str]
 _DONE: _How = ("done", "")
 
 # Makes a history shorter where that is due, or in any case; None when there is nothing to take away.
-Shorten = Callable[[History, bool], Awaitable[History | None]]
+Shorten = Callable[[History, bool], Awaitable[Shorter | None]]
 # Says what is kept of an answer.
 Keep = Callable[[Call, Message], Awaitable[Message]]
+
+# Says what whoever asked is told in the end.
+Send = Callable[[str], Awaitable[str]]
 
 _MOST_CUT_OFF = 3  # replies in a row whose calls were cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Who answers, for whom, with which tools and within which bounds; who may steer it, and change what is kept."""
+    """Who answers, for whom, with which tools and within which bounds; who may steer it, and change what is kept.
+
+    `shown` are the tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind the
+    calls that made it true.
+    """
 
     model: Model
     belt: Belt
@@ -80,6 +93,17 @@ class Setup:
     inbox: Inbox = field(default_factory=Inbox)
     shorten: Shorten | None = None
     keep: Keep | None = None
+    send: Send | None = None
+    shown: tuple[Tool, ...] | None = None
+    is_done: Callable[[], bool] | None = None
+
+
+_going: "ContextVar[Loop | None]" = ContextVar("toolcrib_turn", default=None)
+
+
+def turn_above() -> "Loop | None":
+    """Return the turn in which the code that asks is running, a tool's body for one; None outside of every turn."""
+    return _going.get()
 
 
 class Loop:
@@ -87,7 +111,7 @@ class Loop:
 
     def __init__(self, setup: Setup, history: History, journal: Journal, emit: Callable[[Event], None]) -> None:
         self.setup, self.history, self.journal = setup, history, journal
-        self._emit, self._inbox = emit, setup.inbox
+        self._emit, self._inbox = Telling(emit), setup.inbox
         self._clock = Clock(setup.limits.seconds)
         approver = setup.window.approver
         self._window = replace(
@@ -96,8 +120,9 @@ class Loop:
             watch=self._hear,
             approver=None if approver is None else Unhurried(approver, self._clock),
         )
-        self._tools = tuple(setup.belt.tools.values())
-        self._spent = Spent(setup.limits)
+        self._tools = tuple(setup.belt.tools.values()) if setup.shown is None else setup.shown
+        above = turn_above()
+        self._spent = Spent(setup.limits, above.spent if above else None)
         self._repeats = Repeats(setup.limits.repeats)
         self._open: dict[str, _Open] = {}  # the calls of the last reply, by key, until their answers are in the history
         self._text = ""
@@ -105,9 +130,26 @@ class Loop:
         self._has_overflowed = False
         self._stops = 0  # how often somebody had stopped the task before the turn began
 
+    @property
+    def spent(self) -> Spent:
+        """What the turn has taken so far, its subagents included."""
+        return self._spent
+
+    @property
+    def approver(self) -> Approver | None:
+        """Who is asked; the time of the turn, and of those above it, stands still meanwhile."""
+        return self._window.approver
+
     async def run(self) -> TurnFinished:
         """Answer what stands last in the history. Cancelled, it leaves as cancelled, after the history was mended."""
         self._stops = _stops()
+        going = _going.set(self)
+        try:
+            return await self._run()
+        finally:
+            _going.reset(going)
+
+    async def _run(self) -> TurnFinished:
         leaves: BaseException | None = None
         how: _How = ("error", "the turn failed unexpectedly; the operator's log has the details")
         try:
@@ -144,6 +186,7 @@ class Loop:
     async def _steps(self) -> _How:
         is_answered = False
         while True:
+            self.journal.check()
             if over := self._spent.over():
                 return over
             if heard := self._inbox.next_steering() or (self._inbox.next_following() if is_answered else None):
@@ -153,10 +196,14 @@ class Loop:
                 self._emit(Received(said))
             replied = await self._asked()
             message = self._taken(replied)
+            self.journal.check()
             self._heed_stop()
             ended = self._outcome(message, replied)
             if ended is None:
-                if self._repeats.has(await self._ran()) and not self._inbox.has_steering:
+                ran = await self._ran()
+                if self.setup.is_done is not None and self.setup.is_done():
+                    return _DONE
+                if self._repeats.has(ran) and not self._inbox.has_steering:
                     return "repeating", f"stopped: the same calls gave the same results {self._repeats.most} times"
                 self._heed_stop()
             elif ended != _DONE:
@@ -187,13 +234,20 @@ class Loop:
         """Take a reply into the history and the log; each of its calls gets the id and the key it keeps."""
         message = replied.message
         calls = _told_apart(message.calls)
-        message = replace(message, calls=calls, at=self.journal.now())
+        message = Message(
+            role="assistant",
+            content=message.content,
+            calls=calls,
+            finish=message.finish,
+            by=message.by,
+            at=self.journal.now(),
+        )
         cost = self._spent.add(replied.usage, self.setup.model.card.price)
         self.history.append(message, replied.usage)
         self.journal.add(Said(message, replied.usage, cost))
         self._open = {call.key: _Open(call) for call in calls}
         self._text = "".join(part.text for part in message.content if isinstance(part, Text)) or self._text
-        self._emit(replace(replied, message=message))
+        self._emit(Replied(message, replied.usage, replied.error, replied.retry))
         return message
 
     def _outcome(self, message: Message, replied: Replied) -> _How | None:
@@ -226,9 +280,11 @@ class Loop:
         if self.setup.shorten is None:
             return False
         shorter = await self.setup.shorten(self.history, force)
-        if shorter is not None:
-            self.history = shorter
-        return shorter is not None
+        if shorter is None:
+            return False
+        self._spent.add_aside(shorter.usage, self.setup.model.card.price)
+        self.history = shorter.history
+        return True
 
     async def _ran(self) -> list[tuple[Call, Result]]:
         """Run the calls of a reply; their answers stand in the history in the order of the calls."""
@@ -248,13 +304,10 @@ class Loop:
                 await asyncio.gather(*running, return_exceptions=True)
                 raise
         self._answer()
-        for still in opened:
-            if still.failure is not None:
-                raise still.failure
         return [(still.call, result) for still, result in zip(opened, results, strict=True)]
 
     async def _one(self, still: "_Open", place: Place | None) -> Result:
-        """Run one call; its answer is kept before anybody is told of it."""
+        """Run one call; its answer is kept before anybody is told of it, while the model may be asked already."""
         setup, call = self.setup, still.call
         result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._window, place)
         message = answer(call, result, self.journal.now())
@@ -263,12 +316,10 @@ class Loop:
             message = await setup.keep(call, message)
         still.answer = message
         self.journal.add(Said(message))
-        if not self.journal.is_settled:
-            try:
-                await finished(self.journal.settled())
-            except ToolError as error:
-                still.failure = error
-        self._tell(still)
+        if self.journal.is_settled:
+            self._tell(still)
+        else:
+            self._emit.after(self.journal.settled(), partial(_told, still))
         return result
 
     def _hear(self, event: CallEvent) -> None:
@@ -285,14 +336,9 @@ class Loop:
                 return
         self._emit(event)
 
-    def _tell(self, still: "_Open") -> None:
-        """Tell what came of a call, once."""
-        if still.is_shown and still.outcome is not None:
-            still.is_shown = False
-            if still.failure is not None:
-                what = "what came of it could not be kept" if still.course.started else "it was not run"
-                still.outcome = ToolFinished(still.call, Result.error(f"{what}: {still.failure}", code="unrecorded"))
-            self._emit(still.outcome)
+    def _tell(self, still: "_Open", failure: ToolError | None = None) -> None:
+        if (event := _told(still, failure)) is not None:
+            self._emit(event)
 
     def _answer(self, why: str = "") -> list["_Open"]:
         """Put the answers of all calls into the history, in their order; those that have none are told why."""
@@ -341,9 +387,11 @@ class Loop:
         else:
             for message in unheard:
                 self._emit(Received(message))
+        self._emit.go_on()
         for still in answered:
-            still.failure = failure
-            self._tell(still)
+            self._tell(still, failure)
+        if reason == "done" and self.setup.send is not None:
+            self._text = await self.setup.send(self._text)
         return TurnFinished(reason, self._text, sentence, spent.steps, spent.usage, spent.cost)
 
 
@@ -353,14 +401,24 @@ class _Open:
     `is_shown` while watchers know that it was taken up and not what came of it; `is_done` when its body is through.
     """
 
-    __slots__ = ("answer", "call", "course", "failure", "is_done", "is_shown", "outcome", "partial")
+    __slots__ = ("answer", "call", "course", "is_done", "is_shown", "outcome", "partial")
 
     def __init__(self, call: Call) -> None:
         self.call, self.course, self.partial = call, Course(), Result()
         self.is_shown = self.is_done = False
         self.answer: Message | None = None
         self.outcome: ToolFinished | None = None
-        self.failure: ToolError | None = None
+
+
+def _told(still: _Open, failure: BaseException | None) -> ToolFinished | None:
+    """Return what came of a call, once."""
+    if not still.is_shown or still.outcome is None:
+        return None
+    still.is_shown = False
+    if failure is None:
+        return still.outcome
+    what = "what came of it could not be kept" if still.course.started else "it was not run"
+    return ToolFinished(still.call, Result.error(f"{what}: {failure}", code="unrecorded"))
 
 
 def _told_apart(calls: Iterable[Call]) -> tuple[Call, ...]:

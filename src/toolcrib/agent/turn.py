@@ -15,7 +15,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
 
-from .compact import compacted, is_due
+from .compact import Shorter, compacted, is_due
 from .inbox import Inbox
 from .journal import Journal
 from .loop import Loop, Setup, Shorten
@@ -25,6 +25,7 @@ from .recall import recall
 
 __all__ = ["Order", "Turns"]
 
+_LONGEST_TITLE = 80
 _REMEMBERED = 64  # sessions whose conversation stays in memory between two turns
 
 
@@ -107,7 +108,8 @@ class Turns:
         await journal.settled()
         emit(TurnStarted(key, setup.model.card.name, message))
         keep = partial(moments.kept, caller) if "tool_result_persist" in moments else None
-        setup = replace(setup, inbox=inbox, shorten=self._shortener(setup, journal, emit), keep=keep)
+        send = partial(self._sent, caller) if "message_sending" in moments else None
+        setup = replace(setup, inbox=inbox, shorten=self._shortener(setup, journal, emit), keep=keep, send=send)
         if setup.after_outside:
             guard = outside_guard(setup.after_outside, lambda: loop.history.outside)
             setup = replace(setup, window=replace(setup.window, guards=(guard, *setup.window.guards)))
@@ -120,6 +122,8 @@ class Turns:
                 model = _switched(journal.path[len(session.path) :], session.model)
                 self._remember(key, _Session(loop.history, journal.path, journal.count, model))
             reason = "stopped" if end is None else end.reason
+            if end is not None and end.reason == "done":
+                await moments.tell("message_sent", caller, content=end.text)
             await moments.tell("agent_end", caller, success=reason == "done", reason=reason, messages=len(loop.history))
         return end
 
@@ -142,7 +146,13 @@ class Turns:
         key = order.session
         known = self._known.pop(key, None)
         head = await self._store.make(
-            SessionHead(key=key, made_at=self._now(), changed_at=self._now(), parents=order.caller.parents)
+            SessionHead(
+                key=key,
+                made_at=self._now(),
+                changed_at=self._now(),
+                parents=order.caller.parents,
+                title=_title(order.message),
+            )
         )
         if known is not None and order.leaf is None and known.count == head.count:
             return known
@@ -157,6 +167,17 @@ class Turns:
         )
         return _Session(found.history, journal.path, journal.count, found.model)
 
+    async def _sent(self, caller: Caller, text: str) -> str:
+        """Return the answer as the hooks let it go out; the session keeps what the model said."""
+        said = await self._moments.changed("message_sending", caller, content=text)
+        return "" if said.get("cancel") is True else str(said.get("content", text))
+
+    async def close(self) -> None:
+        """Tell the hooks of every session that was open here that it is not any more."""
+        for key in self._known:
+            await self._moments.tell("session_end", Caller(session=key), sessionKey=key)
+        self._known.clear()
+
     def _remember(self, key: str, session: _Session) -> None:
         self._known[key] = session
         while len(self._known) > _REMEMBERED:
@@ -165,12 +186,16 @@ class Turns:
     def _shortener(self, setup: Setup, journal: Journal, emit: Callable[[Event], None]) -> Shorten:
         """Return what shortens the conversation of a turn, writes that down and tells it."""
 
-        async def shorten(history: History, force: bool) -> History | None:
-            if not force and not is_due(history.tokens, setup.model.card.window):
+        hopeless = 0  # tokens of a history from which nothing could be taken
+
+        async def shorten(history: History, force: bool) -> Shorter | None:
+            nonlocal hopeless
+            if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
                 return None
             await self._moments.tell("before_compaction", setup.caller, messages=len(history), tokens=history.tokens)
             shorter = await compacted(history, setup.model, force=force, patience=setup.patience)
             if shorter is None:
+                hopeless = history.tokens * 11 // 10
                 return None
             shorter.history.outside.update(history.outside)
             journal.add(Shortened(shorter.summary, _line_of(history[shorter.at], journal.path), shorter.before))
@@ -178,7 +203,7 @@ class Turns:
             after = shorter.history.tokens
             emit(Compacted(shorter.before, after))
             await self._moments.tell("after_compaction", setup.caller, messages=len(shorter.history), tokens=after)
-            return shorter.history
+            return shorter
 
         return shorten
 
@@ -192,6 +217,11 @@ def _line_of(message: Message, path: Sequence[Line]) -> str:
     """Return the line that holds this very message."""
     found: str = next(line.id for line in reversed(path) if type(line.body) is Said and line.body.message is message)
     return found
+
+
+def _title(message: Message) -> str:
+    """Return what a new session is called until somebody names it: how it began."""
+    return " ".join(_words(message)[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE]
 
 
 def _words(message: Message) -> str:

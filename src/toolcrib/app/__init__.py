@@ -27,21 +27,24 @@ from toolcrib.define.ports import Approver
 from toolcrib.define.tool import Tool
 from toolcrib.policy.identity import sender_key
 from toolcrib.policy.lint import Expect, Finding, lint
+from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import Router
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
+from .agents import agents_for, folders_for
 from .approvals import approvals_for
 from .belt import BeltHandle
 from .commands import Commands
+from .mcp import Servers, servers_for
 from .models import Models
 from .plugins import enabled_plugins, plugin_offers
 from .ports import PortsOf, terms_of
-from .record import record_for
+from .record import audit_in, record_for
 from .sessions import sessions_for
-from .state import State, state_in
+from .state import FILE, State, state_in
 from .turns import Desk, Running, Wanted
 
 __all__ = ["BeltHandle", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
@@ -53,10 +56,12 @@ class Parts:
 
     loaded: Loaded
     catalog: Catalog
+    agents: Agents
     window: Window
     ports_of: PortsOf
     approvals: Approvals
     commands: Commands
+    mcp: Servers
     models: Models
     state: State
     turns: Turns
@@ -68,23 +73,39 @@ class Crib:
     def __init__(self, parts: Parts) -> None:
         loaded = parts.loaded
         self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, parts.catalog, parts.window
+        self.agents = parts.agents
         self.approvals, self.commands, self.models = parts.approvals, parts.commands, parts.models
         self.sessions = parts.state.sessions
-        self._state, self._ports_of = parts.state, parts.ports_of
-        self._belts = Belts(
-            parts.catalog, loaded.policy, host=_host_facts(loaded.config), channels=tuple(loaded.policy.channels)
-        )
+        self._state, self._ports_of, self._turns = parts.state, parts.ports_of, parts.turns
+        self.mcp, self._own = parts.mcp, parts.catalog
+        self.renew()
+        self.mcp.service.on_change(self.renew)
         self._desk = Desk(loaded.config, parts.models, parts.turns, self.belt)
 
+    def renew(self) -> None:
+        """Take in what MCP servers bring now; a belt that was handed out stays as it is."""
+        policy = self.loaded.policy
+        self.catalog = self.mcp.joined(self._own)
+        self._belts = Belts(self.catalog, policy, host=_host_facts(self.config), channels=tuple(policy.channels))
+
     def belt(
-        self, caller: Caller | None = None, extra: Iterable[Tool] = (), *, approver: Approver | None = None
+        self,
+        caller: Caller | None = None,
+        extra: Iterable[Tool] = (),
+        *,
+        approver: Approver | None = None,
+        profile: str | None = None,
     ) -> BeltHandle:
-        """Return the caller's belt; with no caller, that of the owner at the terminal."""
+        """Return the caller's belt; with no caller, that of the owner at the terminal.
+
+        `profile` is one more layer: the caller has nothing that is not in it, whatever the configuration says.
+        """
         who, own = caller or Caller(), tuple(extra)
+        belts = self._belts if profile is None else self._belts.narrowed(profile)
         return BeltHandle(
             caller=who,
-            belt=self._belts.belt_for(who, own),
-            catalog=self._belts.catalog_with(own),
+            belt=belts.belt_for(who, own),
+            catalog=belts.catalog_with(own),
             window=self.window if approver is None else replace(self.window, approver=approver),
             ports=self._ports_of(who),
         )
@@ -115,17 +136,21 @@ class Crib:
             limits=limits,
             leaf=leaf,
         )
+        self.mcp.start()
         return self._desk.turn(message, wanted)
 
     async def close(self) -> None:
         """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
         await self._desk.close()
+        await self._turns.close()
+        await self.mcp.close()
         await self.commands.close()
         await self.models.close()
         await self._state.close()
         self._ports_of.close()
 
     async def __aenter__(self) -> Self:
+        self.mcp.start()
         return self
 
     async def __aexit__(
@@ -181,8 +206,11 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
-    whole = Catalog(catalog.tools, told)
-    folder = None if state is None else Path(state)
+    folder, surroundings = None if state is None else Path(state), os.environ if env is None else env
+    # a program that says everything in a mapping has no user whose files count
+    folders = folders_for(loaded, surroundings, folder, own=not isinstance(config, Mapping))
+    agents = agents_for(loaded, catalog, [*offers, *plugins], folders, imported=import_plugins)
+    whole = Catalog(catalog.tools, (*told, *agents.problems))
     kept = state_in(folder)
     record = record_for(loaded, kept.commits)
     commands = Commands(loaded, terms_of(loaded), kept.blobs)
@@ -198,19 +226,23 @@ def open(  # noqa: PLR0913  each by name, and all have a default
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
-    models = Models(loaded.config, os.environ if env is None else env)
+    models = Models(loaded.config, surroundings)
     hooks = (hook for offer in (*offers, *plugins) for hook in offer.hooks.items())
     turns = Turns(kept.sessions, record, Moments(hooks))
     sessions = sessions_for(loaded, kept.sessions, turns, models)
-    router = Router([*services, approvals, commands.processes, sessions])
+    audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
+    servers = servers_for(loaded, folder, surroundings)
+    router = Router([*services, approvals, commands.processes, sessions, servers.service, *audits])
     return Crib(
         Parts(
             loaded=loaded,
             catalog=whole,
+            agents=agents,
             window=window,
             ports_of=PortsOf(loaded, router, kept.blobs),
             approvals=approvals,
             commands=commands,
+            mcp=servers,
             models=models,
             state=kept,
             turns=turns,
@@ -247,6 +279,10 @@ def _problem_finding(problem: Problem) -> Finding:
     """Return what lint says about something that was offered and not taken in."""
     if problem.source == "plugins":
         return Finding("plugin", "warning", "plugins", problem.sentence, "mend it, or take it away")
+    if problem.source == "agents":
+        return Finding("agent", "warning", "agents", problem.sentence, "mend it, accept it, or take it away")
+    if problem.source.partition(":")[0] == "mcp":
+        return Finding("mcp", "warning", problem.source, problem.sentence, "`toolcrib mcp list` tells more")
     return Finding("collision", "error", problem.source, problem.sentence, "rename one, or leave the plugin out")
 
 

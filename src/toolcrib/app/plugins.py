@@ -91,6 +91,7 @@ def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Off
         before=loaded.before,
         after=loaded.after,
         hooks=loaded.hooks,
+        agents=loaded.agents,
     )
 
 

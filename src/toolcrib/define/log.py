@@ -114,7 +114,7 @@ def check_lines(lines: Sequence[Line], is_known: Callable[[str], bool]) -> None:
     """Raise ToolError unless every line has an id of its own and names only lines before it; `is_known`: older ids."""
     fresh: set[str] = set()
     for line in lines:
-        for id in (line.parent, line.body.kept if isinstance(line.body, Shortened) else None):
+        for id in (line.parent, line.body.kept) if type(line.body) is Shortened else (line.parent,):
             if id is not None and id not in fresh and not is_known(id):
                 raise ToolError(f"the line {line.id!r} names a line {id!r} that is not before it", code="bad_line")
         if not _ID.fullmatch(line.id):

@@ -74,4 +74,14 @@ MIGRATIONS: tuple[str, ...] = (
         digest TEXT PRIMARY KEY
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE mcp_pins (
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        body TEXT NOT NULL,
+        pinned_at REAL NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )

@@ -55,6 +55,7 @@ class Commits:
     """The writer of one file. Every step is run by one thread, which starts with the first of them.
 
     A step gets the connection within a transaction, returns what its future is to hold, and must not wait for anything.
+    It touches nothing but the connection: when a step beside it fails, it is taken back and run again.
     """
 
     def __init__(self, file: SqliteFile, *, most: int = _STEPS, most_bytes: int = _BYTES) -> None:
@@ -161,7 +162,13 @@ class _Queue:
         if not steps:
             return told
         try:
-            return self._file.transact(partial(_run, steps, self._file)) + told
+            return self._file.transact(partial(_run, steps)) + told
+        except _OneFailedError:  # which of them, and what of it is to be taken back, is found out step by step
+            log.debug("one of %d steps failed; each is tried alone", len(steps))
+        except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
+            return [_Outcome(job.future, None, error) for job in steps] + told
+        try:
+            return self._file.transact(partial(_run_apart, steps, self._file)) + told
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
             return [_Outcome(job.future, None, error) for job in steps] + told
 
@@ -177,8 +184,22 @@ class _Queue:
                 log.debug("%d steps were written after their event loop had ended", len(own))
 
 
-def _run(jobs: list[_Job], file: SqliteFile, db: apsw.Connection) -> list[_Outcome]:
-    return [_tried(job, file, db) for job in jobs] if len(jobs) > 1 else [_step(jobs[0], db)]
+class _OneFailedError(Exception):
+    """A step of several failed. It is raised so that all of them are taken back."""
+
+
+def _run(jobs: list[_Job], db: apsw.Connection) -> list[_Outcome]:
+    """Run the steps one after another, in the hope that none fails."""
+    try:
+        return [_step(job, db) for job in jobs]
+    except Exception as error:
+        if len(jobs) == 1 or not db.in_transaction or isinstance(error, _OF_THE_DISK):
+            raise
+        raise _OneFailedError from error
+
+
+def _run_apart(jobs: list[_Job], file: SqliteFile, db: apsw.Connection) -> list[_Outcome]:
+    return [_tried(job, file, db) for job in jobs]
 
 
 def _step(job: _Job, db: apsw.Connection) -> _Outcome:

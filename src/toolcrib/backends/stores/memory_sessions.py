@@ -30,9 +30,9 @@ class _Session:
 
     def append(self, lines: Sequence[Line]) -> None:
         check_lines(lines, self.ids.__contains__)
-        lines = [_own(line) if isinstance(line.body, Noted) else line for line in lines]
-        self.lines.extend(lines)
-        self.ids.update(line.id for line in lines)
+        kept = [_own(line) if type(line.body) is Noted else line for line in lines]
+        self.lines.extend(kept)
+        self.ids.update([line.id for line in kept])
 
 
 class MemorySessions:

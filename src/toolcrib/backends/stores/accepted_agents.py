@@ -1,0 +1,84 @@
+"""Files of agents that the owner accepted: one small file for each content hash, so that no yes overwrites another."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+import orjson
+
+from toolcrib.define.errors import ToolError
+
+__all__ = ["Accepted", "AcceptedAgents"]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LARGEST = 16 * 1024  # bytes of what is kept about one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """One yes: to this content, which had this name and lay there at the time."""
+
+    digest: str
+    name: str
+    file: str
+    at: float
+
+
+class AcceptedAgents:
+    """What was accepted, in a folder of the state that no tool can write to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def accept(self, accepted: Accepted) -> None:
+        """Keep a yes; it is on the disk when this returns."""
+        _check(accepted.digest)
+        body = orjson.dumps({"name": accepted.name, "file": accepted.file, "at": accepted.at})
+        fresh = self._folder / f".{token_hex(8)}"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._folder / accepted.digest)
+            _sync(self._folder)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise ToolError(f"the yes could not be kept in {self._folder} ({error.strerror})", code="failed") from None
+
+    def find(self, digest: str) -> Accepted | None:
+        """Return the yes to this content; one that cannot be read is none."""
+        _check(digest)
+        try:
+            with (self._folder / digest).open("rb") as file:
+                body = orjson.loads(file.read(_LARGEST))
+            return Accepted(digest=digest, name=str(body["name"]), file=str(body["file"]), at=float(body["at"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def of_file(self, file: str) -> Accepted | None:
+        """Return the latest yes to what lay there, if there ever was one: the file may have changed since."""
+        found = [each for name in self._names() if (each := self.find(name)) is not None and each.file == file]
+        return max(found, key=lambda each: each.at, default=None)
+
+    def _names(self) -> list[str]:
+        try:
+            return [path.name for path in self._folder.iterdir() if _DIGEST.fullmatch(path.name)]
+        except OSError:
+            return []
+
+
+def _check(digest: str) -> None:
+    if not _DIGEST.fullmatch(digest):
+        raise ValueError(f"{digest[:80]!r} is no SHA-256")
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,67 @@
+"""What was accepted of other people's MCP servers: in SQLite, shared by processes, or as long as the process lives."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import apsw
+import orjson
+
+from toolcrib.define.mcp import Pin
+from toolcrib.define.threads import in_thread
+
+from .sqlite import SqliteFile
+
+__all__ = ["MemoryPins", "SqlitePins"]
+
+_ROWS = "SELECT server, tool, digest, body, pinned_at FROM mcp_pins "
+
+
+class MemoryPins:
+    """A PinStore that forgets with the process."""
+
+    def __init__(self) -> None:
+        self._pins: dict[tuple[str, str], Pin] = {}
+
+    async def pins(self, server: str, /) -> tuple[Pin, ...]:
+        return tuple(pin for pin in self.known() if pin.server == server)
+
+    async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
+        seen = {server for server, _ in self._pins} if first else set[str]()
+        self._pins |= {(pin.server, pin.tool): pin for pin in pins if pin.server not in seen}
+
+    def known(self) -> tuple[Pin, ...]:
+        return tuple(self._pins[key] for key in sorted(self._pins))
+
+
+class SqlitePins:
+    """A PinStore in a file. `run` calls a plain function where it holds up nobody."""
+
+    def __init__(self, file: SqliteFile, run: Callable[..., Awaitable[Any]] = in_thread) -> None:
+        self._file, self._run = file, run
+
+    async def pins(self, server: str, /) -> tuple[Pin, ...]:
+        def step(db: apsw.Connection) -> list[Any]:
+            return db.execute(_ROWS + "WHERE server = ? ORDER BY tool", (server,)).fetchall()
+
+        return tuple(map(_pin, await self._run(self._file.transact, step, writes=False)))
+
+    async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
+        def step(db: apsw.Connection) -> None:
+            seen = {row[0] for row in db.execute("SELECT DISTINCT server FROM mcp_pins")} if first else set[str]()
+            rows = [_row(pin) for pin in pins if pin.server not in seen]
+            db.executemany("INSERT OR REPLACE INTO mcp_pins VALUES (?, ?, ?, ?, ?)", rows)
+
+        await self._run(self._file.transact, step)
+
+    def known(self) -> tuple[Pin, ...]:
+        rows = self._file.transact(lambda db: db.execute(_ROWS + "ORDER BY server, tool").fetchall(), writes=False)
+        return tuple(map(_pin, rows))
+
+
+def _row(pin: Pin) -> tuple[str, str, str, str, float]:
+    return pin.server, pin.tool, pin.digest, orjson.dumps(pin.definition).decode(), pin.pinned_at
+
+
+def _pin(row: tuple[Any, ...]) -> Pin:
+    server, tool, digest, body, pinned_at = row
+    return Pin(server, tool, digest, orjson.loads(body), pinned_at)
