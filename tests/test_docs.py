@@ -11,6 +11,9 @@ How a fenced block is read, by its first word (and, after a blank, a file's name
 `python -m tests.test_docs` makes the generated parts anew (tests/pages.py).
 """
 
+import contextlib
+import io
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -69,7 +72,10 @@ def test_what_a_page_shows_is_what_happens(
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("TOOLCRIB_CONFIG", raising=False)
+    for key in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(key)
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks_of(page):
         where = f"{page.name}:{block.line}"
@@ -82,7 +88,7 @@ def test_what_a_page_shows_is_what_happens(
             case "output":
                 assert capsys.readouterr().out.strip() == block.text.strip(), where
             case "console":
-                _console(block, where, capsys)
+                _console(block, where)
             case "yaml" if not block.file:
                 settings = tmp_path / "block.yaml"
                 settings.write_text(block.text)
@@ -99,15 +105,16 @@ def _file(block: Block, folder: Path, where: str) -> None:
         made.write_text(block.text)
 
 
-def _console(block: Block, where: str, capsys: pytest.CaptureFixture[str]) -> None:
+def _console(block: Block, where: str) -> None:
     for command, shown in _commands(block.text):
         program, *args = shlex.split(command)
         if program in RUN_BY_HAND:
             continue
         assert program in ("toolcrib", "./run"), f"{where}: nobody runs {command!r}"
-        capsys.readouterr()
-        code = run(args or ["tour"])
-        told = "".join(capsys.readouterr())
+        screen = io.StringIO()  # both streams, as they come
+        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+            code = run(args or ["tour"])
+        told = screen.getvalue()
         assert code in (0, 1) or (code == 2 and shown[:1] != [] and shown[0].startswith("toolcrib: ")), told
         if shown:
             lines = [r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line.rstrip()) + r"\n" for line in shown]

@@ -74,6 +74,17 @@ SCRIPTS = {
         "7 has discount: False",
         '7 is told: {"price":"a: 3 euros"}',
     ],
+    "09_a_turn.py": [
+        "[grep {'pattern': 'TODO', 'glob': '*.py'}]\n[ok]\n[read {'path': 'shop.py'}]\n[ok]\n",
+        "shop.py:1: # TODO: count the nuts",
+        "[done after 3 replies]",
+        "[ls {'path': '.'}]\n[ok]\n",
+        "agent:main:example has 15 lines and began with 'find TODO in *.py and show the first file'",
+    ],
+    "10_your_own_model.py": [
+        "done | I asked, and heard: 4 x nut: 12 euros",
+        "tool | exec is denied at the global layer: deny has 'group:runtime' (tools)",
+    ],
 }
 
 

@@ -17,14 +17,14 @@ def test_nothing_to_complain_about(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_a_note_alone_does_not_fail(tmp_path: Path, capsys: Capture) -> None:
-    answer = ask(capsys, "lint", "--config", crib_file(tmp_path, "audit: {file: audit.log}"), "--json")
+    answer = ask(capsys, "lint", "--config", crib_file(tmp_path, "logging: {file: crib.log}"), "--json")
     assert answer.code == 0
     assert answer.json == {
         "findings": [
             {
                 "kind": "unused",
                 "level": "note",
-                "origin": "audit",
+                "origin": "logging",
                 "message": "checked, but not used by this version yet",
                 "remedy": "nothing to do",
             }

@@ -3,14 +3,16 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Compacted, Event, TurnFinished, TurnStarted
 from toolcrib.define.history import History
-from toolcrib.define.log import Line, Said, SessionHead, SessionStore, Shortened, Switched
+from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, Shortened, Switched
 from toolcrib.define.message import Message
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
@@ -66,7 +68,7 @@ class Turns:
     ) -> None:
         self._store, self._record, self._moments, self._now = store, record, moments or Moments(), now
         self._known: OrderedDict[str, _Session] = OrderedDict()
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # and how many are at work or wait
         self._running: dict[str, Inbox] = {}
         self._journals: dict[str, Journal] = {}
 
@@ -81,18 +83,52 @@ class Turns:
     async def run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
         """Answer a message, after those that came before it in the same session. Raises ToolError before it began."""
         key = order.session
-        lock = self._turns.setdefault(key, asyncio.Lock())
+        async with self._alone(key):
+            self._running[key] = inbox
+            try:
+                return await self._run(order, emit, inbox)
+            finally:
+                del self._running[key]
+                self._journals.pop(key, None)
+
+    async def tell(self, session: str, message: Message) -> None:
+        """Say something in a session: the turn that runs there hears it before it ends, else the next one does."""
+        if (inbox := self._running.get(session)) is not None:
+            try:
+                inbox.follow_up(message)
+            except ToolError:
+                pass  # it is ending, or has too much to hear already
+            else:
+                return
+        await self.add(session, Said(message))
+
+    async def add(self, session: str, body: Body) -> None:
+        """Add a line to a session, between two turns."""
+        async with self._alone(session):
+            self._known.pop(session, None)
+            now = self._now()
+            await self._store.make(SessionHead(key=session, made_at=now, changed_at=now))
+            lines = await self._store.lines(session)
+            found = recall(lines)
+            journal = Journal(self._record, self._store, session, path=found.path, count=len(lines), now=self._now)
+            for answer in found.mended:
+                journal.add(Said(answer))
+            journal.add(body)
+            await journal.settled()
+
+    @asynccontextmanager
+    async def _alone(self, session: str) -> AsyncIterator[None]:
+        """Be the only one at work in a session, after those who came before."""
+        lock, here = self._turns.get(session, (None, 0))
+        lock = lock or asyncio.Lock()
+        self._turns[session] = lock, here + 1
         try:
             async with lock:
-                self._running[key] = inbox
-                try:
-                    return await self._run(order, emit, inbox)
-                finally:
-                    del self._running[key]
-                    self._journals.pop(key, None)
+                yield
         finally:
-            if not lock.locked():
-                self._turns.pop(key, None)
+            _, here = self._turns.pop(session)
+            if here > 1:  # others wait: whoever comes next has to stand behind them
+                self._turns[session] = lock, here - 1
 
     async def _run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
         key, caller, moments = order.session, order.caller, self._moments

@@ -37,10 +37,7 @@ from .values import (
 __all__ = ["UNUSED", "AgentSettings", "ChannelSettings", "Config", "Expectation", "PluginSettings", "ProviderSettings"]
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = (
-    "gateway", "hooks", "cron", "memory", "browser", "web", "audit", "secrets", "limits", "models",
-    "mcpServers", "logging", "session",
-)  # fmt: skip
+UNUSED = ("gateway", "hooks", "cron", "memory", "browser", "web", "secrets", "logging", "session")
 
 
 def _form(value: Any) -> str:

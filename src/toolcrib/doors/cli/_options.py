@@ -3,7 +3,8 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -14,11 +15,14 @@ from toolcrib.config.load import find_file
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
+from toolcrib.define.log import SessionHead
 from toolcrib.define.names import canonical, nearest
+
+from ._log import state_folder
 
 __all__ = [
     "CallerOptions", "ConfigOptions", "caller_from_options", "caller_options", "config_options", "crib_from_options",
-    "json_option", "known_tool",
+    "json_option", "known_tool", "nearest_session", "state_folder",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -102,13 +106,18 @@ _WORDS = (
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
-def crib_from_options(options: ConfigOptions, *, import_plugins: bool = False, told: bool = True) -> Crib:
-    """Return the crib of the configuration in force; `told` says what was left out of it, and why, on stderr."""
+def crib_from_options(
+    options: ConfigOptions, *, import_plugins: bool = False, told: bool = True, keeps: bool = False
+) -> Crib:
+    """Return the crib of the configuration in force; `told` says what was left out of it, and why, on stderr.
+
+    One that `keeps` has its sessions and its record in the user's state folder.
+    """
     path = Path(options["config"]) if options["config"] else find_file(os.environ)
     openclaw = True if options["read_as"] == "openclaw" else None
     # what a plugin prints while it is loaded is not part of the answer
     with contextlib.redirect_stdout(sys.stderr):
-        crib = open(path, openclaw=openclaw, import_plugins=import_plugins)
+        crib = open(path, openclaw=openclaw, import_plugins=import_plugins, state=state_folder() if keeps else None)
     for problem in crib.catalog.problems if told else ():
         click.echo(f"toolcrib: {problem.sentence}", err=True)
     return crib
@@ -125,6 +134,16 @@ def known_tool(text: str, names: Collection[str]) -> str:
 
 
 _LONGEST_SHOWN = 64
+
+
+def nearest_session(key: str, heads: Iterable[SessionHead]) -> str | None:
+    """Return the session that was most likely meant by `key`: one that it is a part of, else one that looks like it."""
+    known = [head.key for head in heads]
+    part = [each for each in known if len(key) >= _SHORTEST_PART and key in each]
+    return next(iter(part or get_close_matches(key, known, n=1, cutoff=0.85)), None)
+
+
+_SHORTEST_PART = 4
 
 
 def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:

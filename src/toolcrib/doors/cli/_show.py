@@ -1,14 +1,57 @@
 """How the command line shows things: columns for people, one document for programs."""
 
+import os
+import re
+import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 import orjson
 
-__all__ = ["print_json", "print_table"]
+__all__ = ["columns", "cut", "print_json", "print_table", "visible"]
 
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red", "error": "red", "warning": "yellow"}
+_NO_TERMINAL, _NARROWEST = 100, 40
+# What a terminal obeys or does not show: controls but for the tab and the end of a line, marks that turn the direction
+# of writing, other ends of lines, invisible tags, halves of characters. Joiners stay: scripts and emoji need them.
+_OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+                     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]")  # fmt: skip
+
+
+def columns() -> int:
+    """Return how many characters fit into a line of the terminal that remarks go to."""
+    try:
+        found = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal, a closed one, or none at all
+        return _NO_TERMINAL
+    return max(found, _NARROWEST) if found else 80
+
+
+def cut(text: str, width: int) -> str:
+    """Return what fits into so many columns, with an ellipsis where something was left out."""
+    if len(text) * 2 <= width or sum(map(_width, text)) <= width:
+        return text
+    room, kept = width - 1, 0
+    for kept, char in enumerate(text):  # noqa: B007  where it stops
+        room -= _width(char)
+        if room < 0:
+            break
+    return f"{text[:kept]}…"
+
+
+def _width(char: str) -> int:
+    if char.isascii():
+        return 1
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def visible(text: str) -> str:
+    """Return a text as a terminal may be given it: what it would obey is written out, carriage returns are gone."""
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r", ""))
 
 
 def print_json(value: Any) -> None:

@@ -26,6 +26,7 @@ from ._show import print_json, print_table
 __all__ = ["asking_here", "command", "is_attended", "line_from_terminal", "seconds_from"]
 
 Ask = Callable[[str], Awaitable[str]]
+Say = Callable[[str], None]
 
 _EXAMPLES = """\b
 Examples:
@@ -141,17 +142,15 @@ def _answered(obj: Any, options: _Options, params: Mapping[str, Any]) -> int:
 
 def _asked(obj: Any, options: _Options, method: str, params: Mapping[str, Any]) -> Any:
     """Return what the service answers to the owner at this terminal; `obj` is a gateway to use instead of a crib's."""
-    rpc: Rpc = obj or _rpc(options)
 
     async def ask() -> Any:
-        return await rpc(method, params)
+        if obj:
+            rpc: Rpc = obj
+            return await rpc(method, params)
+        async with crib_from_options(options, keeps=True) as crib:
+            return await Router([crib.approvals]).rpc_for(Caller(), SCOPES)(method, params)
 
     return asyncio.run(ask())
-
-
-def _rpc(options: _Options) -> Rpc:
-    crib = crib_from_options(options)
-    return Router([crib.approvals]).rpc_for(Caller(), SCOPES)
 
 
 def _clock(at: float) -> str:
@@ -167,9 +166,12 @@ def is_attended() -> bool:
 
 
 @asynccontextmanager
-async def asking_here(approvals: Approvals, ask: Ask | None = None) -> AsyncIterator[None]:
-    """Attach this terminal: while it lasts, the person here is shown every question, one after another."""
-    desk = _Desk(approvals, ask or line_from_terminal)
+async def asking_here(approvals: Approvals, ask: Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
+    """Attach this terminal: while it lasts, the person here is shown every question, one after another.
+
+    `ask` shows a prompt and returns what was typed, `say` shows what needs no answer.
+    """
+    desk = _Desk(approvals, ask or line_from_terminal, say or _say)
     detach = approvals.on_question(desk.hear)
     serving = asyncio.create_task(desk.serve())
     try:
@@ -182,10 +184,11 @@ async def asking_here(approvals: Approvals, ask: Ask | None = None) -> AsyncIter
 class _Desk:
     """Puts questions to the person at the terminal; what is settled elsewhere needs no answer here any more."""
 
-    def __init__(self, approvals: Approvals, ask: Ask) -> None:
-        self._approvals, self._ask = approvals, ask
+    def __init__(self, approvals: Approvals, ask: Ask, say: Say) -> None:
+        self._approvals, self._ask, self._say = approvals, ask, say
         self._line: asyncio.Queue[Question] = asyncio.Queue()
         self._over: dict[str, asyncio.Event] = {}
+        self._withdrawn = set[str]()
 
     def hear(self, question: Question) -> None:
         """Take a question in, or take note that one is settled."""
@@ -193,6 +196,8 @@ class _Desk:
             self._over[question.id] = asyncio.Event()
             self._line.put_nowait(question)
         elif question.id in self._over:
+            if question.state == "withdrawn":
+                self._withdrawn.add(question.id)
             self._over[question.id].set()
 
     async def serve(self) -> None:
@@ -203,34 +208,37 @@ class _Desk:
             if not over.is_set():
                 await self._put(question, over)
             del self._over[question.id]
+            self._withdrawn.discard(question.id)
 
     async def _put(self, question: Question, over: asyncio.Event) -> None:
         talk, elsewhere = asyncio.create_task(self._talk(question)), asyncio.create_task(over.wait())
         try:
             await asyncio.wait({talk, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
             if not talk.done():
-                click.echo(f"\n{question.tool} needs no answer here any more", err=True)
+                # a call that was stopped says so itself
+                is_withdrawn = question.id in self._withdrawn
+                self._say("" if is_withdrawn else f"\n{question.tool} needs no answer here any more")
         finally:
             await _ended(talk)
             await _ended(elsewhere)
 
     async def _talk(self, question: Question) -> None:
-        click.echo(f"{question.shown}", err=True)
+        self._say(question.shown)
         try:
             answer = await self._choice(question)
         except (OSError, EOFError) as error:
-            click.echo(f"nobody can be asked here any more ({error}), so the answer is no", err=True)
+            self._say(f"nobody can be asked here any more ({error}), so the answer is no")
             answer = {"answer": "no"}
         try:
             await self._approvals.answer(Caller(), question.id, **answer)
         except ToolError as error:
-            click.echo(str(error), err=True)
+            self._say(str(error))
 
     async def _choice(self, question: Question) -> dict[str, Any]:
         """Return what the person says; whatever is no answer three times over is a no."""
         words = "[y]es once, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
         if not question.lasting:
-            click.echo(f"(only once: {question.once})", err=True)
+            self._say(f"(only once: {question.once})")
         for _ in range(_MOST_PROMPTS):
             match (await self._ask(f"Run it? {words}: ")).strip().lower():
                 case "y" | "yes":
@@ -246,18 +254,22 @@ class _Desk:
         which = 0
         if len(question.lasting) > 1:
             for at, each in enumerate(question.lasting, 1):
-                click.echo(f"  {at}  {each.shown}", err=True)
+                self._say(f"  {at}  {each.shown}")
             said = (await self._ask("For which? [1]: ")).strip() or "1"
             if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(question.lasting):
-                click.echo(f"{escaped(said[:64])} is none of these", err=True)
+                self._say(f"{escaped(said[:64])} is none of these")
                 return None
             which = int(said) - 1
         try:
             seconds = seconds_from((await self._ask(f"For how long, like 30s or 2h? [{_USUAL}]: ")).strip() or _USUAL)
         except CribError as error:
-            click.echo(str(error), err=True)
+            self._say(str(error))
             return None
         return {"answer": "lasting", "seconds": seconds, "which": which}
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 async def _ended(task: "asyncio.Task[Any]") -> None:

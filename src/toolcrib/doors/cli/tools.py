@@ -115,7 +115,7 @@ def show(name: str, **options: Unpack[_ListOptions]) -> int:
 def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed = _parsed(args)
-    crib = crib_from_options(options, import_plugins=True)
+    crib = crib_from_options(options, import_plugins=True, keeps=True)
     handle = crib.belt(caller_from_options(crib, options))
     door = asking_here(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
     # what a tool prints is not its answer

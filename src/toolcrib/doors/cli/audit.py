@@ -1,0 +1,136 @@
+"""toolcrib audit: whether the record of calls is whole and true, and what it says."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Unpack
+
+import click
+
+from toolcrib.app.record import audit_in, verify_file
+from toolcrib.app.state import FILE
+from toolcrib.define.errors import CribError
+from toolcrib.define.shown import escaped
+from toolcrib.services.audit import Audit, Report
+
+from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
+from ._show import print_json, print_table
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib audit verify
+  toolcrib audit verify --replay
+  toolcrib audit verify --file /var/log/toolcrib.jsonl --expect 9f86d081884c7d65...
+  toolcrib audit show --last 5
+  toolcrib audit show --session agent:main:main --tool exec --json
+"""
+_VERIFY = """\b
+Examples:
+  toolcrib audit verify
+  toolcrib audit verify --replay --json
+  toolcrib audit verify --file /var/log/toolcrib.jsonl
+
+Keep the hash that it prints somewhere else, and give it back with --expect: only that tells a record that was written
+anew from the first row on.
+"""
+_SHOW = """\b
+Examples:
+  toolcrib audit show
+  toolcrib audit show --tool exec --last 50
+  toolcrib audit show --session agent:main:main --json
+"""
+_HASH = re.compile(r"[0-9a-f]{64}")
+_COLUMNS = ("row", "time", "session", "tool", "verdict", "because", "outcome")
+_MOST_SHOWN = 50
+
+
+class _Options(ConfigOptions):
+    """What every subcommand takes."""
+
+    as_json: bool
+
+
+@click.group("audit", epilog=_EXAMPLES)
+def command() -> None:
+    """Check the record of calls, and see what is in it."""
+
+
+@command.command("verify", epilog=_VERIFY)
+@click.option("--file", metavar="FILE", help="Check this file of lines, as audit.file names one, not the store.")
+@click.option("--expect", metavar="HASH", default="", help="A hash printed earlier; some row must still have it.")
+@click.option("--replay", is_flag=True, help="Derive every decision again from what it was made from.")
+@config_options
+@json_option
+def verify(file: str | None, expect: str, replay: bool, **options: Unpack[_Options]) -> int:
+    """Find rows that were altered, dropped, moved or put in, and calls whose outcome nobody knows."""
+    wanted = expect.strip().lower()
+    if wanted and not _HASH.fullmatch(wanted):
+        raise CribError(f"--expect {expect[:80]!r} is no hash; give the 64 characters that verify printed")
+    if file is not None:
+        report = verify_file(Path(file), expect=wanted, replay=replay)
+    else:
+        report = asyncio.run(_audit(options).verify(expect=wanted, replay=replay))
+    if options["as_json"]:
+        print_json(report.to_json())
+    else:
+        _print(report, replay=replay)
+    return 1 if report.findings else 0
+
+
+@command.command("show", epilog=_SHOW)
+@click.option("--session", metavar="KEY", default="", help="Only calls of this session.")
+@click.option("--tool", metavar="NAME", default="", help="Only calls of this tool.")
+@click.option("--last", metavar="N", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
+@config_options
+@json_option
+def show(session: str, tool: str, last: int, **options: Unpack[_Options]) -> int:
+    """List the last calls: who asked, what was decided by which rule, and what came of it."""
+    calls = asyncio.run(_audit(options).calls(session=session, tool=tool, most=last))
+    if options["as_json"]:
+        print_json({"calls": calls})
+    elif calls:
+        print_table(_COLUMNS, map(_row, calls), colour=4)
+    else:
+        click.echo("no such call was recorded" if session or tool else "nothing was recorded yet")
+    return 0
+
+
+def _audit(options: _Options) -> Audit:
+    return audit_in(state_folder() / FILE, crib_from_options(options, told=False).loaded)
+
+
+def _print(report: Report, *, replay: bool) -> None:
+    for finding in report.findings[:_MOST_SHOWN]:
+        click.secho(f"{finding.wrong}: {escaped(finding.sentence)}", fg="red")
+    if len(report.findings) > _MOST_SHOWN:
+        click.echo(f"and {len(report.findings) - _MOST_SHOWN} more; --json shows all")
+    for call in report.uncertain:
+        what = f"{escaped(call.tool)} in call {escaped(call.call)} started in row {call.row} and has no outcome"
+        click.secho(f"uncertain: {what}: it runs still, or was cut off", fg="yellow")
+    if not report.count and not report.findings:
+        click.echo("nothing was recorded yet")
+        return
+    if replay:
+        click.echo(f"{report.derived} of {report.decisions} decisions derived again")
+    begins = f", the first is row {report.first}" if report.first != 1 else ""
+    click.echo(f"{report.count} rows{begins}; {len(report.findings)} findings")
+    click.echo(f"hash of the last row: {escaped(report.hash)}")
+
+
+def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
+    outcome = call["outcome"] if call["outcome"] != "error" else f"{call['code'] or 'error'}"
+    if call["answered"] is not None:
+        outcome += f" ({'yes' if call['answered']['yes'] else 'no'} by {call['answered']['by']})"
+    shown = (call["session"] or "-", call["tool"], call["decision"], call["reason"], outcome)
+    return (str(call["row"]), _clock(call["at"]), *(escaped(str(each)) for each in shown))
+
+
+def _clock(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError, TypeError):  # somebody wrote another number there
+        return "?"

@@ -1,0 +1,195 @@
+"""toolcrib run: one message answered, with the tools of a caller, in a session that is kept."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Self, Unpack
+
+import click
+
+from toolcrib.app import Crib, Running
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError
+from toolcrib.define.event import TurnFinished, TurnStarted
+from toolcrib.define.session import agent_from_key, check_key, to_agent
+
+from ._options import (
+    CallerOptions,
+    caller_from_options,
+    caller_options,
+    config_options,
+    crib_from_options,
+    nearest_session,
+)
+from ._turn import JsonLines, Screen, Shows
+from .approvals import asking_here, is_attended
+
+__all__ = ["command"]
+
+log = logging.getLogger("toolcrib")
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib run "list the files in src"
+  toolcrib run "find TODO in *.py and show the first file"
+  toolcrib run "and now in *.md" --continue
+  toolcrib run "run the tests" --model openai:gpt-5
+  toolcrib run "mend the first one" --session agent:main:run:3f9c2a7b10de
+  git diff | toolcrib run - --json
+"""
+_LONGEST = 1024 * 1024  # bytes of a message from stdin
+_INTERRUPTED = 130
+
+
+class _Options(CallerOptions):
+    """What `run` takes besides its message."""
+
+    verbose: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is asked, by whom, and of which model; `last` goes on with the latest session."""
+
+    text: str
+    caller: Caller
+    model: str | None
+    last: bool
+
+
+@click.command("run", epilog=_EXAMPLES)
+@click.argument("words", metavar="MESSAGE", nargs=-1, required=True)
+@config_options
+@caller_options
+@click.option("--continue", "-c", "last", is_flag=True, help="Go on with the agent's latest session.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and nothing else.")
+@click.option("--verbose", "-v", is_flag=True, help="Show thoughts and the whole of results, too.")
+def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
+    """Answer MESSAGE, one word or many, with the tools you may use; `-` reads it from stdin.
+
+    The session is kept: `--session KEY` goes on with one. Without a model's key the offline model answers, which knows
+    a few plain requests. Ctrl-C stops it and keeps what was done; once more leaves at once.
+
+    Exit codes: 0 done; 1 ended by a limit, a refusal or a failure; 2 bad input or configuration; 130 interrupted.
+    """
+    if options["last"] and options["session"]:
+        raise CribError("--continue and --session both say which session it is; leave one of them out")
+    text = _from_stdin() if words == ("-",) else _checked(" ".join(words))
+    crib = crib_from_options(options, import_plugins=True, keeps=True)
+    wish = _Wish(text, caller_from_options(crib, options), options["model"], options["last"])
+    shows: Shows = JsonLines() if options["as_json"] else Screen(verbose=options["verbose"])
+    # whoever does not see the question cannot answer it
+    attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
+    try:
+        # what a tool prints is not part of the answer
+        with contextlib.redirect_stdout(sys.stderr):
+            return asyncio.run(_answered(crib, wish, shows, attended=attended))
+    except asyncio.CancelledError:  # before the turn began
+        raise KeyboardInterrupt from None
+
+
+async def _answered(crib: Crib, wish: _Wish, shows: Shows, *, attended: bool) -> int:
+    """Answer, and return the exit code."""
+    door = asking_here(crib.approvals) if attended else contextlib.nullcontext()
+    with _CtrlC() as ctrl_c:
+        async with crib, door:
+            caller, news = await _in_its_session(crib, wish)
+            async with crib.turn(wish.text, caller=caller, model=wish.model) as turn:
+                ctrl_c.stop = turn.stop
+                ctrl_c.tell = shows.interrupted
+                end = await _shown(turn, shows, news)
+    if ctrl_c.presses:
+        return _INTERRUPTED
+    return 0 if end is not None and end.reason == "done" else 1
+
+
+async def _shown(turn: Running, shows: Shows, news: str) -> TurnFinished | None:
+    """Show a turn; return how it ended, None when it never did."""
+    end: TurnFinished | None = None
+    try:
+        async for event in turn:
+            if news and isinstance(event, TurnStarted):
+                click.echo(f"toolcrib: {news}", err=True)
+            end = event if isinstance(event, TurnFinished) else end
+            shows.show(event)
+    except (CribError, OSError):
+        raise
+    except Exception:  # a door: a turn that began has told how it ended, and the log tells the rest
+        log.exception("a turn failed unexpectedly")
+        if end is None:
+            click.echo("toolcrib: the turn failed unexpectedly; the log has the details", err=True)
+    return end
+
+
+async def _in_its_session(crib: Crib, wish: _Wish) -> tuple[Caller, str]:
+    """Return the caller with the session that is meant, and a sentence when it begins though it was named."""
+    caller = wish.caller
+    if wish.last:
+        agent = to_agent(caller.agent or "main")
+        heads = await crib.sessions.list(most=1000)
+        found = next((head.key for head in heads if agent_from_key(head.key) == agent and not head.parents), None)
+        if found is None:
+            raise CribError(f"the agent {agent!r} has no session to go on with; leave --continue out to begin one")
+        return replace(caller, session=found), ""
+    key = caller.session
+    if key is None or await crib.sessions.find(check_key(key)) is not None:
+        return caller, ""
+    near = nearest_session(key, await crib.sessions.list(most=1000))
+    return caller, f"there was no session {key!r}, so it begins here" + (f"; did you mean {near!r}?" if near else "")
+
+
+class _CtrlC:
+    """Stops what runs when Ctrl-C is pressed, and leaves at once when it is pressed again."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        self.stop: Callable[[], object] = task.cancel if task else self._loop.stop
+        self.tell: Callable[[], object] = bool
+        self.presses = 0
+
+    def _pressed(self, number: int, frame: FrameType | None) -> None:
+        self.presses += 1
+        if self.presses > 1:
+            # whatever is still being put away: commands end with us, and the next turn finds what was left open
+            os._exit(_INTERRUPTED)
+        self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        self.tell()
+        self.stop()
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._pressed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+
+def _from_stdin() -> str:
+    if sys.stdin is None:
+        raise CribError("there is no stdin to read the message from; write it instead of `-`")
+    if is_attended():
+        click.echo("(type the message; Ctrl-D on an empty line ends it)", err=True)
+    data = sys.stdin.buffer.read(_LONGEST + 1)
+    if len(data) > _LONGEST:
+        raise CribError(f"the message on stdin is longer than {_LONGEST:,} bytes; put it into a file and name that")
+    return _checked(data.decode(errors="surrogateescape"))
+
+
+def _checked(text: str) -> str:
+    if not text.strip():
+        raise CribError("the message is blank; say what is to be done")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CribError(f"the message is not UTF-8 (character {error.start + 1}); write it as such") from None
+    return text
