@@ -1,0 +1,99 @@
+"""toolcrib init: a commented sample configuration to begin with, never in the place of another."""
+
+import os
+import shlex
+from importlib.resources import files
+from pathlib import Path
+
+import click
+import platformdirs
+
+from toolcrib.app import open
+from toolcrib.config.load import find_file
+from toolcrib.define.errors import CribError
+
+from ._show import visible
+
+__all__ = ["command", "sample_configuration"]
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib init
+  toolcrib init --config crib.yaml
+"""
+_SUFFIXES = (".yaml", ".yml")
+_NEXT = (
+    ("lint", "", "after every change: whether the promises at its end still hold"),
+    ("explain", " --channel telegram --group -1 --sender id:7", "what a stranger in a group may use, and why"),
+    ("doctor", "", "what this machine lacks, and how to get it"),
+    ("chat", "", "talk, with the tools you may use"),
+)
+
+
+@click.command("init", epilog=_EXAMPLES)
+@click.option("--config", metavar="FILE", help="Where to write it; else $TOOLCRIB_CONFIG, else the user's folder.")
+def command(config: str | None) -> int:
+    """Write a commented sample configuration, with six situations as promises that lint keeps an eye on.
+
+    A file that is there is never touched.
+    """
+    path = _path(config)
+    _write(path, sample_configuration())
+    crib = open(path, import_plugins=False)
+    findings = crib.lint()
+    holding = len(crib.config.expect) - sum(finding.kind == "expect" for finding in findings)
+    click.echo(f"wrote {visible(str(path))}; {holding} of {len(crib.config.expect)} promises in it hold\n")
+    click.echo("Next:")
+    named = f" --config {shlex.quote(config)}" if config else ""
+    for word, more, why in _NEXT:
+        click.echo(f"  toolcrib {word}{named}{more}\n      {why}")
+    return 0
+
+
+def sample_configuration() -> str:
+    """Return the text: what to know first, then the configuration that `toolcrib tour` walks through."""
+    here = files("toolcrib.doors.cli")
+    head = (here / "init.yaml").read_text("utf-8")
+    _, _, rules = (here / "sample.yaml").read_text("utf-8").partition("\n\n")  # its own remarks are about the tour
+    return f"{head}{rules}"
+
+
+def _path(config: str | None) -> Path:
+    """Return where the file goes; CribError when a configuration is in force already."""
+    if config is not None:
+        if not config.strip() or not config.isprintable():
+            raise CribError("--config is blank or holds a control character; write a name, or leave it out")
+        path = Path(config)
+    elif (found := find_file(os.environ)) is not None:
+        path = found  # the one that $TOOLCRIB_CONFIG names may not be there yet
+        if os.path.lexists(path):
+            raise CribError(f"{path} is your configuration already; change that one, or write another with --config")
+    else:
+        path = Path(platformdirs.user_config_dir("toolcrib", appauthor=False), "toolcrib.yaml")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error) from None
+    if path.suffix not in _SUFFIXES:
+        raise CribError(f"{str(path)!r} should end in .yaml: that is what init writes")
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    """Put the text there, for this user alone; CribError when something is there, or it cannot be."""
+    try:
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise CribError(f"{path} is there already, and init overwrites nothing; name another with --config") from None
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        path.unlink(missing_ok=True)  # half a configuration is worse than none
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> CribError:
+    return CribError(f"{path} cannot be written ({error.strerror}); name another place with --config")
