@@ -119,7 +119,7 @@ def test_an_agent_is_data_with_the_limits_of_the_design() -> None:
     agent = Agent(name="reader", description="Reads.", prompt="Read.", inputs=Brief, tools=("read", "grep"))
     assert (agent.max_turns, agent.timeout, agent.max_tokens, agent.model, agent.output) == (
         30,
-        300.0,
+        600.0,
         None,
         None,
         None,

@@ -101,4 +101,7 @@ def _withheld(file: AgentFile, accepted: AcceptedAgents) -> str:
 
 def _is_within(folder: Path, root: Path) -> bool:
     """Tell whether tools could write there: what lies in a workspace is nobody's configuration."""
-    return folder.resolve().is_relative_to(root.resolve())
+    try:
+        return folder.resolve().is_relative_to(root.resolve())
+    except FileNotFoundError:  # the current folder is gone, and nothing can lie in it
+        return False

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from toolcrib.define.mcp_names import spoken_name
 from toolcrib.define.tool import Tool
 
 __all__ = ["groups_of"]
@@ -11,7 +12,7 @@ _NOT_PLATFORM = frozenset({"fs", "runtime"})
 
 
 def groups_of(tools: Iterable[Tool]) -> Mapping[str, frozenset[str]]:
-    """Return group name to tool names: `group:fs` ..., `group:plugins`, `group:agents`, and each plugin's id."""
+    """Return group name to tool names: `group:fs` ..., `group:plugins`, `group:mcp`, `group:agents`, plugins' ids."""
     found: dict[str, list[str]] = {"group:plugins": []}
     for tool in tools:
         for group in _groups(tool):
@@ -28,5 +29,10 @@ def _groups(tool: Tool) -> Iterable[str]:
     elif kind == "plugin":
         yield "group:plugins"
         yield owner
+    elif kind == "mcp":
+        yield "group:mcp"
+        # how its server calls it, where the name holds a digest: a rule is about what the tool is, not how we spell it
+        if (spoken := spoken_name(tool.name, tool.source)) and spoken != tool.name:
+            yield spoken
     elif kind == "agent":
         yield "group:agents"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from toolcrib.define.agent import Agent
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.hook import Guard, Hook, Observer
 from toolcrib.define.names import ALIASES, fold, is_name
@@ -32,6 +33,7 @@ class Offer:
     before: tuple[Hook | Guard, ...] = ()
     after: tuple[Observer, ...] = ()
     hooks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    agents: tuple[Agent, ...] = ()
 
     def __post_init__(self) -> None:
         kind, colon, owner = self.source.partition(":")

@@ -1,5 +1,6 @@
 """Files of agents that the owner accepted: one small file for each content hash, so that no yes overwrites another."""
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ class AcceptedAgents:
             fresh.replace(self._folder / accepted.digest)
             _sync(self._folder)
         except OSError as error:
-            fresh.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there may never have been one
+                fresh.unlink()
             raise ToolError(f"the yes could not be kept in {self._folder} ({error.strerror})", code="failed") from None
 
     def find(self, digest: str) -> Accepted | None:

@@ -1,0 +1,173 @@
+"""toolcrib agents: which subagents there are, what one is made of, and a yes to a file in a workspace."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Unpack
+
+import click
+import orjson
+
+from toolcrib.app.agents import accepted_agents, file_at
+from toolcrib.backends.stores.accepted_agents import Accepted
+from toolcrib.define.agent import Agent, output_schema
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.mandate import declared_inputs, inputs_shape
+from toolcrib.define.names import nearest
+from toolcrib.define.template import placeholders
+from toolcrib.registry.agents import AgentOffer
+
+from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._show import cut, print_json, print_table, visible
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib agents list
+  toolcrib agents show codebase_investigator
+  toolcrib agents accept .toolcrib/agents/reviewer.md
+"""
+_HEAD = 12  # lines of a prompt that are shown before a yes is kept
+_WIDE, _SHOWN = 100, 60
+
+
+class _Options(ConfigOptions):
+    """What every subcommand takes."""
+
+    as_json: bool
+
+
+@click.group("agents", epilog=_EXAMPLES)
+def command() -> None:
+    """List and show subagents, and accept those that a workspace brings."""
+
+
+@command.command("list", epilog="\b\nExamples:\n  toolcrib agents list --json\n")
+@config_options
+@json_option
+def list_(**options: Unpack[_Options]) -> int:
+    """List every agent that may be used; what was left out, and why, is said beside it."""
+    crib = crib_from_options(options, import_plugins=True, told=not options["as_json"])
+    if options["as_json"]:
+        problems = [problem.sentence for problem in crib.agents.problems]
+        print_json({"agents": [_summary(each) for each in crib.agents.offers.values()], "problems": problems})
+        return 0
+    rows = [
+        (each.agent.name, each.source, _tools(each.agent), str(each.agent.max_turns), _first_line(each.agent))
+        for each in crib.agents.offers.values()
+    ]
+    print_table(("agent", "source", "tools", "turns", "description"), rows)
+    return 0
+
+
+@command.command("show", epilog="\b\nExamples:\n  toolcrib agents show generalist --json\n")
+@click.argument("name")
+@config_options
+@json_option
+def show(name: str, **options: Unpack[_Options]) -> int:
+    """Show one agent: what it takes and gives, its tools and limits, and its prompt."""
+    offers = crib_from_options(options, import_plugins=True, told=False).agents.offers
+    if name not in offers:
+        close = nearest(name[:64], offers)
+        hint = f"did you mean {close[0]!r}?" if close else "`toolcrib agents list` shows what there is"
+        raise CribError(f"there is no agent {name[:64]!r}; {hint}")
+    offer, agent = offers[name], offers[name].agent
+    given = None if agent.output is None else output_schema(agent.output, name)
+    if options["as_json"]:
+        print_json({**_summary(offer), "prompt": agent.prompt, "query": agent.query, "output": given})
+        return 0
+    click.secho(agent.name, bold=True)
+    click.echo(visible(agent.description))
+    click.echo(f"\nsource: {visible(offer.file) or offer.source}   model: {visible(agent.model or 'inherit')}")
+    click.echo(f"tools: {visible(_tools(agent))}")
+    tokens = f"   tokens: {agent.max_tokens}" if agent.max_tokens else ""
+    click.echo(f"turns: {agent.max_turns}   minutes: {agent.timeout / 60:g}{tokens}")
+    click.echo(f"\ntakes:\n{_indented(inputs_shape(agent).schema)}")
+    if given is not None:
+        click.echo(f"\ngives {agent.output_name}:\n{_indented(given)}")
+    click.echo(f"\nprompt:\n{visible(agent.prompt)}")
+    return 0
+
+
+@command.command("accept", epilog="\b\nExamples:\n  toolcrib agents accept .toolcrib/agents/reviewer.md\n")
+@click.argument("file", type=click.Path(path_type=Path))
+@config_options
+def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
+    """Say yes to an agent in a file of a workspace, as it is now. When it changes, it is withheld again."""
+    found = file_at(file)
+    if found.agent is None:
+        more = f" (and {len(found.complaints) - 1} more)" if len(found.complaints) > 1 else ""
+        raise CribError(f"{found.complaints[0]}{more}")
+    _print_head(found.agent)
+    taken = Accepted(digest=found.digest, name=found.agent.name, file=str(file.absolute()), at=time.time())
+    try:
+        accepted_agents(os.environ, None).accept(taken)
+    except ToolError as error:
+        raise CribError(str(error)) from error
+    click.echo(f"{visible(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
+    # now that it counts, whatever else stands in its way is found where it is put beside the others
+    crib = crib_from_options(options, import_plugins=True, told=False)
+    if not any(_is_same(offer, file) for offer in crib.agents.offers.values()):
+        _print_why_not(file, [problem.sentence for problem in crib.agents.problems])
+    return 0
+
+
+def _print_head(agent: Agent) -> None:
+    """Print what somebody has to see of an agent before it may be used."""
+    click.secho(agent.name, bold=True)
+    click.echo(visible(agent.description))
+    click.echo(f"tools: {visible(_tools(agent))}   model: {visible(agent.model or 'inherit')}")
+    click.echo(f"takes: {visible(', '.join(declared_inputs(agent))) or 'nothing'}")
+    lines = visible(agent.prompt).splitlines()
+    click.echo("\n".join(f"  {cut(line, _WIDE)}" for line in lines[:_HEAD]))
+    if len(lines) > _HEAD:
+        click.echo(f"  … and {len(lines) - _HEAD} lines more")
+    declared = declared_inputs(agent)
+    for name in placeholders(f"{agent.prompt}\n{agent.query}"):
+        if name not in declared and (close := nearest(name[:64], declared)):
+            said = f"${{{name[:64]}}} is taken literally, no input is called so; did you mean ${{{close[0]}}}?"
+            click.echo(f"toolcrib: {visible(said)}", err=True)
+
+
+def _is_same(offer: AgentOffer, file: Path) -> bool:
+    return bool(offer.file) and Path(offer.file).absolute() == file.absolute()
+
+
+def _print_why_not(file: Path, problems: list[str]) -> None:
+    """Say why an accepted file brings no agent all the same: something is wrong with it, or nobody looks there."""
+    own = [each for each in problems if each.startswith((f"{file}:", f"{file.absolute()}:"))]
+    nowhere = f"{file}: nobody looks for agents there; put it into .toolcrib/agents of the workspace"
+    for sentence in own or [nowhere]:
+        click.echo(f"toolcrib: {visible(sentence)}", err=True)
+
+
+def _summary(offer: AgentOffer) -> dict[str, Any]:
+    agent = offer.agent
+    return {
+        "name": agent.name,
+        "label": agent.label or agent.name,
+        "description": agent.description,
+        "source": offer.source,
+        "file": offer.file or None,
+        "tools": None if agent.tools is None else list(agent.tools),
+        "model": agent.model or "inherit",
+        "maxTurns": agent.max_turns,
+        "timeoutSec": agent.timeout,
+        "maxTokens": agent.max_tokens,
+        "inputs": inputs_shape(agent).schema,
+    }
+
+
+def _tools(agent: Agent) -> str:
+    if agent.tools is None:
+        return "those of its parent"
+    return ", ".join(agent.tools) or "none"
+
+
+def _first_line(agent: Agent) -> str:
+    return cut(visible(agent.description).split("\n", 1)[0], _SHOWN)
+
+
+def _indented(schema: Any) -> str:
+    return visible(orjson.dumps(schema, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,168 @@
+"""Which agents exist: those of the shelf, of plugins, of the user's own files and of files the owner accepted.
+
+Whoever comes first keeps a name. An agent that is called like a tool, that lists a tool nobody has, or that leads back
+to itself is left out and reported; the others stay.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from toolcrib.define.agent import Agent
+from toolcrib.define.mandate import COMPLETE
+from toolcrib.define.names import canonical, fold, nearest
+from toolcrib.define.tool import EFFECTS
+
+from .catalog import Catalog, Problem
+
+__all__ = ["AgentOffer", "Agents", "Known", "agents_from"]
+
+SOURCE = "agents"  # of problems
+
+_KINDS = ("core", "plugin", "user", "workspace")
+_GLOB = re.compile(r"[a-z0-9_*-]+")
+_COMING = "group:agents"  # there as soon as agents are tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOffer:
+    """An agent and where it comes from: core, plugin:x, user or workspace; for a file its name and its keys' lines."""
+
+    agent: Agent
+    source: str
+    file: str = ""
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
+
+    def place(self, *path: str | int) -> str:
+        """Return where a key of the agent stands, as a sentence about it begins."""
+        if not self.file:
+            return f"agent {self.agent.name} ({self.source})"
+        return f"{self.file}:{self.lines.get(path) or self.lines.get(path[:1]) or 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The agents that may be used, by name, and what was left out."""
+
+    offers: Mapping[str, AgentOffer] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def __iter__(self) -> Iterator[Agent]:
+        return (offer.agent for offer in self.offers.values())
+
+    def __len__(self) -> int:
+        return len(self.offers)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The tools that the lists of agents may name: those of a catalog, and those that may come later.
+
+    `servers` are MCP servers, whose tools are called `server__tool`. When it is not `is_whole`, any name may be that of
+    an agent or a tool that was not loaded.
+    """
+
+    catalog: Catalog
+    servers: Collection[str] = ()
+    is_whole: bool = True
+
+    def may_come(self, name: str) -> bool:
+        """Tell whether a name that nobody has now may be somebody's later."""
+        return not self.is_whole or any(name.startswith(f"{fold(server)}__") for server in self.servers)
+
+
+def agents_from(offers: Iterable[AgentOffer], known: Known, problems: Iterable[Problem] = ()) -> Agents:
+    """Return the agents among the offers that can work; `problems` found earlier are kept with the new ones."""
+    told = list(problems)
+    first = _named(offers, known.catalog, told)
+    circles = _circles(first)
+    kept: dict[str, AgentOffer] = {}
+    for name, offer in first.items():
+        complaints = [*_unknown(offer, known, frozenset(first)), *circles.get(name, ())]
+        told += [Problem(SOURCE, f"{each} (the agent was left out)") for each in complaints]
+        if not complaints:
+            kept[name] = offer
+    return Agents(kept, tuple(told))
+
+
+def _named(offers: Iterable[AgentOffer], catalog: Catalog, told: list[Problem]) -> dict[str, AgentOffer]:
+    """Return the first agent of every name that no tool has."""
+    found: dict[str, AgentOffer] = {}
+    for offer in sorted(offers, key=lambda each: _KINDS.index(each.source.partition(":")[0])):
+        name, where = offer.agent.name, offer.place("name")
+        if name in catalog or name == COMPLETE:
+            told.append(
+                Problem(SOURCE, f"{where}: there is a tool {name!r}; the agent was left out, give it another name")
+            )
+        elif name in found:
+            owner = found[name].place("name") if found[name].file else found[name].source
+            told.append(Problem(SOURCE, f"{where}: {owner} has an agent {name!r}; this one was left out, rename it"))
+        else:
+            found[name] = offer
+    return found
+
+
+def _unknown(offer: AgentOffer, known: Known, agents: frozenset[str]) -> Iterator[str]:
+    """Yield what is wrong with the entries of an agent's list."""
+    for at, entry in enumerate(offer.agent.tools or ()):
+        if complaint := _complaint(entry, known, agents):
+            yield f"{offer.place('tools', at)}: {complaint}"
+
+
+def _complaint(entry: str, known: Known, agents: frozenset[str]) -> str | None:
+    folded, catalog = fold(entry), known.catalog
+    if folded.startswith("effect:"):
+        effects = sorted(EFFECTS)
+        return None if folded[7:] in effects else f"no effect is called {folded[7:]!r}; there are {', '.join(effects)}"
+    if "*" in folded:
+        return None if _GLOB.fullmatch(folded) else f"{entry[:64]!r} can match no tool; * is the only wildcard"
+    if folded in catalog.groups or folded == _COMING:
+        return None
+    is_group, name = folded.startswith("group:"), canonical(entry)
+    if name is not None and (name in catalog or name in agents or known.may_come(name)):
+        return None
+    close = nearest(entry, catalog.groups if is_group else [*catalog, *agents])
+    hint = f"did you mean {close[0]!r}?" if close else "`toolcrib tools list` shows what there is"
+    return f"there is no {'group' if is_group else 'tool'} {entry[:64]!r}; {hint}"
+
+
+def _circles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
+    """Return a complaint for every agent that leads back to itself by the names in lists.
+
+    Globs and groups are no promise to call anybody; how deep those go is bounded where agents run.
+    """
+    lists = {
+        name: {canonical(entry): at for at, entry in reversed([*enumerate(offer.agent.tools or ())])}
+        for name, offer in offers.items()
+    }
+    told: dict[str, list[str]] = {}
+    for name, offer in offers.items():
+        way = _way_back(name, lists)
+        if way:
+            at = lists[name][way[1]]
+            told[name] = [f"{offer.place('tools', at)}: {' → '.join(way)}: it leads back to itself"]
+    return told
+
+
+def _way_back(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list[str]:
+    """Return the shortest way from an agent over the lists back to it, empty when there is none."""
+    came: dict[str, str] = {}
+    edge = [start]
+    while edge:
+        beyond: list[str] = []
+        for name in edge:
+            for entry in lists[name]:
+                if entry == start:
+                    return [*_walked(name, start, came), start]
+                if entry is not None and entry in lists and entry not in came:
+                    came[entry] = name
+                    beyond.append(entry)
+        edge = beyond
+    return []
+
+
+def _walked(end: str, start: str, came: Mapping[str, str]) -> list[str]:
+    way = [end]
+    while way[-1] != start:
+        way.append(came[way[-1]])
+    return way[::-1]

@@ -1,0 +1,1 @@
+"""Subagents on the shelf, declared as data."""

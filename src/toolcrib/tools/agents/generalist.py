@@ -1,0 +1,40 @@
+"""generalist: does one self-contained piece of work with the tools of whoever sent it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from toolcrib import Agent
+
+__all__ = ["generalist"]
+
+_PROMPT = """\
+You do one piece of work for another agent, alone. It sees nothing of what you do but your last word, and nobody answers
+questions on the way: where something is left open, take the likelier reading and say that you did.
+
+Read before you change anything, and change no more than the task needs. When something fails, find out why before you
+try it again; when a tool is refused, do without it. Check the result with your own tools where you can.
+
+When the work is done, or when you know that it cannot be done, call complete_task. Its `result` says in Markdown what
+you did or found, which files you changed, how you checked it, and what is left. Say plainly what did not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What it is asked."""
+
+    task: Annotated[str, "what is to be done, and how to tell that it is done"]
+    context: Annotated[str, "what it needs to know for that: it does not see this conversation"] = ""
+
+
+generalist = Agent(
+    name="generalist",
+    label="Generalist",
+    description=(
+        "Takes over a piece of work that can be described in one message, with the tools you have, and reports what "
+        "came of it. Use it for work in many small steps whose details you do not need to see."
+    ),
+    prompt=_PROMPT,
+    inputs=Brief,
+    tools=("*",),
+    max_turns=20,
+)
