@@ -9,11 +9,12 @@ from typing import Any
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
 from toolcrib.agent.invoke import Window, invoke, invoke_all
+from toolcrib.app import BeltHandle
 from toolcrib.backends.plugins import DeclaredTool
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ConfigError, DeclarationError
 from toolcrib.define.hook import Block, Hook, Observer, Rewrite
 from toolcrib.define.message import Call
@@ -25,7 +26,7 @@ from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.tools import SHELF
 
-from . import LATER, Outcome, alternatives, broken, kept
+from . import Outcome, alternatives, broken, kept, subagents
 
 Json = dict[str, Any]
 
@@ -43,8 +44,10 @@ def judge(case: Json, profiles: Json) -> Outcome:
     match asked["op"]:
         case "register":
             return _registered(asked, profile, case["must"])
+        case "call" if case["class"] == "subagent" and asked["name"] in subagents.REAL:
+            return _called_for_real(setup, asked, case["must"])
         case "call":
-            return LATER if asked.get("via") == "mcp_loopback" else _called(setup, asked, profile, case["must"])
+            return _called(setup, asked, profile, case["must"])
     try:
         belt: Belt | None = _belts(setup, profile).belt_for(_caller(setup.get("context", {})))
         error = ""
@@ -83,16 +86,41 @@ def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
         ran.clear()
         calls = [Call(id=id, name=asked["name"], args=asked["args"]) for id in ids]
         record = MemoryRecord()
-        told = asyncio.run(_made(belt, caller, calls, _window(setup, record)))
+        window = _window(setup, record)
+        if asked.get("via") == "mcp_loopback":
+            told = asyncio.run(_made_over_mcp(belt, caller, calls, window))
+        else:
+            told = asyncio.run(_made(belt, caller, calls, window))
         complaints.append(_unrecorded(record, ran) or _complaint_about(must, ran, len(calls)))
     seen = {"ran": ran, "told": [result.details for result in told]}
     return broken("; ".join(filter(None, complaints)), seen) if any(complaints) else kept(seen)
+
+
+def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
+    """Make the call with the tool itself: whether it did anything is for its service to say, too."""
+    context = setup.get("context", {})
+    depth = int(context.get("spawn_depth", 0))
+    config = neutral(setup.get("config", {}))
+    result = subagents.called(config, _caller_through(setup, asked), depth, asked["name"], asked["args"])
+    ran = [asked["name"]] if result.status == "ok" else []
+    complaint = _complaint_about(must, ran, 1)
+    seen = {"ran": ran, "told": [result.details]}
+    return broken(complaint, seen) if complaint else kept(seen)
 
 
 async def _made(belt: Belt, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
     logging.getLogger("toolcrib").addHandler(_QUIET)
     first, *more = (Ctx(call=call, caller=caller, course=Course()) for call in calls)
     return await invoke_all(belt, [first, *more], window) if more else [await invoke(belt, first, window)]
+
+
+async def _made_over_mcp(belt: Belt, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
+    from .loopback import made  # noqa: PLC0415  the SDK takes a second to load, and few cases come this way
+
+    for name in ("toolcrib", "mcp"):
+        logging.getLogger(name).addHandler(_QUIET)
+    handle = BeltHandle(caller=caller, belt=belt, catalog=Catalog(dict(belt.tools)), window=window, ports=Ports())
+    return await made(handle, calls)
 
 
 def _complaint_about(must: Json, ran: list[str], calls: int) -> str:

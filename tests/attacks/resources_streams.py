@@ -16,7 +16,7 @@ from tests.backends.providers.wrong import calling, endless_arguments
 from toolcrib import Caller, tool
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
 
-from . import Outcome, broken, kept, resources, resources_commands
+from . import Outcome, broken, kept, resources, resources_commands, subagents
 
 Json = Mapping[str, Any]
 
@@ -26,6 +26,8 @@ _PIECE = 60_000  # characters of a piece of long arguments
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Stream what the case describes, run the calls that may run, and measure."""
+    if case["class"] == "fanout":
+        return subagents.fanned_out(case, profiles[case["setup"].get("profile", "default")]["limits"])
     if case["input"].get("op") != "provider_stream":
         return resources_commands.judge(case, profiles)
     before = resources._held()

@@ -54,9 +54,7 @@ def settings_from(told: Json) -> PolicySettings:
         sandbox=told["sandbox"],
         workspace_access=told["workspaceAccess"],
         sources={name: (origin, ListSettings.model_validate(each)) for name, (origin, each) in told["sources"].items()},
-        mandates={
-            name: None if tools is None else tuple(tools) for name, tools in told.get("mandates", {}).items()
-        },
+        mandates={name: None if tools is None else tuple(tools) for name, tools in told.get("mandates", {}).items()},
         narrowed=told.get("narrowed"),
         place=lambda path: str(places.get(path, path)),
     )

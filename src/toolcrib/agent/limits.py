@@ -70,6 +70,10 @@ class Spent:
                     "cost",
                     f"stopped after ${self.cost:.4f}; the limit of a turn is ${limits.cost:.4f} (limits.cost)",
                 )
+        return self.above_budget()
+
+    def above_budget(self) -> tuple[Ending, str] | None:
+        """Return which limit on tokens or money is reached in a turn above."""
         return self._above.over_budget() if self._above is not None else None
 
 

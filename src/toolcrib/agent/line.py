@@ -4,6 +4,8 @@ import asyncio
 
 __all__ = ["Place", "line_of"]
 
+_MOST_AT_ONCE = 16  # calls that are looked at before others get a turn
+
 
 class Latch:
     """Something to wait for. Most are open before anybody waits, so the means to wait are made late."""
@@ -29,10 +31,10 @@ class Latch:
 class Place:
     """One call's place in line. It waits for those before it only, so nobody waits for each other."""
 
-    __slots__ = ("barrier", "before", "checked", "done")
+    __slots__ = ("barrier", "before", "checked", "done", "pauses")
 
-    def __init__(self, before: "Place | None" = None) -> None:
-        self.before = before
+    def __init__(self, before: "Place | None" = None, *, pauses: bool = False) -> None:
+        self.before, self.pauses = before, pauses
         self.checked, self.done = Latch(), Latch()
         self.barrier: Place | None = None  # whom the next one waits for: the last exclusive body up to here
 
@@ -42,6 +44,8 @@ class Place:
             if not self.before.checked.is_open:
                 await self.before.checked.wait()
             self.barrier = self.before.barrier
+        if self.pauses:
+            await asyncio.sleep(0)
 
     async def go(self, *, exclusive: bool) -> None:
         """Let the next one be checked; wait for the bodies that this one must not overlap with."""
@@ -64,6 +68,7 @@ class Place:
 def line_of(calls: int) -> list[Place]:
     """Return a place for each of so many calls, in the order in which the model wrote them."""
     places: list[Place] = []
-    for _ in range(calls):
-        places.append(Place(places[-1] if places else None))
+    for number in range(calls):
+        # a thousand calls in one reply must not keep everybody else waiting until the last is through its checks
+        places.append(Place(places[-1] if places else None, pauses=number % _MOST_AT_ONCE == _MOST_AT_ONCE - 1))
     return places

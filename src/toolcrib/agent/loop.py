@@ -76,8 +76,8 @@ _MOST_CUT_OFF = 3  # replies in a row whose calls were cut off
 class Setup:
     """Who answers, for whom, with which tools and within which bounds; who may steer it, and change what is kept.
 
-    `shown` are the tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind the
-    calls that made it true.
+    `shown` are the tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind
+    the calls that made it true.
     """
 
     model: Model

@@ -5,10 +5,13 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.mandate import COMPLETE
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Belt
+from toolcrib.policy.layers import agent_of
 
 from .belt import Belts, no_such_tool
+from .completion import completion_verdict
 from .grounds import catalog_from, settings_from
 
 __all__ = ["judge_from"]
@@ -29,7 +32,10 @@ def judge_from(grounds: Json) -> Callable[[Json], str]:
 
     def judge(decided: Json) -> str:
         try:
-            return _difference(decided, belts.belt_for(_caller_from(decided["caller"])))
+            caller = _caller_from(decided["caller"])
+            if decided["call"]["name"] == COMPLETE and caller.parents and agent_of(caller) in settings.mandates:
+                return _unlike(decided.get("verdict"), asdict(completion_verdict(agent_of(caller))))
+            return _difference(decided, belts.belt_for(caller))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             return f"it cannot be read ({type(error).__name__}: {error})"
 
@@ -45,11 +51,15 @@ def _difference(decided: Json, belt: Belt) -> str:
         verdict = belt.verdicts.get(written["tool"]) if written else None
         reason = decided.get("reason", "")
     derived = asdict(verdict) if verdict else None
-    if written != derived:
-        return f"it has {_told(written)}, and {_told(derived)} follows"
+    if unlike := _unlike(written, derived):
+        return unlike
     if verdict is None and decided.get("reason") != reason:
         return f"its reason is not {reason!r}"
     return ""
+
+
+def _unlike(written: Json | None, derived: Json | None) -> str:
+    return "" if written == derived else f"it has {_told(written)}, and {_told(derived)} follows"
 
 
 def _told(verdict: Json | None) -> str:

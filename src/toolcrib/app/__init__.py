@@ -32,10 +32,12 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import Router
+from toolcrib.services.subagents import Places
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .agents import agents_for, folders_for
 from .approvals import approvals_for
+from .background import Background
 from .belt import BeltHandle
 from .commands import Commands
 from .mcp import Servers, servers_for
@@ -45,6 +47,7 @@ from .ports import PortsOf, terms_of
 from .record import audit_in, record_for
 from .sessions import sessions_for
 from .state import FILE, State, state_in
+from .subagents import Agency, Within, mandates_of, with_agents
 from .turns import Desk, Running, Wanted
 
 __all__ = ["BeltHandle", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
@@ -65,6 +68,8 @@ class Parts:
     models: Models
     state: State
     turns: Turns
+    agency: Agency
+    background: Background
 
 
 class Crib:
@@ -80,11 +85,13 @@ class Crib:
         self.mcp, self._own = parts.mcp, parts.catalog
         self.renew()
         self.mcp.service.on_change(self.renew)
+        self._agency, self.subagents = parts.agency, parts.background.service
         self._desk = Desk(loaded.config, parts.models, parts.turns, self.belt)
+        parts.background.join(self._desk.turn)
 
     def renew(self) -> None:
         """Take in what MCP servers bring now; a belt that was handed out stays as it is."""
-        policy = self.loaded.policy
+        policy = replace(self.loaded.policy, mandates=mandates_of(self.agents))
         self.catalog = self.mcp.joined(self._own)
         self._belts = Belts(self.catalog, policy, host=_host_facts(self.config), channels=tuple(policy.channels))
 
@@ -102,12 +109,13 @@ class Crib:
         """
         who, own = caller or Caller(), tuple(extra)
         belts = self._belts if profile is None else self._belts.narrowed(profile)
+        window = self.window if approver is None else replace(self.window, approver=approver)
         return BeltHandle(
             caller=who,
             belt=belts.belt_for(who, own),
             catalog=belts.catalog_with(own),
-            window=self.window if approver is None else replace(self.window, approver=approver),
-            ports=self._ports_of(who),
+            window=window,
+            ports=self._agency.ports(who, Within(belts, own, window)),
         )
 
     def turn(  # noqa: PLR0913  each by name, and all have a default
@@ -141,6 +149,7 @@ class Crib:
 
     async def close(self) -> None:
         """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
+        await self.subagents.close()
         await self._desk.close()
         await self._turns.close()
         await self.mcp.close()
@@ -210,7 +219,8 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     # a program that says everything in a mapping has no user whose files count
     folders = folders_for(loaded, surroundings, folder, own=not isinstance(config, Mapping))
     agents = agents_for(loaded, catalog, [*offers, *plugins], folders, imported=import_plugins)
-    whole = Catalog(catalog.tools, (*told, *agents.problems))
+    tools = Catalog(catalog.tools, (*told, *agents.problems))
+    whole = with_agents(tools, agents, loaded.policy.tools.subagents)
     kept = state_in(folder)
     record = record_for(loaded, kept.commits)
     commands = Commands(loaded, terms_of(loaded), kept.blobs)
@@ -232,20 +242,26 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     sessions = sessions_for(loaded, kept.sessions, turns, models)
     audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
     servers = servers_for(loaded, folder, surroundings)
-    router = Router([*services, approvals, commands.processes, sessions, servers.service, *audits])
+    places = Places()
+    background = Background(loaded, kept.sessions, turns, models, places)
+    own = [approvals, commands.processes, sessions, servers.service, background.service]
+    router = Router([*services, *own, *audits])
+    ports_of = PortsOf(loaded, router, kept.blobs)
     return Crib(
         Parts(
             loaded=loaded,
             catalog=whole,
             agents=agents,
             window=window,
-            ports_of=PortsOf(loaded, router, kept.blobs),
+            ports_of=ports_of,
             approvals=approvals,
             commands=commands,
             mcp=servers,
             models=models,
             state=kept,
             turns=turns,
+            agency=Agency(loaded, models, ports_of, places),
+            background=background,
         )
     )
 

@@ -45,11 +45,24 @@ class BeltHandle:
         """Return the belt's tools as `provider` takes them, for the program to keep and change."""
         return [deepcopy(declare(tool, provider)) for tool in self.belt.tools.values()]
 
-    def call(self, name: str, args: Mapping[str, Any] | None = None, *, id: str = "") -> Coroutine[Any, Any, Result]:
-        """Run one tool for this caller, when awaited; what fails comes back as a Result that says so."""
-        key = new_key()
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        id: str = "",
+        progress: Callable[[Result], None] | None = None,
+    ) -> Coroutine[Any, Any, Result]:
+        """Run one tool for this caller, when awaited; what fails comes back as a Result that says so.
+
+        `progress` hears what the body shows of its work, as it is and in the body's own thread, unless the belt is
+        watched; `watched_by` is for whoever wants to hear more, or to hear it on the loop.
+        """
+        key, course = new_key(), Course()
+        if progress is not None:
+            course.watch = progress
         call = _make_call((id or key, name, args or {}, key, "", ""))
-        return invoke(self.belt, _make_ctx((call, self.caller, Course(), self.ports)), self.window)
+        return invoke(self.belt, _make_ctx((call, self.caller, course, self.ports)), self.window)
 
     async def call_all(self, calls: Iterable[Call]) -> list[Result]:
         """Run the calls of one reply: checked in their order, run side by side, answered in their order."""

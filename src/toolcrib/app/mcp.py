@@ -15,7 +15,7 @@ from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import McpSettings
-from toolcrib.define.mcp import Link, Progressed
+from toolcrib.define.mcp import Link, LinkTerms, Progressed
 from toolcrib.define.mcp_names import server_part
 from toolcrib.define.tool import Tool
 from toolcrib.policy.layers import is_owner
@@ -90,8 +90,8 @@ class Servers:
 class _Reach:
     """How the servers are reached: the programs are started by one keeper, which ends them with us."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self._env = env
+    def __init__(self, env: Mapping[str, str], terms: LinkTerms) -> None:
+        self._env, self._terms = env, terms
         self._keeper: Keeper | None = None
 
     async def link(
@@ -102,14 +102,16 @@ class _Reach:
             from toolcrib.backends.mcp import http  # noqa: PLC0415  only who has such a server pays
 
             address = http.Address(settings.url, dict(settings.headers))
-            return await http.linked_over_http(name, address, changed=changed, redact=redact)
+            return await http.linked_over_http(name, address, changed=changed, redact=redact, terms=self._terms)
         from toolcrib.backends.mcp import stdio  # noqa: PLC0415  likewise
 
         built = {word: self._env[word] for word in _BASICS if word in self._env} | dict(settings.env)
         cwd = os.path.expanduser(settings.cwd) if settings.cwd else _here()  # noqa: PTH111
         program = stdio.Program((settings.command or "", *settings.args), built, cwd)
         self._keeper = self._keeper or Keeper()
-        return await stdio.linked_over_stdio(name, program, self._keeper, changed=changed, redact=redact)
+        return await stdio.linked_over_stdio(
+            name, program, self._keeper, changed=changed, redact=redact, terms=self._terms
+        )
 
     async def close(self) -> None:
         """End every program."""
@@ -123,12 +125,13 @@ def servers_for(
     env: Mapping[str, str],
     *,
     terms: McpTerms = McpTerms(),  # noqa: B008  frozen
+    link: LinkTerms = LinkTerms(),  # noqa: B008  frozen
 ) -> Servers:
     """Return the servers of a configuration. None is started, and nothing on disk is touched but to read the pins.
 
     What was accepted stands in the state folder, which is the user's when none is named.
     """
-    reach, faults = _Reach(env), list[str]()
+    reach, faults = _Reach(env, link), list[str]()
     connects: dict[str, Connect] = {}
     redacts: dict[str, Callable[[str], str]] = {}
     parts: dict[str, str] = {}

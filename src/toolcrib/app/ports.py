@@ -39,7 +39,9 @@ def terms_of(loaded: Loaded) -> Callable[[Caller], Terms]:
     folders = {session.to_agent(id): agent.workspace for id, agent in config.listed_agents()}
 
     def terms(caller: Caller) -> Terms:
-        root = folders.get(agent_of(caller)) or config.workspace.root
+        # a subagent works where its parent does, unless it has a folder of its own
+        chain = (agent_of(caller), *(_agent_in(parent) for parent in reversed(caller.parents)))
+        root = next((folder for each in chain if (folder := folders.get(each))), None) or config.workspace.root
         return Terms(
             root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
             access=config.sandbox.workspace_access if is_sandboxed(policy, caller) else "rw",
@@ -49,6 +51,11 @@ def terms_of(loaded: Loaded) -> Callable[[Caller], Terms]:
         )
 
     return terms
+
+
+def _agent_in(parent: str) -> str:
+    key = session.parse(parent)
+    return session.to_agent(key.agent if key else parent)
 
 
 def _here() -> Path:

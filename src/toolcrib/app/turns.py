@@ -155,6 +155,8 @@ class Desk:
 
     async def close(self) -> None:
         """Stop every turn that still goes on."""
+        for running in self._going:
+            running.stop()
         for running in tuple(self._going):
             await running.__aexit__(None, None, None)
 

@@ -1,8 +1,8 @@
 """Ctx: everything a running tool may touch."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from .caller import Caller
 from .errors import ToolError
@@ -22,6 +22,10 @@ def _no_secret(name: str) -> str:
     raise ToolError(f"this crib holds no secret {name!r}", code="unavailable")
 
 
+async def _no_agents(agent: Any, ctx: Any, args: Mapping[str, Any]) -> NoReturn:
+    raise ToolError(f"this crib has nothing that could run the agent {agent.name}", code="unavailable")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """The ports that are open to the tools of one caller; one that is not wired says so when it is used."""
@@ -31,6 +35,8 @@ class Ports:
     rpc: Rpc = _NO_RPC
     blobs: Blobs = _NO_BLOBS
     secret: Callable[[str], str] = _no_secret
+    # runs an Agent for this caller, within what this caller has; only the tools that agents become reach for it
+    perform: "Callable[[Any, Ctx, Mapping[str, Any]], Awaitable[Result]]" = _no_agents
 
 
 _NO_PORTS = Ports()

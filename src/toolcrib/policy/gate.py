@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from toolcrib.define.mcp_names import beginning_of
 from toolcrib.define.names import fold
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt, Decision, Layer, LayerName, Rule, Step, Verdict, Verdicts
@@ -59,11 +60,12 @@ class _Compiled:
         self.layer = layer
         self.stated = stated_value(layer)
         self.said: dict[str | None, str] = {}
-        self.deny = matcher_for(rule.deny, inventory) if rule.deny else None
+        within = beginning_of(layer.source or "")
+        self.deny = matcher_for(rule.deny, inventory, within=within) if rule.deny else None
         self.ask = matcher_for(rule.ask, inventory) if rule.ask else None
         self.allow: Matcher | None = None
         if rule.allow is not None and not (additive and layer.name in _ADDITIVE and is_plugin_only(rule, inventory)):
-            self.allow = matcher_for((*rule.allow, *rule.also), inventory, permits=True)
+            self.allow = matcher_for((*rule.allow, *rule.also), inventory, permits=True, within=within)
         # where exec passes, apply_patch passes too, unless this very rule denies it
         self.lends_exec = self.allow is not None and self.passes("exec")
 

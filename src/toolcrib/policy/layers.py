@@ -6,7 +6,7 @@ Every layer is an AND, so a name may occur more than once: a subagent under `cei
 layers, and a sender recognised only by a name also carries what would apply without it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from toolcrib.define import session
@@ -25,7 +25,10 @@ from .settings import (
     ToolsSettings,
 )
 
-__all__ = ["agent_of", "ceiling_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for", "model_family"]
+__all__ = [
+    "agent_of", "ceiling_of", "child_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for", "model_family",
+    "most_subagents",
+]  # fmt: skip
 
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
 _FAMILIES = {
@@ -45,6 +48,7 @@ def layers_for(settings: PolicySettings, caller: Caller) -> tuple[Layer, ...]:
     agent = _agent(settings, caller)
     found = [
         *_source_layers(settings),
+        *_narrowing_layer(settings),
         *_scope_layers(settings, agent, caller),
         *chat_layers(settings, caller),
         *_sandbox_layers(settings, agent, caller),
@@ -131,6 +135,11 @@ def _agent(settings: PolicySettings, caller: Caller) -> AgentPolicy | None:
 def _source_layers(settings: PolicySettings) -> Iterator[Layer]:
     for source, (origin, lists) in settings.sources.items():
         yield Layer("source", origin, lists.rule(), source=source)
+
+
+def _narrowing_layer(settings: PolicySettings) -> Iterator[Layer]:
+    if settings.narrowed is not None:
+        yield Layer("profile", "--profile", Rule(allow=PROFILES[settings.narrowed]), settings.narrowed)
 
 
 def _scope_layers(
@@ -224,6 +233,30 @@ def _parents(caller: Caller) -> Iterator[Caller]:
         )
 
 
+def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> Caller:
+    """Return who a subagent is that `parent` starts: the same people behind it, its parents recorded, no way out of a
+    sandbox.
+    """
+    by = parent.session or agent_of(parent)
+    return replace(
+        parent,
+        agent=agent,
+        session=key,
+        parents=(*parent.parents, by),
+        provider=None,
+        model=None,
+        sandboxed=parent.sandboxed or is_sandboxed(settings, parent),
+    )
+
+
+def most_subagents(settings: PolicySettings, caller: Caller) -> int:
+    """Return how many subagents may run at once in the caller's tree, as its outermost member's agent has it."""
+    root = next(_parents(caller), caller)
+    places = _subagent_places(settings, _agent(settings, root))
+    said = [each.max_concurrent for _, each in places if "max_concurrent" in each.model_fields_set]
+    return said[-1] if said else places[0][1].max_concurrent
+
+
 _Places = Sequence[tuple[str, SubagentSettings]]
 
 
@@ -249,17 +282,34 @@ def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller
     if not caller.parents and not _claims_subagent(caller.session or ""):
         return
     yield Layer("subagent", "built-in subagent list", Rule(deny=SUBAGENT_DENY))
-    for origin, subagents in places:
-        if subagents.tools.model_fields_set:
-            yield Layer("subagent", f"{origin}.tools", subagents.tools.rule())
-        if subagents.include is not None or subagents.exclude:
-            yield Layer("subagent", origin, Rule(allow=subagents.include, deny=subagents.exclude))
+    yield from _mandate(settings, places, caller)
     yield from _depth_layer(settings, places, max(len(caller.parents), 1))
     origin, chosen = _chosen(places)
-    if chosen.mode == "handover" and chosen.include is None:
+    if chosen.mode == "handover" and _handed_over(chosen, settings.mandates).allow is None:
         yield Layer("subagent", f"{origin}.mode", Rule(allow=()), "handover")
     if chosen.mode != "own":
         yield from _ceiling(settings, agent, caller)
+
+
+def _mandate(settings: PolicySettings, places: _Places, subagent: Caller, note: str = "") -> Iterator[Layer]:
+    """Yield what narrows one subagent: the lists about subagents, and what its own agent declares."""
+    for origin, subagents in places:
+        if subagents.tools.model_fields_set:
+            yield Layer("subagent", f"{origin}.tools", subagents.tools.rule(), note)
+        rule = _handed_over(subagents, settings.mandates)
+        if rule.allow is not None or rule.deny:
+            yield Layer("subagent", origin, rule, note)
+    name = agent_of(subagent)
+    if (declared := settings.mandates.get(name)) is not None:
+        yield Layer("subagent", f"agent {name}", Rule(allow=declared), note)
+
+
+def _handed_over(subagents: SubagentSettings, agents: Container[str]) -> Rule:
+    """Return `include` and `exclude` as far as they are about tools: a name of an agent says whom there is to ask."""
+    include, exclude = subagents.include, tuple(each for each in subagents.exclude if fold(each) not in agents)
+    if include:
+        include = tuple(each for each in include if fold(each) not in agents) or None
+    return Rule(allow=include, deny=exclude)
 
 
 def _depth_layer(settings: PolicySettings, places: _Places, depth: int) -> Iterator[Layer]:
@@ -281,3 +331,6 @@ def _ceiling(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller
             yield from _scope_layers(settings, policy, above, f"of the parent {parent!r}")
         # parents with one scope may speak in different sessions, and only some of those are sandboxed
         yield from _sandbox_layers(settings, policy, above)
+        if above.parents:  # a subagent itself: whatever narrows it bounds those it starts
+            own = _subagent_places(settings, policy)[1:]
+            yield from _mandate(settings, own, above, f"of the parent {parent!r}")

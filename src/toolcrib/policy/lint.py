@@ -28,7 +28,7 @@ __all__ = ["Expect", "Finding", "Kind", "Level", "lint"]
 
 Kind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "worn", "expect",
-    "collision", "plugin", "ignored", "unused", "permissions", "loss",
+    "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "loss",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 
@@ -76,8 +76,9 @@ def lint(
     return list(dict.fromkeys(found))
 
 
-def _matched(entries: Sequence[str], inventory: Inventory, *, permits: bool = False) -> set[str]:
-    return set(matcher_for(tuple(entries), inventory, permits=permits).select(frozenset(inventory.tools)))
+def _matched(entries: Sequence[str], inventory: Inventory, *, permits: bool = False, within: str = "") -> set[str]:
+    matcher = matcher_for(tuple(entries), inventory, permits=permits, within=within)
+    return set(matcher.select(frozenset(inventory.tools)))
 
 
 def _entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
@@ -88,7 +89,8 @@ def _entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
             if fold(entry) == "*":
                 covered = set(inventory.tools)
                 continue
-            meant = _matched([entry], inventory, permits=key in ("allow", "alsoAllow", "include"))
+            permits = key in ("allow", "alsoAllow", "include")
+            meant = _matched([entry], inventory, permits=permits, within=scope.within)
             if not meant:
                 yield _unknown(entry, origin, inventory)
             elif (meant and meant <= covered) or fold(entry) in map(fold, entries[:at]):
@@ -128,13 +130,13 @@ def _dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     above = Rule(allow=settings.tools.allow, deny=settings.tools.deny, also=settings.tools.also_allow)
     shut_above = _shut(above, inventory)
     for scope in scopes_of(settings):
-        own = _matched(scope.rule.deny, inventory)
+        own = _matched(scope.rule.deny, inventory, within=scope.within)
         inner = scope.origin != "tools" and scope.about == "everything"
         for key, entries in scope.lists():
             if key not in ("allow", "alsoAllow"):
                 continue
             for entry in entries:
-                meant = _matched([entry], inventory, permits=True)
+                meant = _matched([entry], inventory, permits=True, within=scope.within)
                 if fold(entry) == "*" or not meant:
                     continue
                 if meant <= own:

@@ -127,9 +127,13 @@ class Matcher:
         return missed if parsed.any_glob is None else frozenset(filterfalse(parsed.any_glob, missed))
 
 
-def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool = False) -> Matcher:
-    """Return the matcher of one list; `permits` says it is an allow list, where an effect must cover the whole tool."""
-    parsed, known = _parsed(entries), inventory.groups
+def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool = False, within: str = "") -> Matcher:
+    """Return the matcher of one list; `permits` says it is an allow list, where an effect must cover the whole tool.
+
+    `within` is what the names of an MCP server's tools begin with: in a list about that server alone, a tool may be
+    called as the server calls it.
+    """
+    parsed, known = _parsed(entries, within), inventory.groups
     groups = [(known[entry], written) for entry, written in parsed.plain.items() if entry in known]
     if parsed.effects:
         groups += _by_effect(parsed.effects, inventory, permits=permits)
@@ -138,13 +142,15 @@ def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool
 
 # The lists of a configuration are met again with every caller, so they are read once.
 @lru_cache(maxsize=4096)
-def _parsed(entries: tuple[str, ...]) -> _Parsed:
+def _parsed(entries: tuple[str, ...], within: str = "") -> _Parsed:
     plain: dict[str, str] = {}
     globs: dict[str, str] = {}
     effects: dict[str, str] = {}
     everything: str | None = None
     for written in entries:
         entry = fold(written)
+        if within and ":" not in entry and entry != "*" and not entry.startswith(within):
+            entry = within + entry
         if entry == "*":
             everything = written
         elif entry.startswith("effect:"):

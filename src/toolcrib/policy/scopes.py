@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from toolcrib.define.mcp_names import beginning_of
 from toolcrib.define.verdict import Rule
 
 from .settings import ListSettings, PolicySettings, ToolsSettings
@@ -13,12 +14,16 @@ __all__ = ["Scope", "scopes_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A rule and its path. `about` tells rules for everybody from those of one sandbox, subagent or source."""
+    """A rule and its path. `about` tells rules for everybody from those of one sandbox, subagent or source.
+
+    `within` is what the names of the tools begin with that the rule calls as their MCP server does.
+    """
 
     origin: str
     rule: Rule
     about: Literal["everything", "sandbox", "subagent", "source"] = "everything"
     additive: bool = False
+    within: str = ""
 
     def lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield each list by the key it is written under."""
@@ -41,8 +46,8 @@ def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
                     yield Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
                 for sender, lists in group.by_sender.items():
                     yield Scope(origin=f"{group.origin}.toolsBySender.{sender}", rule=lists.rule())
-    for origin, narrowed in settings.sources.values():
-        yield Scope(origin=origin, rule=narrowed.rule(), about="source")
+    for source, (origin, narrowed) in settings.sources.items():
+        yield Scope(origin=origin, rule=narrowed.rule(), about="source", within=beginning_of(source))
 
 
 def _tools(origin: str, tools: ToolsSettings) -> Iterator[Scope]:

@@ -8,6 +8,7 @@ __all__ = ["own_reason", "own_remedy", "reason_for", "remedy_for", "stated_value
 # Settings that stand for lists which are not written in the file, and what they do to a tool.
 _STATED = {
     "profile": "not in allow",
+    "--profile": "not in allow",
     "enabled": "subagents are switched off",
     "maxDepth": "subagents go no deeper",
     "maxSpawnDepth": "subagents go no deeper",  # as an OpenClaw file calls it
@@ -44,6 +45,10 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
     if layer.origin.startswith("built-in"):
         return _built_in_remedy(rule, layer)
     leaf = _leaf(layer)
+    if layer.origin.startswith("agent "):
+        return f"add {tool.name!r} to the tools that {layer.origin} declares"
+    if leaf == "--profile":
+        return "choose a wider --profile, or leave it out"
     if leaf == "profile":
         scope = layer.origin.removesuffix(".profile")
         return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"

@@ -169,7 +169,9 @@ class AgentPolicy:
 class PolicySettings:
     """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`.
 
-    `place` tells where a setting stands in the file itself, when that is an OpenClaw file.
+    `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
+    `narrowed` is a profile that bounds everybody, besides those that are written in the file. `place` tells where a
+    setting stands in the file itself, when that is an OpenClaw file.
     """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
@@ -179,4 +181,6 @@ class PolicySettings:
     sandbox: SandboxMode = "off"
     workspace_access: Literal["none", "ro", "rw"] = "rw"
     sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)
+    mandates: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    narrowed: str | None = None
     place: Callable[[str], str] = field(default=str, repr=False)

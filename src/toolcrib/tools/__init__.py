@@ -5,8 +5,10 @@ its row gives way to the tool itself when `tools/<group>/<name>.py` arrives. A t
 counts as having all of them: a shell can do anything.
 """
 
-from toolcrib import Tool
+from toolcrib import Agent, Tool
 
+from .agents.codebase_investigator import codebase_investigator
+from .agents.generalist import generalist
 from .fs.apply_patch import apply_patch
 from .fs.edit import edit
 from .fs.find import find
@@ -16,10 +18,13 @@ from .fs.read import read
 from .fs.write import write
 from .runtime.exec import exec
 from .runtime.process import process
+from .sessions.agents_list import agents_list
 from .sessions.result_get import result_get
 from .sessions.session_status import session_status
+from .sessions.sessions_spawn import sessions_spawn
+from .sessions.subagents import subagents
 
-__all__ = ["CHANNEL_TOOLS", "SHELF"]
+__all__ = ["AGENTS", "CHANNEL_TOOLS", "SHELF"]
 
 SHELF: tuple[Tool, ...] = (
     read,
@@ -46,13 +51,13 @@ SHELF: tuple[Tool, ...] = (
     Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
     Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),
     Tool.declared("gateway", "Look after the gateway itself.", group="automation", owner_only=True),
-    Tool.declared("agents_list", "List the agents that may be spawned.", effects={"read"}),
+    agents_list,
     Tool.declared("sessions_list", "List sessions.", group="sessions", effects={"read"}),
     Tool.declared("sessions_history", "Read the history of a session.", group="sessions", effects={"read"}),
     Tool.declared("sessions_send", "Send a message to another session.", group="sessions", effects={"send"}),
-    Tool.declared("sessions_spawn", "Start a background subagent.", group="sessions", effects={"execute"}),
+    sessions_spawn,
     session_status,
-    Tool.declared("subagents", "List, steer and stop running subagents.", group="sessions", effects={"execute"}),
+    subagents,
     result_get,
     Tool.declared("web_search", "Search the web.", group="web", effects={"network"}, requires=("setting:web.search",)),
     Tool.declared("web_fetch", "Read a web page.", group="web", effects={"network"}, requires=("setting:web.fetch",)),
@@ -69,3 +74,6 @@ SHELF: tuple[Tool, ...] = (
 CHANNEL_TOOLS: dict[str, tuple[Tool, ...]] = {
     "whatsapp": (Tool.declared("whatsapp_login", "Link a WhatsApp account.", owner_only=True, effects={"send"}),),
 }
+
+# Subagents that come with toolcrib; each becomes a tool of its own name.
+AGENTS: tuple[Agent, ...] = (codebase_investigator, generalist)

@@ -1,0 +1,180 @@
+"""Subagents of a crib: which agents become tools, and what runs them for whoever calls one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from secrets import token_hex
+from typing import Any
+
+from toolcrib.agent.belt import Belts
+from toolcrib.agent.limits import Limits
+from toolcrib.agent.loop import Loop, Setup, turn_above
+from toolcrib.agent.outside import asked_after_outside
+from toolcrib.agent.prompt import Surroundings, system_prompt
+from toolcrib.agent.subagent import result_of, worked, wrapped
+from toolcrib.agent.window import Window
+from toolcrib.config.load import Loaded
+from toolcrib.config.settings import AgentSettings
+from toolcrib.define import session
+from toolcrib.define.agent import Agent
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx, Ports
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.mandate import COMPLETE, prompts_of
+from toolcrib.define.model import Model
+from toolcrib.define.names import fold
+from toolcrib.define.result import Result
+from toolcrib.define.rpc import Progress, Rpc
+from toolcrib.define.tool import Tool
+from toolcrib.policy.layers import agent_of, child_of, most_subagents
+from toolcrib.policy.settings import SubagentSettings
+from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.services.subagents import Places
+
+from .models import Models
+
+__all__ = ["Agency", "Within", "mandates_of", "root_of", "with_agents"]
+
+_EVERY_AGENT = "group:agents"
+_FINISH = (
+    f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call reaches nobody. If "
+    "it is refused, mend what it complains about and call it again."
+)
+
+
+def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSettings) -> Catalog:
+    """Return the catalog with every permitted agent as a tool; one that cannot be one is told, and no other with it."""
+    tools, problems = dict(catalog.tools), list(catalog.problems)
+    for agent in _permitted(tuple(agents), settings) if settings.enabled else ():
+        try:
+            tool = wrapped(agent)
+        except CribError as error:
+            problems.append(Problem("agents", f"agent {agent.name} cannot be a tool ({error}); it was left out"))
+            continue
+        if tools.setdefault(tool.name, tool) is not tool:
+            taken = tools[tool.name].source
+            problems.append(Problem("agents", f"there is a tool {tool.name!r} from {taken}; the agent was left out"))
+    return Catalog(tools, tuple(problems))
+
+
+def _permitted(agents: tuple[Agent, ...], settings: SubagentSettings) -> list[Agent]:
+    """Return the agents that `include` and `exclude` leave; an `include` that names no agent is about tools alone."""
+    included = [agent for agent in agents if any(_names(entry, agent) for entry in settings.include or ())]
+    return [agent for agent in (included or agents) if not any(_names(entry, agent) for entry in settings.exclude)]
+
+
+def _names(entry: str, agent: Agent) -> bool:
+    folded = fold(entry)
+    return folded == _EVERY_AGENT or fnmatchcase(agent.name, folded)
+
+
+def mandates_of(agents: Iterable[Agent]) -> Mapping[str, tuple[str, ...] | None]:
+    """Return what every agent may use by its own list, as policy takes it."""
+    return {session.to_agent(agent.name): agent.tools for agent in agents}
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What a caller has, and its subagents never leave: the belts, the program's own tools, the window."""
+
+    belts: Belts
+    extra: tuple[Tool, ...]
+    window: Window
+
+
+class Agency:
+    """Runs agents for callers of one crib."""
+
+    def __init__(self, loaded: Loaded, models: Models, ports_of: Callable[[Caller], Ports], places: Places) -> None:
+        self._config, self._policy, self._models, self._ports_of = loaded.config, loaded.policy, models, ports_of
+        self._settings = {session.to_agent(id): each for id, each in loaded.config.listed_agents()}
+        self._places = places
+
+    def ports(self, caller: Caller, within: Within) -> Ports:
+        """Return the caller's ports, with the one that runs agents for it."""
+
+        async def perform(agent: Agent, ctx: Ctx, args: Mapping[str, Any]) -> Result:
+            with self._places.taken(root_of(ctx.caller), most_subagents(self._policy, ctx.caller)):
+                await self._places.come_in()
+                return await self._performed(agent, ctx, args, within)
+
+        ports = self._ports_of(caller)
+        if within.belts.settings.narrowed is not None:
+            ports = replace(ports, rpc=_without_spawning(ports.rpc))
+        return replace(ports, perform=perform)
+
+    async def _performed(self, agent: Agent, ctx: Ctx, args: Mapping[str, Any], within: Within) -> Result:
+        above = turn_above()
+        if above is not None and above.setup.caller != ctx.caller:
+            above = None  # called by a program, in the midst of somebody else's turn
+        prompts = prompts_of(agent, args)
+        setup = self._setup(agent, ctx.caller, within, above)
+        system = system_prompt(
+            (*setup.belt.tools, COMPLETE),
+            Surroundings(agent=agent.name, date=datetime.now().astimezone().date().isoformat()),
+            own=prompts.system,
+            extras=(_FINISH,),
+        )
+        outcome = await worked(agent, replace(setup, system=system), prompts.query, ctx.progress)
+        return result_of(agent, outcome)
+
+    def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> Setup:
+        """Return who works: its own model, belt and limits, within what its parent has."""
+        own = self._settings.get(session.to_agent(agent.name))
+        model = self._model(agent, own, parent, above)
+        child = child_of(self._policy, parent, agent.name, f"agent:{agent.name}:subagent:{token_hex(8)}")
+        child = replace(child, provider=model.card.provider, model=model.card.model)
+        belt = within.belts.belt_for(child, within.extra)
+        asked = (*self._config.tools.ask_after_outside, *(own.tools.ask_after_outside if own else ()))
+        return Setup(
+            model=model,
+            belt=belt,
+            caller=child,
+            window=replace(within.window, approver=above.approver if above else within.window.approver),
+            ports=self.ports(child, within),
+            limits=_limits(agent, own),
+            effort=above.setup.effort if above else "",
+            after_outside=asked_after_outside(asked, belt, within.belts.catalog_with(within.extra).groups),
+        )
+
+    def _model(self, agent: Agent, own: AgentSettings | None, parent: Caller, above: Loop | None) -> Model:
+        """Return the model that the configuration or the agent names, else its parent's."""
+        named = (own.model if own else None) or agent.model
+        if named is None and above is not None:
+            return above.setup.model
+        try:
+            return self._models.get(named or self._models.name_for(agent_of(parent)))
+        except CribError as error:
+            raise ToolError(f"{agent.name} has no model that could answer: {error}", code="unavailable") from error
+
+
+def _without_spawning(rpc: Rpc) -> Rpc:
+    """Return the services without the one that starts turns: a turn of its own would not be bound to the profile."""
+
+    async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
+        if method == "subagents.spawn":
+            raise ToolError("whoever is bound to a profile starts no subagents in the background", code="denied")
+        return await rpc(method, params, progress)
+
+    return ask
+
+
+def root_of(caller: Caller) -> str:
+    """Return what all callers of one tree have in common: its outermost session, or agent."""
+    return caller.parents[0] if caller.parents else caller.session or agent_of(caller)
+
+
+def _limits(agent: Agent, own: AgentSettings | None) -> Limits:
+    """Return the limits of a run: the agent's, and those of the configuration where they are lower."""
+    set_ = own.limits if own else None
+
+    def least(declared: Any, configured: Any) -> Any:
+        return min((each for each in (declared, configured) if each is not None), default=None)
+
+    return Limits(
+        turns=least(agent.max_turns, set_ and set_.turns),
+        seconds=least(agent.timeout, set_ and set_.seconds),
+        tokens=least(agent.max_tokens, set_ and set_.tokens),
+        cost=set_.cost if set_ else None,
+    )

@@ -1,0 +1,297 @@
+"""The executor of subagents: every end has a reason that is true, and carries what was gathered until then."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.agent.loop_worlds import Cues, belt_of, call, check_pairs, echo
+
+from toolcrib.agent.activity import Activity
+from toolcrib.agent.completion import Completion
+from toolcrib.agent.limits import Limits
+from toolcrib.agent.loop import Setup
+from toolcrib.agent.subagent import Outcome, result_of, worked, wrapped
+from toolcrib.agent.window import Window
+from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.define.agent import Agent
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Course, Ctx
+from toolcrib.define.errors import ToolError
+from toolcrib.define.event import Replied, ReplyEvent, TextDelta, ToolProgress, ToolStarted, Usage
+from toolcrib.define.message import Call, Message
+from toolcrib.define.model import Model, ModelCard, Request
+from toolcrib.define.record import Decided
+from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import Tool, tool
+from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+
+pytestmark = pytest.mark.anyio
+
+CHILD = Caller(agent="worker", session="agent:worker:subagent:1", parents=("agent:main:main",))
+
+
+def worker(**options: Any) -> Agent:
+    return Agent(name="worker", description="works", prompt="I am worker.", inputs={}, **options)
+
+
+def done(result: Any = "R", id: str = "d", name: str = "result") -> Call:
+    return Call(id, "complete_task", {name: result})
+
+
+async def ran(
+    model: Model, *tools: Tool, agent: Agent | None = None, record: MemoryRecord | None = None, **options: Any
+) -> Outcome:
+    agent = agent or worker()
+    grace = options.pop("grace", 5.0)
+    setup = Setup(
+        model=model,
+        belt=belt_of(tools or (echo,)),
+        caller=CHILD,
+        window=Window(record=record or MemoryRecord()),
+        limits=Limits(turns=agent.max_turns, seconds=agent.timeout, tokens=agent.max_tokens),
+        **options,
+    )
+    async with asyncio.timeout(5):
+        return await worked(agent, setup, "begin", lambda partial: None, grace)
+
+
+def ends(*script: Any, **options: Any) -> tuple[ScriptedModel, Any]:
+    model = ScriptedModel(script)
+    return model, ran(model, **options)
+
+
+def told(result: Result) -> str:
+    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+
+
+async def test_an_answer_that_was_handed_in_is_the_goal() -> None:
+    model, run = ends(wants(call("a")), wants(done()))
+    outcome = await run
+    model.done()
+    assert (outcome.reason, outcome.turns, outcome.answer) == ("goal", 2, {"result": "R"})
+    assert result_of(worker(), outcome).status == "ok"
+
+
+async def test_the_first_answer_that_fits_wins() -> None:
+    model, run = ends(wants(Call("x", "complete_task", {}), done("first"), done("second", "e")))
+    outcome = await run
+    model.done()
+    assert (outcome.reason, outcome.answer) == ("goal", {"result": "first"})
+
+
+async def test_an_answer_that_does_not_fit_can_be_mended() -> None:
+    agent = worker(output={"count": {"type": "integer", "required": True}})
+    model, run = ends(wants(done("three")), wants(done({"count": 3})), agent=agent)
+    outcome = await run
+    assert (outcome.reason, outcome.answer) == ("goal", {"result": {"count": 3}})
+    refused = model.asked[1].messages[-1]
+    assert refused.status == "error"
+    assert result_of(agent, outcome).details["output"] == {"count": 3}
+
+
+async def test_words_alone_get_one_more_reply_and_then_end_without_completion() -> None:
+    model, run = ends(said("done"), said("still text"))
+    outcome = await run
+    model.done()
+    assert (outcome.reason, outcome.turns) == ("no_completion", 1)
+    assert [part.text for part in outcome.gathered] == ["done", "still text"]
+    result = result_of(worker(), outcome)
+    assert (result.status, result.details["code"], result.details["reason"]) == (
+        "error", "no_completion", "no_completion",
+    )  # fmt: skip
+    assert "still text" in told(result)
+
+
+async def test_a_run_that_was_rescued_says_so_and_why() -> None:
+    model, run = ends(said("done"), wants(done("late")))
+    outcome = await run
+    result = result_of(worker(), outcome)
+    assert (outcome.reason, result.status, result.details["reason"]) == ("rescued", "ok", "rescued")
+    assert told(result).startswith("[rescued: it stopped calling tools")
+    assert told(result).endswith("late")
+    assert model.asked[1].tools == ("complete_task",)
+
+
+async def test_nothing_but_the_answer_runs_in_the_last_reply() -> None:
+    ran_with: list[str] = []
+
+    @tool(effects=set())
+    async def look(word: str) -> str:
+        """Look."""
+        ran_with.append(word)
+        return word
+
+    script = [wants(call("a", "look", word="1")), wants(call("b", "look", word="2"))]
+    outcome = await ran(ScriptedModel(script), look, agent=worker(max_turns=1))
+    assert (outcome.reason, ran_with) == ("max_turns", ["1"])
+    assert "limit of a turn" in outcome.why
+    assert any("[look, ok] 1" in part.text for part in outcome.gathered)
+
+
+class Hanging:
+    """A model whose replies may never come; `heard` counts them."""
+
+    card = ModelCard(provider="test", model="hanging")
+
+    def __init__(self, *after: Replied) -> None:
+        self._after, self.heard = list(after), 0
+
+    async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
+        self.heard += 1
+        if self.heard == 1:
+            yield TextDelta("I begin")
+            await asyncio.Event().wait()
+        yield self._after[self.heard - 2]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def test_a_limit_of_time_while_the_model_answers_is_a_timeout() -> None:
+    outcome = await ran(Hanging(said("no")), agent=worker(timeout=0.05))
+    assert outcome.reason == "timeout"
+    rescued = await ran(Hanging(wants(done())), agent=worker(timeout=0.05))
+    assert (rescued.reason, rescued.answer) == ("rescued", {"result": "R"})
+
+
+async def test_a_limit_of_time_while_a_tool_runs_is_a_timeout_too_and_can_be_rescued() -> None:
+    cues = Cues()
+    outcome = await ran(ScriptedModel([wants(call("a", "wait")), said("no")]), cues.tool(), agent=worker(timeout=0.05))
+    assert (outcome.reason, cues.happened) == ("timeout", ["a in"])
+    assert any("it was stopped while it ran" in part.text for part in outcome.gathered)
+    rescued = await ran(
+        ScriptedModel([wants(call("a", "wait")), wants(done())]), Cues().tool(), agent=worker(timeout=0.05)
+    )
+    assert rescued.reason == "rescued"
+
+
+async def test_the_last_reply_has_a_limit_of_its_own() -> None:
+    class Never(Hanging):
+        async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
+            self.heard += 1
+            await asyncio.Event().wait()
+            yield said("")
+
+    model = Never()
+    outcome = await ran(model, agent=worker(timeout=0.02), grace=0.02)
+    assert (outcome.reason, model.heard) == ("timeout", 2)
+
+
+async def test_tokens_of_its_own_are_a_budget_and_leave_one_last_reply() -> None:
+    script = [wants(call("a"), usage=Usage(input=60, output=60)), wants(done(), usage=Usage(input=5))]
+    outcome = await ran(ScriptedModel(script), agent=worker(max_tokens=100))
+    assert (outcome.reason, outcome.usage.input) == ("rescued", 65)
+    assert "100" in outcome.why
+
+
+async def test_a_model_that_fails_is_an_error_with_its_sentence_and_no_last_reply() -> None:
+    broken = Replied(Message(role="assistant", finish="error"), error="quota is used up")
+    model, run = ends(wants(call("a")), broken)
+    outcome = await run
+    model.done()
+    assert (outcome.reason, outcome.why) == ("error", "quota is used up")
+    result = result_of(worker(), outcome)
+    assert (result.status, result.details["code"]) == ("error", "error")
+    assert "[echo, ok] a" in told(result)
+
+
+async def test_going_round_in_circles_ends_without_completion() -> None:
+    model = FunctionModel(lambda request: wants(Call(f"c{len(request.history)}", "echo", {"word": "again"})))
+    outcome = await ran(model)
+    assert outcome.reason == "no_completion"
+    assert "the same calls" in outcome.why
+
+
+async def test_stopping_leaves_as_stopped_with_every_body_ended() -> None:
+    cues = Cues()
+    task = asyncio.ensure_future(ran(ScriptedModel([wants(call("a", "wait"))]), cues.tool()))
+    await cues.came("a")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cues.happened == ["a in"]
+
+
+async def test_policy_cannot_take_the_end_away_and_every_decision_is_recorded() -> None:
+    record = MemoryRecord()
+    belt = belt_of(())
+    setup = Setup(model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, window=Window(record=record))
+    outcome = await worked(worker(), setup, "begin", lambda partial: None)
+    assert outcome.reason == "goal"
+    (decided,) = [entry for entry in record.entries if isinstance(entry, Decided)]
+    assert decided.verdict is not None
+    assert (decided.verdict.tool, decided.verdict.decision) == ("complete_task", "allow")
+    assert (decided.verdict.origin, decided.caller.parents) == ("agent worker", ("agent:main:main",))
+
+
+async def test_a_tool_of_the_same_name_does_not_stand_in_for_the_end() -> None:
+    @tool(effects=set())
+    async def complete_task(result: str) -> str:
+        """Pretend."""
+        raise AssertionError
+
+    outcome = await ran(ScriptedModel([wants(done())]), complete_task)
+    assert outcome.reason == "goal"
+
+
+async def test_the_verdicts_of_a_belt_with_its_end_are_all_there() -> None:
+    belt = Completion(worker()).on(belt_of((echo,)))
+    assert list(belt.verdicts) == ["echo", "complete_task"]
+    assert (len(belt.verdicts), belt.steps("complete_task"), belt.verdicts.get("nobody")) == (2, (), None)
+    assert set(belt.tools) == {"echo", "complete_task"}
+
+
+async def test_markdown_that_cannot_be_made_is_told_as_json(caplog: pytest.LogCaptureFixture) -> None:
+    def render(value: Any) -> str:
+        raise ValueError("no")
+
+    agent = worker(output={"n": {"type": "integer"}}, render=render)
+    outcome = await ran(ScriptedModel([wants(done({"n": 1}))]), agent=agent)
+    with caplog.at_level(logging.CRITICAL, "toolcrib"):
+        result = result_of(agent, outcome)
+    assert told(result) == '{\n  "n": 1\n}'
+
+
+async def test_the_history_of_a_run_is_whole_however_it_ended() -> None:
+    seen: list[list[Message]] = []
+
+    def answer(request: Request) -> Replied:
+        seen.append(list(request.history))
+        return wants(call("a"), call("b")) if len(seen) == 1 else wants(done())
+
+    await ran(FunctionModel(answer), agent=worker(max_turns=1))
+    check_pairs(seen[-1])
+    assert seen[-1][-1].role == "user"
+
+
+async def test_an_agent_that_nobody_can_run_says_so() -> None:
+    made = wrapped(worker())
+    ctx = Ctx(Call("1", "worker"), Caller(), Course())
+    with pytest.raises(ToolError, match="nothing that could run the agent worker"):
+        await made.run(ctx, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What an activity told, in order."""
+
+    partials: list[Result]
+
+
+def test_activity_stays_small_whatever_is_heard() -> None:
+    heard = Heard([])
+    activity = Activity("worker", heard.partials.append, redact=lambda text: text.replace("s3cret", "***"))
+    for number in range(100):
+        made = Call(f"c{number}", "echo", {"word": "s3cret" * 1_000}, f"k{number}")
+        activity.hear(ToolStarted(made, None))
+        activity.hear(ToolProgress(made, Result.text("x" * 10_000)))
+    for _ in range(1_000):
+        activity.hear(TextDelta("word "))
+    last = heard.partials[-1]
+    assert len(last.details["activity"]) <= 25
+    assert len(told(last)) < 16_000
+    assert "s3cret" not in str(heard.partials)
+    assert len(heard.partials) < 300

@@ -1,0 +1,88 @@
+"""Messages for a session from elsewhere, and who stands in line for it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.agent.loop_worlds import belt_of, text_of, user
+
+from toolcrib.agent.inbox import Inbox
+from toolcrib.agent.loop import Setup
+from toolcrib.agent.recall import recall
+from toolcrib.agent.turn import Order, Turns
+from toolcrib.agent.window import Window
+from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.define.caller import Caller
+from toolcrib.define.event import TurnFinished
+from toolcrib.define.model import Model, Request
+from toolcrib.testing.models import FunctionModel, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+KEY = "agent:main:main"
+
+
+class World:
+    def __init__(self) -> None:
+        self.store, self.record = MemorySessions(), MemoryRecord()
+        self.turns = Turns(self.store, self.record)
+
+    def turn(self, model: Model, text: str = "go") -> "asyncio.Task[TurnFinished]":
+        setup = Setup(model=model, belt=belt_of(()), caller=Caller(), window=Window(record=self.record))
+        order = Order(session=KEY, message=user(text), setup=lambda switched: setup, caller=Caller(session=KEY))
+        return asyncio.ensure_future(self.turns.run(order, lambda event: None, Inbox()))
+
+    async def said(self) -> list[str]:
+        return [text_of(message) for message in recall(await self.store.lines(KEY)).history]
+
+
+async def test_what_is_told_between_two_turns_stands_before_the_next_message() -> None:
+    world = World()
+    await world.turn(ScriptedModel(["one"]))
+    await world.turns.tell(KEY, user("by the way"))
+    await world.turn(ScriptedModel(["two"]), "next")
+    assert await world.said() == ["go", "one", "by the way", "next", "two"]
+
+
+async def test_what_is_told_to_a_session_that_does_not_exist_yet_begins_it() -> None:
+    world = World()
+    await world.turns.tell(KEY, user("hello"))
+    assert await world.said() == ["hello"]
+
+
+async def test_what_is_told_while_a_turn_runs_is_answered_in_it() -> None:
+    world, came, may_end = World(), asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Any:
+        came.set()
+        await may_end.wait()
+        return f"reply {len(request.history)}"
+
+    turn = world.turn(FunctionModel(answer))
+    await asyncio.wait_for(came.wait(), 5)
+    await world.turns.tell(KEY, user("by the way"))
+    may_end.set()
+    await asyncio.wait_for(turn, 5)
+    assert await world.said() == ["go", "reply 1", "by the way", "reply 3"]
+
+
+async def test_whoever_comes_when_one_goes_stands_behind_those_who_waited() -> None:
+    world, at_work = World(), 0
+
+    async def answer(request: Request) -> Any:
+        nonlocal at_work
+        at_work += 1
+        assert at_work == 1, "two turns at once in one session"
+        for _ in range(5):
+            await asyncio.sleep(0)
+        at_work -= 1
+        return "done"
+
+    model = FunctionModel(answer)
+    first, second = world.turn(model, "1"), world.turn(model, "2")
+    late: list[asyncio.Task[TurnFinished]] = []
+    first.add_done_callback(lambda _: late.append(world.turn(model, "3")))
+    await asyncio.wait_for(asyncio.gather(first, second), 5)
+    await asyncio.wait_for(asyncio.gather(*late), 5)
+    assert await world.said() == ["1", "done", "2", "done", "3", "done"]

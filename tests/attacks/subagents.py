@@ -1,0 +1,160 @@
+"""Attacks by way of subagents, on a whole crib: its own tools and services, and models that try to go too far.
+
+The calls of attacks/policy in the class `subagent`, and the rows of attacks/resources in the class `fanout`.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import toolcrib
+from toolcrib import Call, Caller, Result
+from toolcrib.app import Crib
+from toolcrib.define.event import ToolFinished
+from toolcrib.define.model import Request
+from toolcrib.testing.models import FunctionModel, said, wants
+
+from . import Outcome, broken, kept, resources
+
+Json = Mapping[str, Any]
+
+REAL = frozenset({"session_status", "sessions_spawn", "subagents", "agents_list"})
+
+_MAIN, _OTHER = "agent:main:main", "agent:other:main"
+_OWN = "own-child"
+_UNRESPONSIVE = 1.0  # seconds that a gateway may take to answer a status request
+
+
+def called(config: Json, caller: Caller, depth: int, name: str, args: Json) -> Result:
+    """Make the call with the real tool in a crib where main has a child of its own, and somebody else has one, too."""
+    return asyncio.run(_called(config, _deep(caller, depth), name, args))
+
+
+def _deep(caller: Caller, depth: int) -> Caller:
+    """Return the caller with as many parents as its depth says."""
+    chain = (_MAIN, *(f"agent:main:subagent:p{number}" for number in range(1, depth)))
+    return replace(caller, parents=chain[:depth]) if depth else caller
+
+
+async def _called(config: Json, caller: Caller, name: str, args: Json) -> Result:
+    with tempfile.TemporaryDirectory() as folder:
+        async with toolcrib.open({**config, "workspace": {"root": folder}}, env={}) as crib:
+            target = args.get("target")
+            owner = (caller.session or _MAIN) if target == _OWN else _OTHER
+            if name == "subagents" and isinstance(target, str):
+                await _child(crib, owner, target)
+            return await crib.belt(caller).call(name, args)
+
+
+async def _child(crib: Crib, session: str, label: str) -> None:
+    """Start a child of a session that does not end by itself."""
+    came = asyncio.Event()
+
+    async def answer(request: Request) -> Any:
+        if ":subagent:" in request.session:
+            came.set()
+            await asyncio.Event().wait()
+        first = len(request.history) == 1
+        return wants(Call("s", "sessions_spawn", {"task": "wait", "label": label})) if first else said("ok")
+
+    await crib.turn("start", session=session, model=FunctionModel(answer)).end()
+    await asyncio.wait_for(came.wait(), 5)
+
+
+def fanned_out(case: Json, limits: Json) -> Outcome:
+    """Let a model start children, or children of children, and count what runs."""
+    asked, must = case["input"], case["must"]
+    before = resources._held()
+    began = time.perf_counter()
+    seen = asyncio.run(_chain(asked, limits) if asked["op"] == "spawn_chain" else _many(asked, limits))
+    took = time.perf_counter() - began
+    complaints = resources._measured({**must, "alive_during": False}, took, before, resources._held())
+    if seen["spawned"] > must.get("spawned_max", seen["spawned"]):
+        complaints.append(f"{seen['spawned']} were started")
+    if seen["spawned"] != must.get("spawned", seen["spawned"]):
+        complaints.append(f"{seen['spawned']} were started")
+    if must["verdict"] == "reject" and not seen["refused"]:
+        complaints.append("it was let through")
+    if must["verdict"] == "allow" and seen["refused"]:
+        complaints.append(f"{seen['refused']} were refused")
+    if seen["longest"] > limits["error_chars"]:
+        complaints.append(f"a refusal has {seen['longest']} characters")
+    if must.get("alive_during") and seen["late"] > _UNRESPONSIVE:
+        complaints.append(f"nothing else was answered for {seen['late']:.1f} s")
+    return broken("; ".join(complaints), seen) if complaints else kept(seen)
+
+
+def _config(limits: Json) -> Json:
+    return {"tools": {"subagents": {"maxDepth": limits["spawn_depth"], "maxConcurrent": limits["spawn_children"]}}}
+
+
+async def _chain(asked: Json, limits: Json) -> Json:
+    """Every generation starts the next one; the last tries all ways, offered or not."""
+    started: set[str] = set()
+    refusals: list[str] = []
+
+    def answer(request: Request) -> Any:
+        if ":subagent:" in request.session:
+            started.add(request.session)
+        if len(request.history) == 1 and len(started) < asked["depth"]:
+            offered = {tool.name for tool in request.tools}
+            ways = [Call("a", "generalist", {"task": "go on"}), Call("b", "sessions_spawn", {"task": "go on"})]
+            return wants(*(ways[:1] if "generalist" in offered else ways))
+        refusals.extend(_words(message) for message in request.history if message.status == "error")
+        return wants(Call("d", "complete_task", {"result": "done"})) if request.tools else said("done")
+
+    late = _Late()
+    async with toolcrib.open(_config(limits), env={}) as crib, late:
+        await crib.turn("go", session=_MAIN, model=FunctionModel(answer, keep=False)).end()
+        await crib.subagents.idle()
+    longest = max(map(len, refusals), default=0)
+    return {"spawned": len(started), "refused": len(refusals), "longest": longest, "late": late.longest}
+
+
+async def _many(asked: Json, limits: Json) -> Json:
+    """One reply starts all of them; none ends before all were tried."""
+
+    async def answer(request: Request) -> Any:
+        if ":subagent:" in request.session:
+            await asyncio.Event().wait()
+        if len(request.history) > 1:
+            return said("ok")
+        return wants(*(Call(f"c{at}", "sessions_spawn", {"task": str(at)}) for at in range(asked["count"])))
+
+    late, told = _Late(), list[Result]()
+    async with toolcrib.open(_config(limits), env={}) as crib, late:
+        async for event in crib.turn("go", session=_MAIN, model=FunctionModel(answer, keep=False)):
+            if isinstance(event, ToolFinished):
+                told.append(event.result)
+        await crib.belt(Caller(session=_MAIN)).call("subagents", {"action": "stop", "target": "all"})
+    refused = [result.details["error"] for result in told if result.status == "error"]
+    longest = max(map(len, refused), default=0)
+    return {"spawned": len(told) - len(refused), "refused": len(refused), "longest": longest, "late": late.longest}
+
+
+def _words(message: Any) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, toolcrib.Text))
+
+
+class _Late:
+    """Looks every few milliseconds whether the event loop is there; `longest` is how long it was not."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.ensure_future(self._look())
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _look(self) -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.005)
+            self.longest = max(self.longest, time.perf_counter() - before - 0.005)

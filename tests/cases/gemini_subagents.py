@@ -1,0 +1,294 @@
+"""gemini-subagent-loop and gemini-complete-task on our executor: scripted replies, made-up tools, rules as policy.
+
+Compared is what a run comes to: why it ended, its answer, how often the model was asked before the last reply, which
+tools it was offered, and what each of its calls was answered.
+"""
+
+import asyncio
+import base64
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from toolcrib.adapter.arguments import arguments_from
+from toolcrib.agent.belt import Belts
+from toolcrib.agent.completion import Completion
+from toolcrib.agent.limits import Limits
+from toolcrib.agent.loop import Setup
+from toolcrib.agent.retry import Patience
+from toolcrib.agent.subagent import Outcome, worked
+from toolcrib.agent.window import Window
+from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.config.load import load
+from toolcrib.define.agent import Agent
+from toolcrib.define.caller import Caller
+from toolcrib.define.check import check_of_schema
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.event import Replied, ReplyEvent
+from toolcrib.define.mandate import answer_text, prompts_of
+from toolcrib.define.message import Call, Message
+from toolcrib.define.model import ModelCard, Request
+from toolcrib.define.result import Content, Image, Result, Text
+from toolcrib.define.shape import Shape
+from toolcrib.define.tool import Tool, tool_named
+from toolcrib.registry.catalog import Catalog
+
+from .load import Case
+from .outcome import Refused, Same, is_same, mentions
+
+Json = dict[str, Any]
+
+_QUIET = logging.NullHandler()  # what fails here fails on purpose
+_ANYTHING: Json = {"type": "object", "properties": {}, "additionalProperties": True}
+_CHILD = Caller(agent="worker", session="agent:worker:subagent:1", parents=("agent:main:main",))
+_REASONS = {
+    "goal": "GOAL",
+    "rescued": "RESCUED",
+    "timeout": "TIMEOUT",
+    "max_turns": "MAX_TURNS",
+    "budget": "BUDGET",
+    "no_completion": "ERROR_NO_COMPLETE_TASK_CALL",
+    "error": "ERROR",
+}
+_LONGEST = 30.0  # seconds
+
+
+class _Script:
+    """The model: one scripted reply a request."""
+
+    card = ModelCard(provider="test", model="script", sees=True)
+
+    def __init__(self, script: list[Json]) -> None:
+        self._script = script
+        self.asked: list[tuple[list[Message], list[str]]] = []
+        self.task: asyncio.Task[Any] | None = None
+
+    async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
+        at = len(self.asked)
+        self.asked.append((list(request.history), [tool.name for tool in request.tools]))
+        how = self._script[at] if at < len(self._script) else {"text": ""}
+        if how.get("hangUntilAbort"):
+            await asyncio.Event().wait()
+        if how.get("abortUser") and self.task is not None:
+            self.task.cancel()
+            await asyncio.sleep(0)  # where it is heard
+        if "throws" in how:
+            yield Replied(Message(role="assistant", finish="error"), error=how["throws"])
+            return
+        calls = tuple(_call(at, number, *each) for number, each in enumerate(how.get("calls", ())))
+        content = (Text(how["text"]),) if how.get("text") else ()
+        yield Replied(
+            Message(role="assistant", content=content, calls=calls, finish="calls" if calls else "stop", by="script")
+        )
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _call(at: int, number: int, name: str, given: Any, id: str = "") -> Call:
+    """Return a call as our adapters read it: arguments that are text are read, and what is wrong with them is told."""
+    args, flaw = given, ""
+    if isinstance(given, str):
+        try:
+            args = arguments_from(given)
+        except ArgumentError as error:
+            args, flaw = {}, str(error)
+    return Call(id or f"c{at}-{number}", name, args, flaw=flaw)
+
+
+def _tool(name: str, how: Json) -> Tool:
+    async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        if delay := how.get("delay"):
+            await asyncio.sleep(delay / 1000)
+        if "error" in how:
+            raise ToolError(how["error"])
+        if "llmContent" in how:
+            return Result(tuple(map(_part, how["llmContent"])))
+        return Result.text(how.get("result", "ok"))
+
+    schema = how.get("schema", _ANYTHING)
+    made = tool_named(name, "A tool.", Shape(lambda: schema, check_of_schema), run, effects=set())
+    return replace(made, source="agent") if how.get("kind") == "agent" else made
+
+
+def _part(part: Json) -> Content:
+    if "text" in part:
+        return Text(part["text"])
+    return Image(base64.b64decode(part["inlineData"]["data"]), part["inlineData"]["mimeType"])
+
+
+def _agent(args: Json) -> Agent:
+    output = args.get("output")
+    return Agent(
+        name="worker",
+        description="works",
+        prompt="" if args.get("noPrompt") else "You work.",
+        inputs={"q": {"type": "string"}},
+        query=args.get("query", "Get Started!"),
+        tools=tuple(args["toolConfig"]["tools"]) if "toolConfig" in args else None,
+        output={"type": "object", "properties": {}, "additionalProperties": True} if output else None,
+        output_name=output["name"] if output else "result",
+        max_turns=args.get("maxTurns", 30),
+        timeout=args.get("maxTimeMinutes", 10) * 60,
+    )
+
+
+def _config(rules: list[Json]) -> Json:
+    """Return rules of theirs as lists of ours."""
+    lists: dict[str, list[str]] = {"deny": [], "ask": []}
+    for rule in rules:
+        name = {"deny": "deny", "ask_user": "ask"}.get(rule["decision"])
+        if name is not None:
+            lists[name].append(rule["toolName"])
+    return {"tools": {name: entries for name, entries in lists.items() if entries}}
+
+
+def _run(args: Json) -> Json:
+    logging.getLogger("toolcrib").addHandler(_QUIET)
+    return asyncio.run(asyncio.wait_for(_worked(args), _LONGEST))
+
+
+async def _worked(args: Json) -> Json:
+    agent = _agent(args)
+    tools = {name: _tool(name, how or {}) for name, how in args.get("tools", {}).items()}
+    policy = replace(load(_config(args.get("rules", [])), {}).policy, mandates={"worker": agent.tools})
+    prompts = prompts_of(agent, {})
+    model = _Script(args["script"])
+    setup = Setup(
+        model=model,
+        belt=Belts(Catalog(tools, ()), policy).belt_for(_CHILD),
+        caller=_CHILD,
+        window=Window(record=MemoryRecord()),
+        limits=Limits(turns=agent.max_turns, seconds=agent.timeout),
+        patience=Patience(tries=1),
+        system=prompts.system,
+    )
+    model.task = asyncio.ensure_future(worked(agent, setup, prompts.query, lambda partial: None))
+    await asyncio.wait([model.task])
+    outcome: Outcome | None = None if model.task.cancelled() else model.task.result()
+    # the last reply is offered one tool only, and asked for by one more message of the user
+    usual = [each for at, each in enumerate(model.asked) if not at or each[0][-1].role != "user"]
+    answer = None if outcome is None or outcome.answer is None else answer_text(agent, outcome.answer)
+    return {
+        "reason": "ABORTED" if outcome is None else _REASONS[outcome.reason],
+        "result": answer if answer is not None or outcome is None or outcome.reason != "error" else outcome.why,
+        "turns": len(usual),
+        "modelCalls": len(model.asked),
+        "offered": model.asked[0][1],
+        "answered": [answer for messages, _ in usual for answer in _answers(messages)],
+    }
+
+
+def _answers(messages: list[Message]) -> list[list[str]]:
+    """Return what the calls of the last reply were answered: the tool, and its words unless it failed."""
+    names = {call.id: call.name for message in messages for call in message.calls}
+    last: list[list[str]] = []
+    for message in reversed(messages):
+        if message.role != "tool":
+            break
+        text = "\n".join(part.text for part in message.content if isinstance(part, Text))
+        last.append([names[message.call_id or ""], "error" if message.status == "error" else text])
+    return last[::-1]
+
+
+def _same(case: Case, ours: Any) -> str:
+    """Return "" when our run came to what theirs did, else how not."""
+    theirs = case.expected
+    if "thrown" in theirs and not theirs["modelCalls"]:
+        return "" if isinstance(ours, Refused) else "recorded is a refusal before the first reply, ours is not"
+    if isinstance(ours, Refused):
+        return f"ours is an error: {ours.message}"
+    if "thrown" in theirs:
+        reason = "ABORTED" if theirs["name"] == "AbortError" else "ERROR"
+        said = theirs["thrown"] in str(ours["result"]) or reason == "ABORTED"
+        return "" if ours["reason"] == reason and said else "the ends differ"
+    differs = [key for key, value in _recorded(theirs).items() if not is_same(ours[key], value)]
+    return f"{', '.join(differs)} differ" if differs else ""
+
+
+def _recorded(theirs: Json) -> Json:
+    """Return a recorded run in the words of `_worked`."""
+    recovered = [message for message in theirs["messagesToModel"] if message and isinstance(message[0], dict)]
+    reason = theirs["terminate_reason"]
+    return {
+        "reason": reason,
+        "result": theirs["result"] if reason == "GOAL" else None,
+        "modelCalls": theirs["modelCalls"],
+        "turns": theirs["turn_count"],
+        "offered": theirs["toolsOffered"],
+        "answered": [
+            [part["tool"], part["response"].get("output", "error")] for message in recovered for part in message
+        ],
+    }
+
+
+def _output(config: str | None) -> Agent:
+    """Return an agent whose output is what theirs is written as, `report:{summary:string,n?:number}`."""
+    options: Json = {}
+    if config is not None:
+        name, _, kind = config.removesuffix(" with processOutput").partition(":")
+        options = {"output_name": name, "output": _schema(kind)}
+        if config.endswith("with processOutput"):
+            options["render"] = lambda value: f"<<{value['summary']}>>"
+    return Agent(name="worker", description="works", prompt="You work.", inputs={}, **options)
+
+
+def _schema(kind: str) -> Json:
+    if kind.startswith("{"):
+        fields = [field.partition(":") for field in kind[1:-1].split(",")]
+        return {
+            "type": "object",
+            "properties": {name.rstrip("?"): _schema(of) for name, _, of in fields},
+            "required": [name for name, _, _ in fields if not name.endswith("?")],
+            "additionalProperties": False,
+        }
+    found = re.fullmatch(r"(\w+)(?:\(min (\d+)\))?", kind)
+    assert found is not None
+    return {"type": found[1], **({"minLength": int(found[2])} if found[2] else {})}
+
+
+def _completed(args: Json) -> Json:
+    agent = _output(args["outputConfig"])
+    checked = Completion(agent).tool.check(args["params"])
+    return {"submittedOutput": answer_text(agent, checked)}
+
+
+def _completed_same(case: Case, ours: Any) -> str:
+    theirs = case.expected
+    if not theirs["ok"]:
+        if not isinstance(ours, Refused):
+            return "recorded is an error, ours is not"
+        missing = [word for word in mentions(theirs["error"], case.args["params"]) if word not in ours.message]
+        return f"our error does not mention {', '.join(map(repr, missing))}" if missing else ""
+    if isinstance(ours, Refused):
+        return f"ours is an error: {ours.message}"
+    return "" if ours["submittedOutput"] == theirs["data"]["submittedOutput"] else "the answers differ"
+
+
+def _completion_schema(args: Json) -> Json:
+    schema: Json = {**Completion(_output(args["outputConfig"])).tool.parameters}
+    return schema
+
+
+def _schema_same(case: Case, ours: Any) -> str:
+    """Their schemas carry one more argument, by which calls wait for others; ours are in line anyway."""
+    theirs = case.expected
+    properties = {name: each for name, each in theirs["properties"].items() if name != "wait_for_previous"}
+    wanted = {**theirs, "properties": properties}
+    mine = {name: each for name, each in ours.items() if name != "additionalProperties"}
+    return "" if is_same(mine, wanted) else "the schemas differ"
+
+
+ADAPTERS = {
+    "gemini.LocalAgentExecutor.run": _run,
+    "gemini.complete_task": _completed,
+    "gemini.complete_task.schema": _completion_schema,
+}
+SAME: dict[str, Same] = {
+    "gemini.LocalAgentExecutor.run": _same,
+    "gemini.complete_task": _completed_same,
+    "gemini.complete_task.schema": _schema_same,
+}

@@ -1,0 +1,299 @@
+"""Subagents in the background of a whole crib: started, announced, steered, stopped, interrupted and gone on with."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from toolcrib import Call, Caller, Result, Text
+from toolcrib.agent.limits import Limits
+from toolcrib.app import Crib
+from toolcrib.define.event import Received, ToolFinished, Usage
+from toolcrib.define.log import Said
+from toolcrib.define.model import Request
+from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+
+pytestmark = pytest.mark.anyio
+
+MAIN = "agent:main:main"
+
+
+def spawn(task: str = "count the sheep", **more: Any) -> Call:
+    return Call(f"s-{task}", "sessions_spawn", {"task": task, **more})
+
+
+def is_child(request: Request) -> bool:
+    return ":subagent:" in request.session
+
+
+def last(request: Request) -> str:
+    return "".join(part.text for part in request.history[-1].content if isinstance(part, Text))
+
+
+def texts(messages: Any, role: str = "user") -> list[str]:
+    return [
+        "".join(part.text for part in message.content if isinstance(part, Text))
+        for message in messages
+        if message.role == role
+    ]
+
+
+class Farm:
+    """A model for parent and children; the children answer when they may."""
+
+    def __init__(self, *parent: Any) -> None:
+        self._parent = list(parent)
+        self.may_end, self.came = asyncio.Event(), asyncio.Event()
+        self.model = FunctionModel(self._answer)
+
+    async def _answer(self, request: Request) -> Any:
+        if not is_child(request):
+            return self._parent.pop(0)
+        self.came.set()
+        await self.may_end.wait()
+        return said("forty sheep", usage=Usage(input=7, output=3))
+
+    async def child(self) -> None:
+        await asyncio.wait_for(self.came.wait(), 5)
+
+
+async def settled(crib: Crib, caller: Caller) -> list[dict[str, Any]]:
+    """Return the caller's subagents once none of them runs."""
+    await asyncio.wait_for(crib.subagents.idle(), 5)
+    rows: list[dict[str, Any]] = (await crib.belt(caller).call("subagents", {"action": "list"})).details["subagents"]
+    return rows
+
+
+async def test_a_spawned_subagent_returns_at_once_and_its_outcome_is_kept_for_the_next_turn() -> None:
+    farm = Farm(wants(spawn(label="sheep")), said("started"))
+    async with toolcrib.open({}) as crib:
+        events = [event async for event in crib.turn("count", session=MAIN, model=farm.model)]
+        (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
+        assert (started["status"], started["agentId"], started["label"]) == ("accepted", "main", "sheep")
+        assert started["childSessionKey"] == f"agent:main:subagent:{started['runId']}"
+        await farm.child()
+        farm.may_end.set()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        assert (row["state"], row["label"], row["text"]) == ("done", "sheep", "forty sheep")
+        model = ScriptedModel([said("there are forty")])
+        await crib.turn("and?", session=MAIN, model=model).end()
+        (announced,) = [text for text in texts(model.asked[0].messages) if "subagent" in text]
+        assert announced.startswith("The subagent 'sheep' that you started")
+        assert "is done" in announced
+        assert "forty sheep" in announced.partition("<<<")[2]  # as somebody's report, between marks
+        head = await crib.sessions.find(started["childSessionKey"])
+        assert head is not None
+        assert (head.parents, head.title) == ((MAIN,), "sheep")
+
+
+async def test_a_turn_that_still_runs_hears_the_outcome_before_it_ends() -> None:
+    farm = Farm(wants(spawn()), wants(Call("w", "hold", {})), said("not yet"), said("forty, I hear"))
+
+    @toolcrib.tool(effects=set())
+    async def hold() -> str:
+        """Wait for the subagent."""
+        farm.may_end.set()
+        await settled(crib, Caller(session=MAIN))
+        return "held"
+
+    async with toolcrib.open({}) as crib:
+        events = [event async for event in crib.turn("count", session=MAIN, model=farm.model, extra=[hold])]
+    assert [type(event).__name__ for event in events if isinstance(event, Received)] == ["Received"]
+    assert farm.model.asked[-1].messages[-1].role == "user"
+    assert "forty sheep" in texts(farm.model.asked[-1].messages)[-1]
+
+
+async def test_a_subagent_in_the_background_has_the_belt_of_a_subagent() -> None:
+    farm = Farm(wants(spawn()), said("ok"))
+    farm.may_end.set()
+    async with toolcrib.open({"tools": {"deny": ["write"]}}) as crib:
+        await crib.turn("count", session=MAIN, model=farm.model).end()
+        await settled(crib, Caller(session=MAIN))
+    (child,) = [each for each in farm.model.asked if is_child(each.request)]
+    assert {"sessions_spawn", "agents_list", "write", "generalist"} & set(child.tools) == set()
+    assert "read" in child.tools
+
+
+async def test_one_that_runs_is_steered_and_one_that_ended_goes_on_in_its_session() -> None:
+    heard: list[str] = []
+    came, may_go = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Any:
+        if is_child(request):
+            heard.append(last(request))
+            came.set()
+            await may_go.wait()
+            return said(f"heard {len(heard)}")
+        return wants(spawn(label="ears")) if len(request.history) == 1 else said("ok")
+
+    async with toolcrib.open({}) as crib:
+        await crib.turn("go", session=MAIN, model=FunctionModel(answer)).end()
+        belt = crib.belt(Caller(session=MAIN))
+        await asyncio.wait_for(came.wait(), 5)
+        steered = await belt.call("subagents", {"action": "steer", "target": "ears", "message": "louder"})
+        assert steered.details["status"] == "steered"
+        may_go.set()
+        await settled(crib, Caller(session=MAIN))
+        assert heard[1] == "louder"
+        # without a turn above it, who answers is the configured model, here the offline one
+        resumed = await belt.call("subagents", {"action": "steer", "target": "ears", "message": "what is 2 + 2?"})
+        assert resumed.details["status"] == "resumed"
+        assert resumed.details["childSessionKey"] == steered.details["childSessionKey"]
+        (row,) = await settled(crib, Caller(session=MAIN))
+        assert row["state"] == "done"
+
+
+async def test_stop_ends_one_or_all_and_announces_nothing() -> None:
+    farm = Farm(wants(spawn("one", label="one"), spawn("two", label="two"), spawn("three", label="three")), said("ok"))
+    async with toolcrib.open({}) as crib:
+        await crib.turn("go", session=MAIN, model=farm.model).end()
+        belt = crib.belt(Caller(session=MAIN))
+        await farm.child()
+        first = await belt.call("subagents", {"action": "kill", "target": "two"})
+        assert len(first.details["stopped"]) == 1
+        rest = await belt.call("subagents", {"action": "stop", "target": "all"})
+        assert len(rest.details["stopped"]) == 2
+        rows = await settled(crib, Caller(session=MAIN))
+        assert [row["state"] for row in rows] == ["stopped"] * 3
+        model = ScriptedModel([said("fine")])
+        await crib.turn("and?", session=MAIN, model=model).end()
+    assert not any("subagent" in text for text in texts(model.asked[0].messages))
+
+
+async def test_a_run_survives_a_restart_as_interrupted_and_goes_on_in_its_session(tmp_path: Path) -> None:
+    farm = Farm(wants(spawn("count the sheep", label="sheep")), said("ok"))
+    caller = Caller(session=MAIN)
+    async with toolcrib.open({}, state=tmp_path) as crib:
+        await crib.turn("go", session=MAIN, model=farm.model).end()
+        await farm.child()  # and now the crib is closed in the midst of it
+    async with toolcrib.open({}, state=tmp_path, env={}) as crib:
+        (row,) = await settled(crib, caller)
+        assert (row["state"], row["label"]) == ("interrupted", "sheep")
+        again = await crib.belt(caller).call(
+            "subagents", {"action": "steer", "target": "sheep", "message": "what is 2 + 2?"}
+        )
+        assert (again.details["status"], again.details["childSessionKey"]) == ("resumed", row["sessionKey"])
+        (row,) = await settled(crib, caller)
+        assert row["state"] == "done"
+        lines = await crib.sessions.lines(row["sessionKey"])
+        said_to_it = texts([line.body.message for line in lines if isinstance(line.body, Said)])
+        assert said_to_it[0].endswith("count the sheep")
+        assert said_to_it[-1] == "what is 2 + 2?"
+
+
+async def test_a_time_limit_of_a_run_is_told_as_such() -> None:
+    farm = Farm(wants(spawn(runTimeoutSeconds=0.05)), said("ok"))
+    async with toolcrib.open({}) as crib:
+        await crib.turn("go", session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        assert row["state"] == "timeout"
+        model = ScriptedModel([said("too bad")])
+        await crib.turn("and?", session=MAIN, model=model).end()
+    assert any("ended without finishing: stopped after 0.05 seconds" in text for text in texts(model.asked[0].messages))
+
+
+async def test_a_session_that_is_to_be_deleted_is_gone_once_its_outcome_was_told() -> None:
+    farm = Farm(wants(spawn(cleanup="delete")), said("ok"))
+    farm.may_end.set()
+    async with toolcrib.open({}) as crib:
+        events = [event async for event in crib.turn("go", session=MAIN, model=farm.model)]
+        (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
+        await asyncio.wait_for(crib.subagents.idle(), 5)
+        assert await crib.sessions.find(started["childSessionKey"]) is None
+        model = ScriptedModel([said("fine")])
+        await crib.turn("and?", session=MAIN, model=model).end()
+    assert any("forty sheep" in text for text in texts(model.asked[0].messages))
+
+
+async def test_whom_an_agent_may_start_is_what_its_configuration_says() -> None:
+    config = {
+        "agents": {
+            "main": {"name": "Boss", "subagents": {"allowAgents": ["clerk"]}},
+            "clerk": {"name": "Clerk"},
+            "thief": {},
+            "king": {"subagents": {"allowAgents": ["*"]}},
+        }
+    }
+
+    async def called(crib: Crib, session: str, name: str, args: dict[str, Any]) -> Result:
+        return await crib.belt(Caller(session=session)).call(name, args)
+
+    async with toolcrib.open(config, env={}) as crib:
+        listed = await called(crib, MAIN, "agents_list", {})
+        assert listed.details == {
+            "requester": "main",
+            "allowAny": False,
+            "agents": [
+                {"id": "main", "name": "Boss", "configured": True},
+                {"id": "clerk", "name": "Clerk", "configured": True},
+            ],
+        }
+        every = await called(crib, "agent:king:main", "agents_list", {})
+        assert [row["id"] for row in every.details["agents"]] == ["king", "clerk", "main", "thief"]
+        denied = await called(crib, MAIN, "sessions_spawn", {"task": "steal", "agentId": "thief"})
+        assert denied.details["code"] == "denied"
+        unknown = await called(crib, "agent:king:main", "sessions_spawn", {"task": "x", "agentId": "clark"})
+        assert "clerk" in unknown.details["error"]
+        fine = await called(crib, MAIN, "sessions_spawn", {"task": "what is 2 + 2?", "agentId": "clerk"})
+        assert fine.details["childSessionKey"].startswith("agent:clerk:subagent:")
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ({"task": "  "}, "bad_arguments"),
+        ({"task": "x", "model": "openai:gpt-5"}, "not_found"),
+        ({"task": "x", "thinking": "deeply"}, "bad_arguments"),
+        ({"task": "x", "cleanup": "burn"}, "bad_arguments"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(args: dict[str, Any], code: str) -> None:
+    async with toolcrib.open({}, env={}) as crib:
+        result = await crib.belt(Caller(session=MAIN)).call("sessions_spawn", args)
+    assert result.details["code"] == code
+
+
+async def test_nobody_touches_the_subagents_of_somebody_else() -> None:
+    farm = Farm(wants(spawn(label="sheep")), said("ok"))
+    async with toolcrib.open({}) as crib:
+        await crib.turn("go", session=MAIN, model=farm.model).end()
+        await farm.child()
+        other = crib.belt(Caller(session="agent:main:other"))
+        assert (await other.call("subagents", {"action": "list"})).details["subagents"] == []
+        for action in ("stop", "steer"):
+            result = await other.call("subagents", {"action": action, "target": "sheep", "message": "x"})
+            assert result.details["code"] == "not_found"
+        assert (await other.call("subagents", {"action": "stop", "target": "all"})).details["stopped"] == []
+
+
+async def test_what_a_subagent_in_the_background_takes_is_bounded_by_the_turn_that_started_it() -> None:
+    came = asyncio.Event()
+
+    def answer(request: Request) -> Any:
+        if is_child(request):
+            came.set()
+            return wants(Call(f"l{len(request.history)}", "ls", {"path": "."}), usage=Usage(input=10))
+        return wants(spawn(), usage=Usage(input=10)) if len(request.history) == 1 else said("ok", usage=Usage(input=10))
+
+    async with toolcrib.open({}) as crib:
+        turn = crib.turn("go", session=MAIN, model=FunctionModel(answer), limits=Limits(tokens=45))
+        await turn.end()
+        await asyncio.wait_for(came.wait(), 5)
+        (row,) = await settled(crib, Caller(session=MAIN))
+    assert row["state"] == "tokens"
+
+
+async def test_a_thousand_at_once_are_as_many_as_may_run() -> None:
+    farm = Farm(wants(*(spawn(str(number)) for number in range(100))), said("ok"))
+    async with toolcrib.open({}) as crib:
+        events = [event async for event in crib.turn("go", session=MAIN, model=farm.model)]
+        told = [event.result.details for event in events if isinstance(event, ToolFinished)]
+        assert sum(each.get("status") == "accepted" for each in told) == 8
+        assert sum(each.get("code") == "busy" for each in told) == 92
+        farm.may_end.set()
+        await settled(crib, Caller(session=MAIN))
+        # places come free again
+        again = await crib.belt(Caller(session=MAIN)).call("sessions_spawn", {"task": "what is 2 + 2?"})
+        assert again.details["status"] == "accepted"

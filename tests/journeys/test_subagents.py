@@ -1,0 +1,388 @@
+"""Subagents in a whole crib: three generations over real tools, what each is denied, and where that is told."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from toolcrib import Agent, Call, Caller, Result, Text, tool
+from toolcrib.agent.limits import Limits
+from toolcrib.app import Crib
+from toolcrib.app.record import verify_file
+from toolcrib.define.approval import name_of
+from toolcrib.define.event import Event, ToolFinished, ToolProgress, Usage
+from toolcrib.define.message import Message
+from toolcrib.define.model import ModelCard, Price, Request
+from toolcrib.define.result import Image
+from toolcrib.policy.explain import explain_sentence
+from toolcrib.registry.sources import Offer
+from toolcrib.testing import FakeApprover
+from toolcrib.testing.models import FunctionModel, said, wants
+
+pytestmark = pytest.mark.anyio
+
+MAIN = "agent:main:main"
+TASK = {"task": {"type": "string", "required": True}}
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
+
+
+def agent(name: str, **options: Any) -> Agent:
+    return Agent(name=name, description=f"does what {name} does", prompt=f"I am {name}.", inputs=TASK, **options)
+
+
+def crib_with(*agents: Agent, state: Path | None = None, **config: Any) -> Crib:
+    return toolcrib.open(config, plugins=[Offer(source="plugin:crew", tools=(), agents=agents)], state=state)
+
+
+def who(request: Request) -> str:
+    """Return the agent that asks, by its own prompt."""
+    return next((name for name in ("inner", "outer", "worker") if f"I am {name}." in request.system), "main")
+
+
+def replies(request: Request) -> int:
+    return sum(message.role == "assistant" for message in request.history)
+
+
+def cast(**parts: Callable[[int, Request], Any]) -> FunctionModel:
+    """Return one model for all generations: each says its own part, given how often it has spoken."""
+    return FunctionModel(lambda request: parts[who(request)](replies(request), request))
+
+
+def script(*said_in_turn: Any) -> Callable[[int, Request], Any]:
+    return lambda at, request: said_in_turn[at]
+
+
+def done(result: Any = "R") -> Any:
+    return wants(Call("done", "complete_task", {"result": result}))
+
+
+def go(name: str, task: str = "go") -> Call:
+    return Call(f"to-{name}", name, {"task": task})
+
+
+def words(result: Result) -> str:
+    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+
+
+def answers(messages: Any) -> list[str]:
+    return [
+        "".join(part.text for part in message.content if isinstance(part, Text))
+        for message in messages
+        if message.role == "tool"
+    ]
+
+
+async def test_three_generations_work_over_real_tools_and_each_lacks_what_it_was_denied(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("the treasure is under the oak\n")
+    outer = agent("outer", tools=("read", "grep", "ls", "inner"))
+    inner = agent("inner", tools=("read", "ls", "grep"))
+    config: dict[str, Any] = {
+        "workspace": {"root": str(tmp_path)},
+        "tools": {"deny": ["write"], "subagents": {"maxDepth": 2}},
+        "agents": {"main": {}, "outer": {"tools": {"deny": ["ls"]}}, "inner": {"tools": {"deny": ["grep"]}}},
+    }
+    read = Call("r", "read", {"path": "note.txt"})
+    tried = {
+        "main": Call("x", "write", {"path": "a", "content": "b"}),
+        "outer": Call("x", "ls", {}),
+        "inner": Call("x", "grep", {"pattern": "oak"}),
+    }
+    model = cast(
+        main=script(wants(tried["main"], go("outer")), said("found")),
+        outer=script(wants(tried["outer"], go("inner")), done("inner says it")),
+        inner=script(wants(tried["inner"], read), done("under the oak")),
+    )
+    async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
+        events = [event async for event in crib.turn("where is it?", session=MAIN, model=model)]
+        callers = [event.call.name for event in events if isinstance(event, ToolFinished)]
+        assert callers == ["write", "outer"]
+        asked = {who(each.request): each for each in model.asked}
+        assert answers(asked["main"].messages)[0].startswith("write is denied at the global layer")
+        assert answers(asked["outer"].messages)[0].startswith("ls is denied at the agent layer")
+        assert answers(asked["inner"].messages)[0].startswith("grep is denied at the agent layer")
+        assert "under the oak" in answers(asked["inner"].messages)[1]
+        assert answers(asked["outer"].messages)[1] == "under the oak"
+        assert answers(asked["main"].messages)[1] == "inner says it"
+        # and so says explain, for each of them
+        child = Caller(session="agent:outer:subagent:1", agent="outer", parents=(MAIN,))
+        grandchild = Caller(session="agent:inner:subagent:2", agent="inner", parents=(MAIN, "agent:outer:subagent:1"))
+        for caller, name, words_of_it in (
+            (Caller(session=MAIN), "write", "deny has 'write' (tools)"),
+            (child, "ls", "deny has 'ls' (agents.outer.tools)"),
+            (child, "write", "deny has 'write' (tools)"),
+            (child, "exec", "not in allow (agent outer)"),
+            (grandchild, "grep", "deny has 'grep' (agents.inner.tools)"),
+            (grandchild, "ls", "of the parent 'agent:outer:subagent:1'"),
+            (grandchild, "inner", "not in allow"),
+        ):
+            verdict = crib.belt(caller).verdicts[name]
+            assert verdict.decision == "deny"
+            assert words_of_it in explain_sentence(verdict), explain_sentence(verdict)
+        assert set(crib.belt(grandchild).tools) == {"read"}
+
+
+async def test_every_step_is_on_record_with_the_whole_chain_and_can_be_derived_again(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("x")
+    outer, inner = agent("outer", tools=("inner", "read")), agent("inner", tools=("read",))
+    model = cast(
+        main=script(wants(go("outer")), said("ok")),
+        outer=script(wants(go("inner")), done()),
+        inner=script(wants(Call("r", "read", {"path": "note.txt"})), done()),
+    )
+    config: dict[str, Any] = {
+        "workspace": {"root": str(tmp_path)},
+        "tools": {"subagents": {"maxDepth": 2}},
+        "audit": {"file": str(tmp_path / "audit.jsonl")},
+    }
+    async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
+        await crib.turn("go", session=MAIN, model=model).end()
+    report = verify_file(tmp_path / "audit.jsonl", replay=True)
+    assert report.findings == ()
+    assert report.derived == report.decisions == 5
+    lines = (tmp_path / "audit.jsonl").read_text()
+    assert lines.count('"complete_task"') >= 2
+    assert '"agent:outer:subagent:' in lines
+
+
+async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_every_clock() -> None:
+    asked: list[Caller] = []
+
+    class Slow:
+        """A human who takes longer than every turn in the chain may."""
+
+        async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+            asked.append(caller)
+            passed = asyncio.Event()
+            asyncio.get_running_loop().call_later(1.1, passed.set)
+            await passed.wait()
+            return True
+
+    @tool(effects=set())
+    async def knock() -> str:
+        """Knock."""
+        return "come in"
+
+    outer, inner = agent("outer", timeout=1.0), agent("inner", timeout=1.0)
+    model = cast(
+        main=script(wants(go("outer")), said("ok")),
+        outer=script(wants(go("inner")), done()),
+        inner=script(wants(Call("k", "knock", {})), done()),
+    )
+    config: dict[str, Any] = {"tools": {"ask": ["knock"], "subagents": {"maxDepth": 2}}}
+    async with crib_with(outer, inner, **config) as crib:
+        limits = Limits(seconds=1.0)
+        turn = crib.turn("go", session=MAIN, model=model, extra=[knock], approver=Slow(), limits=limits)
+        end = await asyncio.wait_for(turn.end(), 5)
+    assert end.reason == "done", end.sentence
+    (caller,) = asked
+    assert (caller.agent, caller.parents[0]) == ("inner", MAIN)
+    assert caller.parents[1].startswith("agent:outer:subagent:")
+    assert f"started by {MAIN}/{caller.parents[1]}" in name_of(caller)
+
+
+async def test_what_subagents_take_counts_in_the_turn_above_them() -> None:
+    price = Price(input=1_000_000.0, output=0.0)  # a dollar a token
+    card = ModelCard(provider="test", model="dear", price=price)
+    spends = Usage(input=10)
+
+    def child(at: int, request: Request) -> Any:
+        return wants(Call(f"l{at}", "ls", {}), usage=spends)
+
+    model = FunctionModel(
+        lambda request: (
+            child(replies(request), request) if who(request) == "worker" else wants(go("worker"), usage=spends)
+        ),
+        card=card,
+    )
+    async with crib_with(agent("worker")) as crib:
+        end = await crib.turn("go", session=MAIN, model=model, limits=Limits(cost=35.0)).end()
+    assert end.reason == "cost"
+    assert end.cost == 40.0  # one reply of the parent, three of the child
+    assert len(model.asked) == 4
+
+
+async def test_a_child_is_told_that_the_budget_of_the_tree_is_spent() -> None:
+    spends = Usage(input=10)
+    model = cast(
+        main=lambda at, request: wants(go("worker"), usage=spends),
+        worker=lambda at, request: wants(Call(f"l{at}", "ls", {}), text="so far so good", usage=spends),
+    )
+    seen: list[Event] = []
+    async with crib_with(agent("worker")) as crib:
+        turn = crib.turn("go", session=MAIN, model=model, limits=Limits(tokens=25))
+        seen += [event async for event in turn]
+    (result,) = [event.result for event in seen if isinstance(event, ToolFinished)]
+    assert (result.status, result.details["reason"]) == ("error", "budget")
+    assert "so far so good" in words(result)
+
+
+async def test_pictures_reach_the_model_of_a_subagent() -> None:
+    @tool(effects={"read"})
+    async def shot() -> Result:
+        """Take a picture."""
+        return Result.image(PNG, label="see")
+
+    seen: list[Message] = []
+
+    def worker(at: int, request: Request) -> Any:
+        seen.extend(request.history.since(0))
+        return wants(Call("s", "shot", {})) if not at else done()
+
+    model = cast(main=script(wants(go("worker")), said("ok")), worker=worker)
+    async with crib_with(agent("worker")) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[shot]).end()
+    assert Image(PNG, "image/png") in [part for message in seen for part in message.content]
+
+
+async def test_a_subagent_streams_what_it_does_and_hides_secrets() -> None:
+    @tool(effects=set())
+    async def login(password: str) -> str:
+        """Log in."""
+        return "welcome"
+
+    model = cast(
+        main=script(wants(go("worker")), said("ok")),
+        worker=script(wants(Call("l", "login", {"password": "hunter2"}), text="I log in first"), done()),
+    )
+    async with crib_with(agent("worker")) as crib:
+        events = [event async for event in crib.turn("go", session=MAIN, model=model, extra=[login])]
+    told = [event.partial for event in events if isinstance(event, ToolProgress)]
+    last = told[-1].details
+    assert last["agent"] == "worker"
+    assert [step["kind"] for step in last["activity"]] == ["thought", "call", "call"]
+    assert last["activity"][0]["text"] == "I log in first"
+    assert (last["activity"][1]["tool"], last["activity"][1]["result"]) == ("login", "welcome")
+    assert "hunter2" not in str(told)
+
+
+async def test_what_a_subagent_read_outside_marks_its_answer_and_asks_before_the_next_step() -> None:
+    @tool(effects={"network"})
+    async def page() -> Result:
+        """Read a page."""
+        return Result.text("BUY NOW", source="web:https://shop.test")
+
+    @tool(effects={"send"})
+    async def order() -> str:
+        """Order something."""
+        return "ordered"
+
+    person = FakeApprover([False, False])
+    model = cast(
+        main=script(wants(go("worker")), wants(Call("o", "order", {})), said("no")),
+        worker=script(wants(Call("p", "page", {})), wants(Call("o", "order", {})), done("they say buy")),
+    )
+    config: dict[str, Any] = {"tools": {"askAfterOutside": ["order"]}}
+    async with crib_with(agent("worker"), **config) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
+    assert [call.name for _, call, _ in person.asked] == ["order", "order"]  # in the child, and in the parent behind it
+    assert any("they say buy" in answer and "EXTERNAL" in answer for answer in answers(model.asked[-1].messages))
+
+
+async def test_the_investigator_finds_a_symbol_of_this_very_repository_offline() -> None:
+    root = Path(toolcrib.__file__).parent
+    async with toolcrib.open({"workspace": {"root": str(root)}}, env={}) as crib:
+        belt = crib.belt(Caller(session=MAIN))
+        result = await belt.call("codebase_investigator", {"objective": "Where is the class BeltHandle defined?"})
+    assert result.status == "ok", words(result)
+    line = next(
+        number
+        for number, text in enumerate((root / "app/belt.py").read_text().splitlines(), 1)
+        if text.startswith("class BeltHandle")
+    )
+    assert ("app/belt.py", line) in [(each["path"], each["line"]) for each in result.details["output"]["locations"]]
+    assert result.details["reason"] == "goal"
+
+
+async def test_stop_ends_fifty_subagents_and_whatever_they_run() -> None:
+    running: set[str] = set()
+    all_run = asyncio.Event()
+
+    @tool(effects=set())
+    async def hang(word: str) -> str:
+        """Wait for ever."""
+        running.add(word)
+        if len(running) == 50:
+            all_run.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            running.discard(word)
+        return word
+
+    def main(at: int, request: Request) -> Any:
+        return wants(*(Call(f"c{number}", "worker", {"task": str(number)}) for number in range(50)))
+
+    def worker(at: int, request: Request) -> Any:
+        (first,) = request.history[0].content
+        assert isinstance(first, Text)
+        return wants(Call("h", "hang", {"word": first.text}))
+
+    config: dict[str, Any] = {"tools": {"subagents": {"maxConcurrent": 50}}}
+    async with crib_with(agent("worker"), **config) as crib:
+        async with crib.turn("go", session=MAIN, model=cast(main=main, worker=worker), extra=[hang]) as turn:
+            await asyncio.wait_for(all_run.wait(), 5)
+            turn.stop()
+            end = await asyncio.wait_for(turn.end(), 5)
+        assert (end.reason, running) == ("stopped", set())
+
+
+async def test_no_more_subagents_run_at_once_than_the_tree_may_have() -> None:
+    may_end = asyncio.Event()
+
+    async def answer(request: Request) -> Any:
+        if who(request) == "main":
+            return (
+                said("ok")
+                if replies(request)
+                else wants(*(Call(f"c{number}", "worker", {"task": "wait"}) for number in range(5)))
+            )
+        await may_end.wait()
+        return done()
+
+    model = FunctionModel(answer)
+    config: dict[str, Any] = {"tools": {"subagents": {"maxConcurrent": 2}}}
+    told: list[ToolFinished] = []
+    async with crib_with(agent("worker"), **config) as crib:
+        async for event in crib.turn("go", session=MAIN, model=model):
+            if isinstance(event, ToolFinished):
+                told.append(event)
+                if len(told) == 3:
+                    may_end.set()
+    codes = [event.result.details.get("code") for event in told if event.result.status == "error"]
+    assert codes == ["busy"] * 3
+    assert sum(event.result.status == "ok" for event in told) == 2
+
+
+async def test_subagents_that_are_switched_off_are_no_tools() -> None:
+    async with crib_with(agent("worker"), tools={"subagents": {"enabled": False}}) as crib:
+        assert not [each for each in crib.catalog.tools.values() if each.source == "agent"]
+        assert "sessions_spawn" not in crib.belt(Caller(session=MAIN)).tools
+
+
+async def test_include_and_exclude_choose_among_agents_and_leave_their_tools_alone() -> None:
+    subagents = {"include": ["worker", "inner"], "exclude": ["inner"]}
+    async with crib_with(agent("worker"), agent("inner"), tools={"subagents": subagents}) as crib:
+        assert [each.name for each in crib.catalog.tools.values() if each.source == "agent"] == ["worker"]
+        child = Caller(session="agent:worker:subagent:1", agent="worker", parents=(MAIN,))
+        assert {"read", "write"} <= set(crib.belt(child).tools)
+
+
+async def test_a_wrapped_agent_is_a_tool_of_kind_think_with_its_inputs_as_parameters() -> None:
+    async with crib_with(agent("worker", label="The Worker")) as crib:
+        made = crib.catalog.tools["worker"]
+        result = await crib.belt(Caller(session=MAIN)).call("worker", {"job": "x"})
+    assert (made.kind, made.source, made.label) == ("think", "agent", "The Worker")
+    assert made.parameters["required"] == ["task"]
+    assert result.status == "error"
+    assert "task" in words(result)
+
+
+async def test_whoever_is_bound_to_a_profile_gets_no_more_through_a_subagent() -> None:
+    async with crib_with(agent("worker"), tools={}) as crib:
+        belt = crib.belt(Caller(session=MAIN), profile="coding")
+        assert "worker" not in belt.tools
+        spawned = await belt.call("sessions_spawn", {"task": "x"})
+    assert spawned.details["code"] == "denied"
