@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, exec, files, judge, policy, schema, search, startup, turn
+from . import Row, call, exec, files, judge, mcp, policy, schema, search, startup, subagents, turn
 
 Measure = Callable[[int], list[Row]]
 
@@ -17,10 +17,12 @@ MEASURES: Mapping[str, Measure] = {
     "exec": exec.measure,
     "files": files.measure,
     "judge": judge.measure,
+    "mcp": mcp.measure,
     "policy": policy.measure,
     "schema": schema.measure,
     "search": search.measure,
     "startup": startup.measure,
+    "subagents": subagents.measure,
     "turn": turn.measure,
 }
 

@@ -1,8 +1,12 @@
-"""Start-up in fresh processes: importing toolcrib against importing pydantic, `--version` against importing click."""
+"""Start-up in fresh processes: importing toolcrib against importing pydantic, `--version` against importing click,
+and a chat that waits for its first message against importing what it needs.
+"""
 
 import os
+import pty
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,9 +16,11 @@ from . import Row, interleaved
 
 __all__ = ["console_command", "measure", "rows_from"]
 
-IMPORT_BAR, VERSION_BAR = 1.3, 1.5
+IMPORT_BAR, VERSION_BAR, CHAT_BAR = 1.3, 1.5, 1.3
 
 PYDANTIC = "from pydantic import BaseModel, TypeAdapter; import asyncio"
+NEEDS = "import click, prompt_toolkit, rich.console, rich.markdown, toolcrib.app"
+PROMPT = "› ".encode()
 AUTHOR = "from toolcrib import tool, Tool, Result"
 
 
@@ -27,12 +33,16 @@ def measure(rounds: int) -> list[Row]:
         "toolcrib": _python("import toolcrib"),
         "author": _python(f"import toolcrib; {AUTHOR}"),
         "click": _python("import click"),
+        "needs": _python(NEEDS),
         "version": [*version, "--version"],
     }
     for command in commands.values():
         _run(command)  # compiles what is not compiled yet
     works = {name: partial(_run, command) for name, command in commands.items()}
-    return rows_from(interleaved(works, rounds, time.perf_counter), how)
+    with tempfile.TemporaryDirectory() as home:
+        works["chat"] = partial(_ready, [*version, "chat"], Path(home))
+        works["chat"]()
+        return rows_from(interleaved(works, rounds, time.perf_counter), how)
 
 
 def rows_from(taken: Mapping[str, Sequence[float]], how: str) -> list[Row]:
@@ -47,7 +57,11 @@ def rows_from(taken: Mapping[str, Sequence[float]], how: str) -> list[Row]:
         for name, what in (("toolcrib", "import toolcrib"), ("author", AUTHOR))
     ]
     what = f"toolcrib --version, by {how}"
-    return [*rows, Row(what=what, ours=taken["version"], against="import click", floor=taken["click"], bar=VERSION_BAR)]
+    return [
+        *rows,
+        Row(what=what, ours=taken["version"], against="import click", floor=taken["click"], bar=VERSION_BAR),
+        Row(what="toolcrib chat, ready", ours=taken["chat"], against=NEEDS, floor=taken["needs"], bar=CHAT_BAR),
+    ]
 
 
 def console_command(python: Path) -> tuple[list[str], str]:
@@ -65,3 +79,20 @@ def _python(code: str) -> list[str]:
 def _run(command: list[str]) -> None:
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=env)
+
+
+def _ready(command: list[str], home: Path) -> None:
+    """Open a chat on a terminal of its own, and wait until it asks for the first message."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "NO_COLOR")}
+    env = {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "TOOLCRIB_STATE": str(home), "TERM": "xterm"}
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=home)
+    os.close(slave)
+    try:
+        seen = b""
+        while PROMPT not in seen:
+            seen += os.read(master, 65_536)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)

@@ -104,12 +104,15 @@ def test_an_import_is_compared_without_the_interpreter_s_own_start() -> None:
         "author": [0.16],
         "click": [0.06],
         "version": [0.075],
+        "needs": [0.5],
+        "chat": [0.6],
     }
     rows = [(row.what, round(row.ratio, 3), row.bar, row.over) for row in startup.rows_from(taken, "python -m")]
     assert rows == [
         ("import toolcrib", 0.1, 1.3, False),
         ("from toolcrib import tool, Tool, Result", 1.4, 1.3, True),
         ("toolcrib --version, by python -m", 1.25, 1.5, False),
+        ("toolcrib chat, ready", 1.2, 1.3, False),
     ]
 
 

@@ -6,6 +6,7 @@ What their bus publishes is what is known here: that a call ran or was refused, 
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import toolcrib
@@ -14,6 +15,7 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp_names import tool_name
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import tool
@@ -50,8 +52,6 @@ def _approvals(seconds: float = 300.0) -> Approvals:
 def _published(args: Json) -> list[Json]:
     if isinstance(args["message"], dict):
         raise ToolError("there is no bus to publish on: watchers hear of calls, doors of questions, each from its own")
-    if any("mcpName" in rule for rule in args["rules"]):
-        raise ToolError("there are no servers yet that a rule could be about")
     return run(_asked(args))
 
 
@@ -67,8 +67,10 @@ async def _asked(args: Json) -> list[Json]:
         approvals.on_question(listen)
     crib = toolcrib.open(_config(args))
     try:
-        belt = crib.belt(caller_of(args["derive"]), extra=[t], approver=approvals)
-        call, question = asyncio.ensure_future(belt.call("t")), asyncio.ensure_future(heard.wait())
+        named = _named("t", args)
+        own = replace(t, name=named, source=f"mcp:{args['serverName']}" if args["serverName"] else t.source)
+        belt = crib.belt(caller_of(args["derive"]), extra=[own], approver=approvals)
+        call, question = asyncio.ensure_future(belt.call(named)), asyncio.ensure_future(heard.wait())
         await asyncio.wait([call, question], return_when=asyncio.FIRST_COMPLETED)
         question.cancel()
         if not call.done():
@@ -78,6 +80,12 @@ async def _asked(args: Json) -> list[Json]:
         return _answers(call.result())
     finally:
         await crib.close()
+
+
+def _named(name: str, args: Json, server: str | None = None) -> str:
+    """Return what we call a tool: by its server, where the call or the rule says which."""
+    of = server or args["serverName"]
+    return tool_name(of, name) if of else name
 
 
 def _config(args: Json) -> Json:
@@ -91,7 +99,7 @@ def _config(args: Json) -> Json:
             agent = agents.setdefault(rule["subagent"], {"tools": {"deny": [], "ask": []}})
             lists = agent["tools"]
         if rule["decision"] in _LISTS:
-            lists[_LISTS[rule["decision"]]].append(rule["toolName"])
+            lists[_LISTS[rule["decision"]]].append(_named(rule["toolName"], args, rule.get("mcpName")))
     return {"tools": tools, "agents": agents}
 
 

@@ -14,6 +14,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp_names import tool_name
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.shape import Shape
@@ -25,7 +26,7 @@ from toolcrib.registry.groups import groups_of
 
 from .gemini_bus import caller_of
 from .gemini_rules import EFFECTS as MARKS
-from .gemini_rules import NAMES, Lists, entries_of, prefix_of, rules_in_force
+from .gemini_rules import Lists, entries_of, our_name, prefix_of, rules_in_force
 from .jump import run
 from .load import Case
 from .outcome import Refused, Same, is_same
@@ -52,7 +53,7 @@ def _checked(args: Json) -> Json:
     if any("checker" in key.lower() for key in config):
         raise ToolError("what is checked beside the lists is checked by guards, which plugins bring")
     tool, lists, chain = _tool(args), Lists(), (args["subagent"].split("/") if args.get("subagent") else [])
-    rules = [rule for rule in rules_in_force(config) if _is_about(rule, args)]
+    rules = list(rules_in_force(config))
     for rule in rules:
         lists.add(rule)
     otherwise = config.get("defaultDecision", "allow" if config.get("approvalMode") == "yolo" else "ask_user")
@@ -89,16 +90,19 @@ def _tool(args: Json) -> Tool:
     async def body(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         return Result.text("done")
 
-    name, shape = NAMES.get(name, name), Shape(lambda: _ANYTHING, check_of_schema)
+    server, own = _server_of(args)
+    name, shape = tool_name(server, own) if server else our_name(name), Shape(lambda: _ANYTHING, check_of_schema)
     tool = tool_named(name, f"{name}.", shape, body, group=group, effects=effects)
-    return replace(tool, source=f"mcp:{args['serverName']}") if args.get("serverName") else tool
+    return replace(tool, source=f"mcp:{server}") if server else tool
 
 
-def _is_about(rule: Json, args: Json) -> bool:
-    """Tell whether a rule about a server may mean this call; everything else our own gate decides."""
-    if not rule.get("mcpName"):
-        return True
-    return bool(args.get("serverName")) or args["call"]["name"].startswith("mcp_")
+def _server_of(args: Json) -> tuple[str, str]:
+    """Return which server a tool comes from and what it is called there: a name says so only where nobody else does."""
+    name, said = args["call"]["name"], args.get("serverName") or ""
+    server, _, own = name.removeprefix("mcp_").partition("_") if name.startswith("mcp_") else ("", "", "")
+    if said:
+        return said, name.removeprefix(f"mcp_{said}_")
+    return (server, own) if own else ("", name)
 
 
 def _means(rule: Json, tool: Tool, chain: Sequence[str]) -> bool:

@@ -20,7 +20,7 @@ from toolcrib.policy.command import judge, look_up_in, rules_from
 from toolcrib.policy.lint import lint
 from toolcrib.registry.groups import groups_of
 
-from .gemini_rules import SHELL, prefix_of, words_of
+from .gemini_rules import SHELL, entry_about, our_name, prefix_of, words_of
 from .load import Case
 from .outcome import Refused, Same, compare, is_same
 
@@ -159,6 +159,8 @@ def _config(text: str) -> Json:
 def _add(config: Json, rule: Json) -> None:
     rule.pop("priority", None)
     names, decision = rule.pop("toolName", ""), str(rule.pop("decision", ""))
+    if server := rule.pop("mcpName", ""):
+        names = [entry_about(server, name) for name in (names if isinstance(names, list) else [names or "*"])]
     lists = config["tools"]
     if "subagent" in rule:
         agents = config.setdefault("agents", {})
@@ -188,7 +190,10 @@ def _same_rules(case: Case, ours: Any) -> str:
     if isinstance(ours, Refused):
         return compare(case, ours)
     theirs = [
-        {key: rule[key] for key in ("toolName", "decision")}
+        {
+            "toolName": our_name(rule["toolName"]) if "mcpName" in rule else rule["toolName"],
+            "decision": rule["decision"],
+        }
         | ({"words": prefix_of(rule)} if "argsPattern" in rule else {})
         for rule in case.expected["rules"]
     ]

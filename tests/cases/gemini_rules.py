@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp_names import server_part, tool_name
 from toolcrib.define.tool import Effect
 
 Json = dict[str, Any]
@@ -57,10 +58,8 @@ class Lists:
 
     def _add_entries(self, rule: Json, decision: str) -> None:
         tools = self._of(rule)
-        if "mcpName" in rule:
-            if decision != "deny" and rule["mcpName"]:
-                raise ToolError("of a server's tools, some can be denied; nothing else can be said about one server")
-            tools = self.servers.setdefault(rule["mcpName"], {"command": "server", "tools": {}})["tools"]
+        if rule.get("mcpName") == "":  # a server without a name is refused by our own reading of it
+            tools = self.servers.setdefault("", {"command": "server", "tools": {}})["tools"]
         if decision == "allow" and rule["toolName"] in (SHELL, "*"):
             self._of(rule)["exec"]["security"] = "full"
         tools.setdefault(_LISTS[decision], []).extend(entries_of(rule))
@@ -68,13 +67,28 @@ class Lists:
 
 def entries_of(rule: Json) -> list[str]:
     """Return the entries that a rule's name and marks stand for; raise ToolError when there are none."""
-    name: str = rule["toolName"]
+    name: str = entry_about(rule["mcpName"], rule["toolName"]) if rule.get("mcpName") else our_name(rule["toolName"])
     marks = rule.get("toolAnnotations") or {}
     if not marks:
-        return [NAMES.get(name, name)]
+        return [name]
     if name != "*" or not all(EFFECTS.get(mark) and value is True for mark, value in marks.items()):
         raise ToolError("a rule names tools, or what they do (read, write, execute, network, send); no other marks")
     return [f"effect:{EFFECTS[mark]}" for mark in marks]
+
+
+def our_name(name: str) -> str:
+    """Return what we call a tool of theirs; `mcp_srv_tool` is split at its first underscore, as they split it."""
+    if not name.startswith("mcp_"):
+        return NAMES.get(name, name)
+    server, _, tool = name.removeprefix("mcp_").partition("_")
+    return entry_about(server, tool or "*") if tool or server == "*" else name
+
+
+def entry_about(server: str, tool: str) -> str:
+    """Return the entry that means a tool of a server; either may be any."""
+    if "*" in (server, tool):
+        return "group:mcp" if server == tool else f"{'*' if server == '*' else server_part(server)}__{tool}"
+    return tool_name(server, tool)
 
 
 def prefix_of(rule: Json) -> list[str] | None:

@@ -1,15 +1,24 @@
-"""gemini-tool-names on define/names.py; names from MCP servers come later."""
+"""gemini-tool-names on define/names.py and, for the tools of MCP servers, define/mcp_names.py.
+
+They write `mcp_server_tool`, we write `server__tool`. Of a name that is made valid, what is compared is that it is one
+and can still be read; which characters stand in for the others is each its own.
+"""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.define.names import ALIASES, canonical, nearest
+from toolcrib.define.mcp_names import tool_name
+from toolcrib.define.names import ALIASES, canonical, fold, nearest
 
+from .gemini_rules import entry_about
 from .load import Case
 from .outcome import Same
 
 Json = dict[str, Any]
+
+_READABLE = 20  # characters at the beginning of a name that must not get lost
+_SERVER = "mcp"
 
 
 def _is_name(args: Json) -> Json:
@@ -30,9 +39,24 @@ def _same_suggestion(case: Case, ours: Any) -> str:
     return f"they do not suggest {strangers}" if strangers else ""
 
 
+def _same_name(case: Case, ours: Any) -> str:
+    """Compare that both made a valid name in which the beginning of the old one can still be read."""
+    if canonical(ours) != ours or not ours.startswith(f"{_SERVER}__"):
+        return "ours is no name of a tool of that server"
+    for run in re.findall(r"[a-z0-9]+", fold(case.args["name"])[:_READABLE]):
+        if run in case.expected.lower() and run not in ours:
+            return f"{run!r} cannot be read in ours"
+    return ""
+
+
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "gemini.formatMcpToolName": lambda args: entry_about(args["server"], args.get("tool") or "*"),
+    "gemini.generateValidName": lambda args: tool_name(_SERVER, args["name"]),
     "gemini.getToolAliases": _aliases,
     "gemini.getToolSuggestion": lambda args: nearest(args["unknown"], args["known"], 3),
     "gemini.isValidToolName": _is_name,
 }
-SAME: dict[str, Same] = {"gemini.getToolSuggestion": _same_suggestion}
+SAME: dict[str, Same] = {
+    "gemini.generateValidName": _same_name,
+    "gemini.getToolSuggestion": _same_suggestion,
+}

@@ -127,7 +127,7 @@ class _Reading:
             written = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         except (TypeError, ValueError) as error:
             raise _nonsense(self._server, "has a `structuredContent` that cannot be written as JSON") from error
-        if not any(isinstance(part, Text) and _json(part.text) == value for part in self.content):
+        if not any(isinstance(part, Text) and _says(part.text, value) for part in self.content):
             self.say(written)
 
     def _picture(self, data: str, what: str) -> None:
@@ -169,6 +169,13 @@ def _short(text: str, limit: int = _LONGEST_LABEL) -> str:
 
 def _size(data: str) -> str:
     return f"about {len(data) * 3 // 4:,} bytes"
+
+
+def _says(text: str, value: Mapping[str, Any]) -> bool:
+    """Tell whether a text says what a structure says; servers put a bare value into one as its `result`."""
+    if list(value) == ["result"] and (text == value["result"] or text == orjson.dumps(value["result"]).decode()):
+        return True
+    return bool(_json(text) == value)
 
 
 def _json(text: str) -> Any:

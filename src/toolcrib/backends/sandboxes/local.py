@@ -15,11 +15,20 @@ from .search import find, search
 
 __all__ = ["LocalWorkspace", "Terms", "Workspaces"]
 
+Make = Callable[[Sequence[Change]], Awaitable[tuple[Entry, ...]]]
+Around = Callable[[Sequence[Change], Make], Awaitable[tuple[Entry, ...]]]
+
 _MOST_NOTED, _MOST_MARKS, _MOST_SESSIONS = 4_096, 64, 1_024
 
 
 class LocalWorkspace:
-    """The files beneath a folder, for one session. `run` calls a plain function where it holds up nobody."""
+    """The files beneath a folder, for one session. `run` calls a plain function where it holds up nobody.
+
+    Whoever sets `around` stands around every change of contents: it gets the changes and what makes them, and returns
+    what that returned.
+    """
+
+    around: Around | None = None
 
     def __init__(self, disk: Disk, run: Callable[..., Awaitable[Any]] = in_thread) -> None:
         self._disk, self._run = disk, run
@@ -47,6 +56,9 @@ class LocalWorkspace:
         return (await self.change([Change(path=path, data=data)]))[0]
 
     async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
+        return await (self.around(changes, self._change) if self.around else self._change(changes))
+
+    async def _change(self, changes: Sequence[Change]) -> tuple[Entry, ...]:
         seen = self.noted(changes[0].path) if len(changes) == 1 else None
         written = await self._run(made.change, self._disk, tuple(changes), seen)
         for entry in written:

@@ -208,7 +208,7 @@ class Keeper:
             actions = [(os.POSIX_SPAWN_OPEN, 0, spec["tty"], flags, 0)]
             actions += [(os.POSIX_SPAWN_DUP2, 0, to) for to in (1, 2)]
         else:
-            sources = (given["stdin"], given["out"], given["out"])
+            sources = (given["stdin"], given["out"], given.get("err", given["out"]))
             actions = [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in enumerate(sources)]
         gate = None
         if spec["args"] is not None:

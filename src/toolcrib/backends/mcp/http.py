@@ -1,0 +1,198 @@
+"""A server behind an address: messages are posted, answers come as JSON or as a stream of events, all within bounds."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import httpx2
+
+from toolcrib.backends.providers.reading import PackedError, Unpacked
+from toolcrib.backends.providers.sse import Events, TooLongError
+from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp import LinkTerms
+
+from .link import Linked, ready
+from .peer import LONGEST, Peer, decoded, encoded
+
+__all__ = ["Address", "Http", "linked_over_http"]
+
+_CONNECT, _IDLE = 15.0, 300.0  # seconds
+_LONGEST_STREAM = 256 * 1024 * 1024  # bytes of one stream of events
+_AGAIN = 5.0  # seconds before the stream of what nobody asked for is opened again
+_GOODBYE = 2.0
+_SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"
+_LONGEST_SESSION = 512
+
+
+class Address:
+    """Where a server is, with the headers that its operator gave."""
+
+    __slots__ = ("headers", "url")
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self.url, self.headers = url, headers
+
+
+class Http:
+    """Posts to one address. `heard` gets every message, `lost` the reason when there will be no more."""
+
+    def __init__(self, address: Address, heard: Callable[[Any], None], lost: Callable[[str], None]) -> None:
+        self._address, self._heard, self._lost = address, heard, lost
+        self._session, self._version = "", ""
+        is_secure = address.url.startswith("https:")
+        self._client = httpx2.AsyncClient(
+            verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            timeout=httpx2.Timeout(connect=_CONNECT, read=_IDLE, write=_IDLE, pool=_IDLE),
+            follow_redirects=False,  # nobody else is shown the headers
+            trust_env=False,
+        )
+        self._listening: asyncio.Task[None] | None = None
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Post a message, and take in what its answer holds; for a request, that has to hold the answer."""
+        heard = False
+
+        def take(each: Any) -> None:
+            nonlocal heard
+            heard = heard or (isinstance(each, dict) and each.get("id") == message.get("id") and "method" not in each)
+            self._heard(each)
+
+        async with self._asked("POST", encoded(message)) as response:
+            if response.status_code == 404 and self._session:
+                self._lost("does not know this session any more")
+                return
+            if response.status_code >= 300:
+                raise ToolError(_status(response.status_code), code="unavailable")
+            if message.get("method") == "initialize":
+                self._session = response.headers.get(_SESSION, "")[:_LONGEST_SESSION]
+            if "id" in message and "method" in message:
+                await self._take(response, take)
+                if not heard:
+                    raise ToolError("the server ended its answer without one", code="failed")
+
+    def speak(self, version: str) -> None:
+        """Speak this version of the protocol from now on."""
+        self._version = version
+
+    def listen(self) -> None:
+        """Hear also what the server says unasked, if it offers that."""
+        self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    def said(self) -> str:
+        """Return nothing: what the server writes for its operator stays where it runs."""
+        return ""
+
+    async def close(self) -> None:
+        """Say goodbye and let go of the connections."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait((self._listening,))
+        with contextlib.suppress(ToolError, TimeoutError):  # it is gone, or does not care
+            if self._session:
+                async with asyncio.timeout(_GOODBYE), self._asked("DELETE"):
+                    pass
+        await self._client.aclose()
+
+    async def _listen(self) -> None:
+        """Read what the server says unasked. Many offer no such stream, and say so once."""
+        while True:
+            with contextlib.suppress(ToolError):  # who answers requests is asked again later
+                async with self._asked("GET") as response:
+                    if response.status_code != 200 or "event-stream" not in response.headers.get("content-type", ""):
+                        return
+                    await self._take(response, self._heard)
+            await asyncio.sleep(_AGAIN)
+
+    @contextlib.asynccontextmanager
+    async def _asked(self, method: str, body: bytes | None = None) -> AsyncIterator[httpx2.Response]:
+        headers = {
+            **self._address.headers,
+            "accept": "text/event-stream" if method == "GET" else "application/json, text/event-stream",
+            "accept-encoding": "gzip",
+        }
+        if body is not None:
+            headers["content-type"] = "application/json"
+        headers |= {name: value for name, value in ((_SESSION, self._session), (_VERSION, self._version)) if value}
+        try:
+            request = self._client.build_request(method, self._address.url, content=body, headers=headers)
+            response = await self._client.send(request, stream=True)
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            raise ToolError(f"it could not be reached ({type(error).__name__})", code="unavailable") from None
+        finally:
+            self._client.cookies.clear()
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _take(self, response: httpx2.Response, take: Callable[[Any], None]) -> None:
+        """Take in the messages of an answer: one JSON value, or events as they come."""
+        is_stream = "event-stream" in response.headers.get("content-type", "")
+        events, whole, size = Events(LONGEST), bytearray(), 0
+        try:
+            async for piece in _pieces(response):
+                size += len(piece)
+                if size > (_LONGEST_STREAM if is_stream else LONGEST):
+                    raise ToolError(f"it was cut off: it sent more than {LONGEST:,} bytes at once", code="too_large")
+                if is_stream:
+                    for sent in events.feed(piece):
+                        take(_message(sent.data))
+                else:
+                    whole += piece
+            for sent in events.close() if is_stream else ():
+                take(_message(sent.data))
+        except TooLongError:
+            raise ToolError(
+                f"it was cut off: it sent an event of more than {LONGEST:,} bytes", code="too_large"
+            ) from None
+        if whole.strip():
+            take(_message(bytes(whole)))
+
+
+async def linked_over_http(
+    name: str,
+    address: Address,
+    *,
+    changed: Callable[[], None],
+    redact: Callable[[str], str] = str,
+    terms: LinkTerms = LinkTerms(),  # noqa: B008  frozen
+) -> Linked:
+    """Shake hands with a server at an address; raise ToolError when that fails."""
+    peer = Peer(name, lambda message: transport.send(message), changed=changed, redact=redact)
+    transport = Http(address, peer.heard, peer.lose)
+    link = await ready(Linked(peer, transport, terms), transport.speak)
+    transport.listen()
+    return link
+
+
+async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    try:
+        unpacked = Unpacked(response.headers.get("content-encoding", ""))
+        async for raw in response.aiter_raw():
+            for piece in unpacked.feed(raw):
+                yield piece
+    except PackedError as error:
+        raise ToolError(f"it cannot be read: {error}", code="failed") from None
+    except httpx2.HTTPError as error:
+        raise ToolError(f"the connection broke ({type(error).__name__})", code="unavailable") from None
+
+
+def _message(data: bytes) -> Any:
+    if not data.strip():
+        return None
+    try:
+        return decoded(data)
+    except ValueError:
+        raise ToolError("it sent a message that is no JSON", code="failed") from None
+
+
+def _status(status: int) -> str:
+    if status in (401, 403):
+        return f"it answered {status}: the headers in the configuration do not let us in"
+    if 300 <= status < 400:
+        return f"it answered {status} and points elsewhere; write the address it points to as url"
+    if status in (404, 405):
+        return f"it answered {status}: there is no MCP server at that address"
+    return f"it answered {status}"

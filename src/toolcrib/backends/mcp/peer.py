@@ -1,0 +1,234 @@
+"""The other end of a connection: requests and their answers, notifications, and what nobody asked for.
+
+Everything that comes in is outside: a message that is none, an answer to nothing, a flood. None of it reaches anybody
+but as one sentence, and only the connection it came through pays for it.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from toolcrib.adapter.fence.clean import one_line
+from toolcrib.adapter.trim import error_text
+from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp import Progressed
+
+__all__ = ["LONGEST", "Peer", "Send", "decoded", "encoded"]
+
+log = logging.getLogger("toolcrib")
+
+LONGEST = 16 * 1024 * 1024  # bytes of one message
+_MOST_WAITING = 256  # requests of ours at once
+_MOST_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
+_PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
+_LONGEST_WORDS = 400
+_NO_SUCH_METHOD = -32601
+
+Message = Mapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Peer:
+    """One server. `send` hands a message to its transport; what comes back is given to `heard`.
+
+    `changed` is told when the server says that what it offers has changed. `redact` takes secrets out of its words.
+    """
+
+    def __init__(
+        self, name: str, send: Send, *, changed: Callable[[], None], redact: Callable[[str], str] = str
+    ) -> None:
+        self.name, self._send, self._changed, self.redact = name, send, changed, redact
+        self._next = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._progress: dict[int, tuple[Progressed, float]] = {}
+        self._unasked, self._since = 0, 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], seconds: float, progress: Progressed | None = None
+    ) -> Any:
+        """Return the result of a request; raise ToolError with what the server, or its silence, says instead."""
+        if self.lost.done():
+            raise self._gone()
+        if len(self._waiting) >= _MOST_WAITING:
+            raise ToolError(f"the MCP server {self.name!r} has {_MOST_WAITING} requests to answer already", code="busy")
+        self._next += 1
+        id, answer = self._next, asyncio.get_running_loop().create_future()
+        self._waiting[id] = answer
+        if progress is not None:
+            self._progress[id] = progress, 0.0
+            params = {**params, "_meta": {"progressToken": id}}
+        sending = self._sending({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.wait((sending, answer), return_when=asyncio.FIRST_COMPLETED)
+                if not answer.done() and (failed := sending.exception()):
+                    raise self._named(failed)
+                return await answer
+        except TimeoutError:
+            self._call_off(id, method)
+            raise ToolError(
+                f"the MCP server {self.name!r} did not answer {method} within {seconds:g} seconds", code="timeout"
+            ) from None
+        except asyncio.CancelledError:
+            self._call_off(id, method)
+            raise
+        finally:
+            sending.cancel()  # an answer over HTTP may be there before its stream ends
+            del self._waiting[id]
+            self._progress.pop(id, None)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the server something that has no answer."""
+        await self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
+
+    def heard(self, message: Any) -> None:
+        """Take a message that came in."""
+        if isinstance(message, list):  # a batch, as an older protocol has them
+            for each in message[:_MOST_WAITING]:
+                self.heard(each)
+            return
+        match message:
+            case {"method": str(method), "id": int() | str() as id}:
+                self._asked(method, id)
+            case {"method": str(method)}:
+                self._told(method, message.get("params"))
+            case {"id": int(id)} if id in self._waiting and type(id) is int:
+                self._answered(self._waiting[id], message)
+            case _:
+                self._note()
+
+    async def gone(self) -> str:
+        """Wait until the connection is lost; return why."""
+        return await asyncio.shield(self.lost)
+
+    def lose(self, why: str) -> None:
+        """End every wait: the connection is no more, for the reason that this clause gives."""
+        if self.lost.done() or self.lost.get_loop().is_closed():
+            return
+        self.lost.set_result(why)
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self._gone())
+                answer.exception()  # whoever waits hears it; nobody has to
+        for task in self._tasks:
+            task.cancel()
+
+    def words(self, text: Any) -> str:
+        """Return words of the server as a person or a model may be shown them: one line, harmless, no secrets."""
+        return error_text(text[:_LONGEST_WORDS] if isinstance(text, str) else "", self.redact)
+
+    def _named(self, error: BaseException) -> BaseException:
+        """Return what a transport raised, with the server it is about."""
+        if not isinstance(error, ToolError):
+            return error
+        return ToolError(f"the MCP server {self.name!r} cannot be used: {error}", code=error.code)
+
+    def _gone(self) -> ToolError:
+        return ToolError(f"the MCP server {self.name!r} {self.lost.result()}", code="unavailable")
+
+    def _answered(self, answer: "asyncio.Future[Any]", rest: Message) -> None:
+        if answer.done():
+            return
+        match rest:
+            case {"error": {"message": str(words)}}:
+                told = ToolError(f"the MCP server {self.name!r} refused: {self.words(words)}", code="failed")
+                answer.set_exception(told)
+            case {"result": result}:
+                answer.set_result(result)
+            case _:
+                answer.set_exception(
+                    ToolError(f"the MCP server {self.name!r} answered with neither a result nor an error")
+                )
+
+    def _asked(self, method: str, id: int | str) -> None:
+        """Answer a request of the server's: that we are here, and nothing else; nobody here samples or fills in."""
+        self._note()
+        if len(self._tasks) < _MOST_WAITING and not self.lost.done():
+            refusal = {"error": {"code": _NO_SUCH_METHOD, "message": "not offered by this client"}}
+            said: Message = {"result": {}} if method == "ping" else refusal
+            self._sending({"jsonrpc": "2.0", "id": id, **said})
+
+    def _sending(self, message: Message) -> "asyncio.Task[None]":
+        """Send a message beside everything else; who does not wait for it is not told how it went."""
+
+        async def send() -> None:
+            await self._send(message)
+
+        task = asyncio.get_running_loop().create_task(send())
+        self._tasks.add(task)
+        task.add_done_callback(self._sent)
+        return task
+
+    def _sent(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.debug("a message to the MCP server %s was not sent: %s", self.name, type(error).__name__)
+
+    def _told(self, method: str, params: Any) -> None:
+        match method, params:
+            case "notifications/progress", {"progressToken": int(token), "progress": int() | float() as done} if (
+                token in self._progress
+            ):
+                told, before = self._progress[token]
+                now = asyncio.get_running_loop().time()
+                if now - before >= _PROGRESS_EVERY:
+                    self._progress[token] = told, now
+                    total = params.get("total")
+                    words = params.get("message")
+                    told(
+                        float(done),
+                        float(total) if isinstance(total, int | float) else None,
+                        one_line(self.redact(words[:_LONGEST_WORDS])) if isinstance(words, str) else "",
+                    )
+            case "notifications/tools/list_changed", _:
+                self._note()
+                self._changed()
+            case _:
+                self._note()
+
+    def _note(self) -> None:
+        """Count what nobody waits for; too much of it ends the connection."""
+        now = asyncio.get_running_loop().time()
+        if now - self._since > _WINDOW:
+            self._unasked, self._since = 0, now
+        self._unasked += 1
+        if self._unasked > _MOST_UNASKED:
+            self.lose(f"was cut off: it sent {_MOST_UNASKED:,} messages in {_WINDOW:g} seconds that nobody asked for")
+
+    def _call_off(self, id: int, method: str) -> None:
+        """Tell the server that nobody waits any more. It must not be told so about its first request."""
+        if not self.lost.done() and method != "initialize":
+            told = {"requestId": id, "reason": "nobody waits for it any more"}
+            self._sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+
+
+def encoded(message: Message) -> bytes:
+    """Return a message as it crosses the wire; raise ToolError when it holds what no JSON can, or too much of it."""
+    try:
+        line = orjson.dumps(message)
+    except TypeError:
+        try:
+            line = json.dumps(message, allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            raise ToolError(f"the arguments cannot be written as JSON: {error}", code="bad_arguments") from None
+    if len(line) > LONGEST:
+        raise ToolError(f"{len(line):,} bytes are too many for one message; {LONGEST:,} is the most", code="too_large")
+    return line
+
+
+def decoded(line: bytes) -> Any:
+    """Return the message that the bytes spell; raise ValueError when they spell none."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        # numbers that JSON does not have, or half of a character, are no reason to give up a server
+        try:
+            return json.loads(line.decode(), parse_constant=lambda _: None)
+        except RecursionError:
+            raise ValueError("nested too deep") from None

@@ -1,0 +1,236 @@
+"""A server that is a program: started by the keeper of commands, spoken to in lines, ended with all it has started."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from toolcrib.adapter.fence.clean import clean
+from toolcrib.backends.sandboxes.commands.start import find_program, refused
+from toolcrib.backends.sandboxes.keeper import Keeper, Spawn, Started
+from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp import LinkTerms
+
+from .link import Linked, ready
+from .peer import LONGEST, Peer, decoded, encoded
+
+__all__ = ["Program", "Stdio", "linked_over_stdio"]
+
+_PIECE = 1 << 18  # bytes that are read at a time
+_MOST_UNSENT = 32 * 1024 * 1024  # bytes that wait for a server which does not read
+_MOST_NOISE = 1_000  # lines that are no message; some servers write their log to the wrong place
+_TAIL = 16 * 1024  # bytes of what a server writes for its operator
+_MOMENT = 0.5  # seconds
+_GRACE = 1.0  # seconds between closing its input, TERM and KILL
+
+
+class Program:
+    """What is started: a command, its words, its environment as it was built, and where it runs."""
+
+    __slots__ = ("argv", "cwd", "env")
+
+    def __init__(self, argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> None:
+        self.argv, self.env, self.cwd = argv, env, cwd
+
+
+class Stdio:
+    """Lines to and from one process. `heard` gets every message, `lost` the reason when there will be no more."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        begun: Started,
+        fds: "tuple[int, int, int]",
+        heard: Callable[[Any], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        self._keeper, self._started = keeper, begun
+        self._in, self._out, self._err = fds
+        self._heard, self._lost = heard, lost
+        self._loop = asyncio.get_running_loop()
+        self._line, self._noise, self._said = bytearray(), 0, b""
+        self._unsent = bytearray()
+        for fd in fds:
+            os.set_blocking(fd, False)
+        self._loop.add_reader(self._out, self._read)
+        self._loop.add_reader(self._err, self._listen)
+        begun.ended.add_done_callback(self._ended)
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Hand over a message; a server that does not read for long is cut off."""
+        if self._in < 0:
+            raise ToolError("the program takes no more messages", code="unavailable")
+        self._unsent += encoded(message) + b"\n"
+        if len(self._unsent) > _MOST_UNSENT:
+            self._lose(f"was cut off: it does not read what it is sent ({_MOST_UNSENT:,} bytes wait)")
+            return
+        self._write()
+
+    def said(self) -> str:
+        """Return the end of what the program wrote for its operator."""
+        return clean(self._said.decode(errors="replace")).strip()
+
+    async def close(self) -> None:
+        """End the program: its input is closed, then it is told, then it is made to."""
+        self._close_input()
+        ended = asyncio.shield(self._started.ended)
+        try:
+            async with asyncio.timeout(_GRACE):
+                await ended
+        except TimeoutError:
+            self._keeper.stop(self._started.id, _GRACE)
+            await ended
+        finally:
+            if not self._started.ended.done():
+                self._keeper.stop(self._started.id, 0.0)
+            self._close_all()
+
+    def _read(self) -> bool:
+        """Take what came, at most a piece of it; return whether more may follow."""
+        try:
+            piece = os.read(self._out, _PIECE)
+        except BlockingIOError:
+            return False
+        if not piece:
+            self._loop.remove_reader(self._out)
+            self._lose_soon("closed its output")
+            return False
+        first, *others = piece.split(b"\n")
+        self._line += first
+        if len(self._line) > LONGEST:
+            self._lose(f"was cut off: it sent a line of more than {LONGEST:,} bytes")
+            return False
+        for end in others:
+            line, self._line = bytes(self._line), bytearray(end)
+            self._take(line.strip())
+            if self._out < 0:
+                return False
+        return True
+
+    def _take(self, line: bytes) -> None:
+        if not line:
+            return
+        try:
+            message = decoded(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict | list):
+            self._heard(message)
+        elif line.startswith(b"{"):  # meant as a message: whoever waits for it would wait for ever
+            self._lose("was cut off: it sent a message that is no JSON")
+        else:
+            self._noise += 1
+            if self._noise > _MOST_NOISE:
+                self._lose(f"was cut off: it wrote {_MOST_NOISE:,} lines to its output that are no messages")
+
+    def _listen(self) -> None:
+        with suppress(BlockingIOError):
+            piece = os.read(self._err, _PIECE)
+            self._said = (self._said + piece)[-_TAIL:]
+            if not piece:
+                self._loop.remove_reader(self._err)
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._in, self._unsent[:_PIECE])]
+        except BlockingIOError:
+            self._loop.add_writer(self._in, self._write)
+            return
+        except OSError:
+            self._close_input()
+            self._lose_soon("closed its input")
+            return
+        self._loop.remove_writer(self._in)
+
+    def _ended(self, ended: "asyncio.Future[dict[str, Any] | None]") -> None:
+        if self._loop.is_closed():
+            return
+        while self._out >= 0 and self._read():
+            pass
+        words = None if ended.cancelled() else ended.result()
+        status = words["status"] if words else None
+        code = os.waitstatus_to_exitcode(status) if status is not None else None
+        if code is None:
+            self._lose("was ended")
+        else:
+            self._lose(f"ended with the code {code}" if code >= 0 else f"was ended by the signal {-code}")
+
+    def _lose_soon(self, why: str) -> None:
+        """Wait a moment for the end of the process, which says more than the end of its pipes."""
+        self._loop.call_later(_MOMENT, self._lose, why)
+
+    def _lose(self, why: str) -> None:
+        """No more is read or written; the process is ended by `close`, which whoever hears of this calls."""
+        if self._err >= 0 and not self._loop.is_closed():
+            self._listen()
+        self._close_all()
+        if not self._started.ended.done():
+            self._keeper.stop(self._started.id, _GRACE)
+        self._lost(why)
+
+    def _close_input(self) -> None:
+        if self._in >= 0:
+            self._loop.remove_writer(self._in)
+            os.close(self._in)
+            self._in = -1
+
+    def _close_all(self) -> None:
+        self._close_input()
+        for fd in {self._out, self._err} - {-1}:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+        self._out = self._err = -1
+
+
+async def linked_over_stdio(
+    name: str,
+    program: Program,
+    keeper: Keeper,
+    *,
+    changed: Callable[[], None],
+    redact: Callable[[str], str] = str,
+    terms: LinkTerms = LinkTerms(),  # noqa: B008  frozen
+) -> Linked:
+    """Start a program and shake hands with it; raise ToolError, nothing of it left, when that fails."""
+    peer = Peer(name, lambda message: transport.send(message), changed=changed, redact=redact)
+    # neither its words nor its environment: either may hold a secret
+    transport = await _started(keeper, program, peer.heard, peer.lose, f"the MCP server {name}")
+    return await ready(Linked(peer, transport, terms))
+
+
+async def _started(
+    keeper: Keeper, program: Program, heard: Callable[[Any], None], lost: Callable[[str], None], shown: str
+) -> Stdio:
+    """Start a program and return the way to talk to it; raise ToolError when it cannot be started."""
+    name = program.argv[0]
+    path = find_program(name, program.env, program.cwd, lambda _: True)
+    with ExitStack() as theirs, ExitStack() as ours:
+        fds: dict[str, int] = {}
+        mine: list[int] = []
+        try:
+            fds["cwd"] = os.open(program.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ToolError(f"its folder cannot be used: {error.strerror}", code="not_found") from None
+        theirs.callback(os.close, fds["cwd"])
+        for which in ("stdin", "out", "err"):
+            read, write = os.pipe()
+            fds[which], own = (read, write) if which == "stdin" else (write, read)
+            theirs.callback(os.close, fds[which])
+            ours.callback(os.close, own)
+            mine.append(own)
+        with suppress(OSError):  # a small pipe is only slower
+            fcntl.fcntl(mine[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+        try:
+            begun = await keeper.start(
+                Spawn(
+                    program=path, argv=program.argv, env=program.env, fds=fds, seconds=None, grace=_GRACE, limits={},
+                    shown=shown,
+                )
+            )  # fmt: skip
+        except OSError as error:
+            raise refused(error, name) from None
+        ours.pop_all()
+        return Stdio(keeper, begun, (mine[0], mine[1], mine[2]), heard, lost)

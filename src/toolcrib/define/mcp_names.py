@@ -1,0 +1,70 @@
+"""Names of tools that MCP servers bring: `server__tool`, so that no two tools ever share one.
+
+The part before the first `__` is the server's, which never holds `__`; the rest is the tool's. A tool whose own name is
+plain (a-z, 0-9, - and single _) keeps it: the name can be read back. Any other (capitals, dots, too long) is written
+`server__readable__digest`: what it was called in full is in the digest, and three parts are never two.
+
+Rules are about what a tool is called by its server: an entry `github__deleteRepo` means `github__deleterepo__1a2b3c`.
+"""
+
+import hashlib
+import re
+
+from .names import fold, is_name
+
+__all__ = ["RESOURCES_LIST", "RESOURCES_READ", "beginning_of", "server_part", "spoken_name", "tool_name"]
+
+RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; no tool of a server can be called so
+
+_LONGEST = 64
+_LONGEST_SERVER = 24
+_DIGITS = 6
+_PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
+_PLAIN_TOOL = re.compile(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
+_ODD = re.compile(r"[^a-z0-9-]+")
+_DIGEST = re.compile(r"__[0-9a-f]{6}$")
+
+
+def server_part(server: str) -> str:
+    """Return what the names of a server's tools begin with, without the `__`; the server's own name if that will do.
+
+    Two servers that an operator calls nearly the same may meet here (`A b`, `a_b`): whoever reads the settings refuses
+    the second.
+    """
+    if _PLAIN_SERVER.fullmatch(server) and len(server) <= _LONGEST_SERVER:
+        return server
+    readable = _readable(server, _LONGEST_SERVER)
+    if readable and len(fold(server)) <= _LONGEST_SERVER:
+        return readable
+    return f"{_readable(server, _LONGEST_SERVER - _DIGITS - 1) or 'mcp'}-{_digest(server)}"
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return the name of a server's tool: always a name of ours, and of this tool alone."""
+    part = server_part(server)
+    plain = f"{part}__{tool}"
+    if _PLAIN_TOOL.fullmatch(tool) and is_name(plain):
+        return plain
+    readable = _readable(tool, _LONGEST - len(part) - _DIGITS - 4) or "tool"
+    return f"{part}__{readable}__{_digest(tool)}"
+
+
+def beginning_of(source: str) -> str:
+    """Return what the names of all tools from an MCP server begin with, "" for every other source."""
+    kind, _, server = source.partition(":")
+    return f"{server_part(server)}__" if kind == "mcp" else ""
+
+
+def spoken_name(name: str, source: str) -> str | None:
+    """Return how a rule may also call the tool of this name: as its server does, folded. None for all other tools."""
+    if not source.startswith("mcp:"):
+        return None
+    return _DIGEST.sub("", name)
+
+
+def _readable(text: str, longest: int) -> str:
+    return _ODD.sub("_", fold(text))[:longest].strip("_")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

@@ -1,0 +1,127 @@
+"""The MCP server as a process: its wire, its token, its signals, and what it says to a person."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import click
+
+from toolcrib.app import BeltHandle, Crib
+from toolcrib.define.approval import Question
+from toolcrib.define.errors import CribError
+from toolcrib.doors.mcp import PATH, BeltServer, listening, own_wire, serve_http, serve_stdio
+
+from .approvals import asking_here, is_attended
+
+__all__ = ["Serving", "Token", "token_from_environment", "wire"]
+
+Pipes = tuple[int, int]
+Token = tuple[str, bool]
+"""What clients have to show, and whether it was made up just now."""
+
+_VARIABLE = "TOOLCRIB_MCP_TOKEN"
+_SHORTEST = 16
+_INTERRUPTED = 130
+
+
+def token_from_environment() -> Token:
+    """Return the token that the environment names, which no command that is started here gets to see, or a new one."""
+    given = os.environ.pop(_VARIABLE, None)
+    if given is None:
+        return secrets.token_urlsafe(32), True
+    if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
+        raise CribError(
+            f"{_VARIABLE} is no token; write {_SHORTEST} or more letters, digits and marks, or leave it out"
+        )
+    return given, False
+
+
+@contextlib.contextmanager
+def wire(port: int | None) -> Iterator[Pipes | socket.socket]:
+    """Yield what the protocol is spoken over: stdin and stdout, or a socket when there is a port.
+
+    Either way nothing that a tool starts gets hold of our stdin, unless there is a person at it.
+    """
+    if port is None:
+        with own_wire() as pipes:
+            yield pipes
+    else:
+        attended = is_attended()
+        with (
+            contextlib.closing(listening(port)) as at,
+            contextlib.redirect_stdout(sys.stderr) if attended else own_wire(),
+        ):
+            yield at
+
+
+class Serving:
+    """Serves one belt until the client is gone or somebody interrupts it, and leaves nothing running.
+
+    Over HTTP the person at this terminal is asked about calls that need a yes. With `asks` such calls wait for
+    `toolcrib approvals`; else they are refused.
+    """
+
+    def __init__(self, crib: Crib, belt: Callable[[], BeltHandle], *, asks: bool) -> None:
+        self._crib, self._asks, self._interrupts = crib, asks, 0
+        self._server = BeltServer(belt)
+
+    def run(self, line: Pipes | socket.socket, token: Token | None) -> int:
+        """Serve, and return the exit code."""
+        return asyncio.run(self._run(line, token))
+
+    async def _run(self, line: Pipes | socket.socket, token: Token | None) -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._serve(line, token))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupt, task)
+        await asyncio.wait([task])
+        if self._interrupts:
+            click.echo("toolcrib: interrupted", err=True)
+            return _INTERRUPTED
+        task.result()
+        return 0
+
+    def _interrupt(self, task: "asyncio.Task[None]") -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            os._exit(_INTERRUPTED)  # commands end with us
+        task.cancel()
+
+    async def _serve(self, line: Pipes | socket.socket, token: Token | None) -> None:
+        async with self._crib, self._asking(is_free=token is not None):
+            if isinstance(line, tuple):
+                await serve_stdio(self._server, *line)
+            elif token is not None:
+                self._tell(line, token)
+                await serve_http(self._server, line, token[0])
+
+    def _tell(self, at: socket.socket, token: Token) -> None:
+        count = len(self._server.served().tools)
+        click.echo(f"toolcrib: {count} tools at http://127.0.0.1:{at.getsockname()[1]}{PATH}", err=True)
+        if token[1]:
+            click.echo(f"toolcrib: clients have to show the token {token[0]}", err=True)
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, *, is_free: bool) -> AsyncIterator[None]:
+        approvals = self._crib.approvals
+        if is_free and is_attended():
+            async with asking_here(approvals):
+                yield
+        elif not self._asks:
+            yield
+        else:
+            detach = approvals.on_question(_told)
+            try:
+                yield
+            finally:
+                detach()
+
+
+def _told(question: Question) -> None:
+    """Say that somebody has to answer; which question it is, only who looks gets to see."""
+    if question.state == "pending":
+        click.echo(f"toolcrib: {question.tool} waits for an answer; `toolcrib approvals list` shows it", err=True)

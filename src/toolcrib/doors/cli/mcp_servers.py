@@ -1,0 +1,162 @@
+"""toolcrib mcp list, toolcrib mcp accept: other people's MCP servers, and a yes to what they declare anew."""
+
+import asyncio
+import difflib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar, Unpack
+
+import click
+import orjson
+
+from toolcrib.app import Crib
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.mcp import Definition
+from toolcrib.define.names import nearest
+from toolcrib.services.mcp import Change, Known
+
+from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._show import print_json, print_table, visible
+
+__all__ = ["COMMANDS"]
+
+_PATIENCE = 30.0  # seconds for all servers to answer
+_LIST = """\b
+Examples:
+  toolcrib mcp list
+  toolcrib mcp list --config crib.yaml --json
+"""
+_ACCEPT = """\b
+Examples:
+  toolcrib mcp accept github
+  toolcrib mcp accept github create_issue
+  toolcrib mcp accept github --yes
+"""
+
+T = TypeVar("T")
+
+
+class _Listed(ConfigOptions):
+    """What `list` takes."""
+
+    as_json: bool
+
+
+class _Accepted(ConfigOptions):
+    """What `accept` takes."""
+
+    yes: bool
+
+
+@click.command("list", epilog=_LIST)
+@config_options
+@json_option
+def list_(**options: Unpack[_Listed]) -> int:
+    """Connect to every MCP server of the configuration, and list its tools and what is wrong.
+
+    What a server offers when it is first seen is accepted. Exit code 1 when something is wrong.
+    """
+
+    async def look(crib: Crib) -> list[dict[str, Any]]:
+        await crib.mcp.service.ready(_PATIENCE)
+        return await crib.mcp.service.status(Caller())
+
+    crib = crib_from_options(options, told=False, keeps=True)
+    found = _within(crib, look)
+    faults = crib.mcp.service.faults
+    if options["as_json"]:
+        print_json({"servers": found, "problems": faults})
+    else:
+        _print(found, faults)
+    return 1 if faults or any(each["problems"] or each["state"] != "connected" for each in found) else 0
+
+
+@click.command("accept", epilog=_ACCEPT)
+@click.argument("server")
+@click.argument("tool", required=False, default="")
+@click.option("--yes", is_flag=True, help="Accept without being asked.")
+@config_options
+def accept(server: str, tool: str, **options: Unpack[_Accepted]) -> int:
+    """Show what an MCP server declares otherwise than before, and accept it: one TOOL, or all of them.
+
+    TOOL is the tool as its server calls it. Exactly what is shown is accepted.
+    """
+
+    async def look(crib: Crib) -> int:
+        service = crib.mcp.service
+        try:
+            known = await service.reach(server)
+        except ToolError as error:
+            raise CribError(str(error)) from None
+        changes = _chosen(known, tool)
+        for change in changes:
+            click.echo("\n".join(_shown(change)))
+        if not changes:
+            click.echo(f"nothing of the MCP server {server!r} waits to be accepted")
+        elif options["yes"] or click.confirm(f"Accept {len(changes)} of {server}?"):
+            await service.keep(changes)
+            click.echo(f"accepted: {visible(', '.join(change.tool for change in changes))}")
+        else:
+            click.echo("nothing was accepted")
+            return 1
+        return 0
+
+    return _within(crib_from_options(options, told=False, keeps=True), look)
+
+
+COMMANDS: Sequence[click.Command] = (list_, accept)
+
+
+def _within(crib: Crib, look: Callable[[Crib], Awaitable[T]]) -> T:
+    async def main() -> T:
+        try:
+            return await look(crib)
+        finally:
+            await crib.close()
+
+    return asyncio.run(main())
+
+
+def _chosen(known: Known, tool: str) -> list[Change]:
+    """Return what is to be accepted; raise CribError when there is no such tool."""
+    changes = [change for change in known.changes() if tool in ("", change.tool)]
+    if tool and not changes and tool not in known.standings():
+        close = nearest(tool[:64], known.standings())
+        hint = f"did you mean {close[0]!r}?" if close else "`toolcrib mcp list` shows what there is"
+        raise CribError(f"the MCP server {known.name!r} offers no tool {tool[:64]!r}; {hint}")
+    return changes
+
+
+def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
+    if not found:
+        click.echo("the configuration has no mcpServers")
+    rows = [
+        (visible(each["server"]), tool["name"], visible(tool["tool"]), tool["standing"])
+        for each in found
+        for tool in each["tools"]
+    ]
+    if rows:
+        print_table(("server", "tool", "as the server calls it", "standing"), rows)
+    for each in found:
+        click.echo(
+            f"{visible(each['server'])}: {each['state']}{f' ({visible(about)})' if (about := each['about']) else ''}"
+        )
+        for said in each.get("said", "").splitlines()[-5:] if each["state"] != "connected" else ():
+            click.echo(f"  it wrote: {visible(said)}")
+    for sentence in (*faults, *(sentence for each in found for sentence in each["problems"])):
+        click.echo(f"toolcrib: {visible(sentence)}", err=True)
+
+
+def _shown(change: Change) -> Iterator[str]:
+    """Yield the lines that tell what differs: nothing of a definition is left out, nothing in it is obeyed."""
+    yield click.style(f"{visible(change.tool)} ({change.standing})", bold=True)
+    before = [] if change.before is None else _lines(change.before)
+    for line in difflib.unified_diff(before, _lines(change.after), n=2, lineterm=""):
+        if not line.startswith(("---", "+++", "@@")):
+            colour = {"+": "green", "-": "red"}.get(line[:1])
+            yield click.style(f"  {visible(line)}", fg=colour)
+
+
+def _lines(definition: Definition) -> list[str]:
+    text = orjson.dumps(definition, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    return text.splitlines()

@@ -1,0 +1,318 @@
+"""Other people's MCP servers: connected in the background, restarted with patience, their definitions pinned by hash.
+
+What a server offered when it was first seen is accepted: the operator wrote it into the configuration. From then on
+a definition that changed, or that is new, is withheld until somebody accepts it; the server's other tools go on.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, digest_of
+from toolcrib.define.names import nearest
+from toolcrib.define.rpc import rpc
+
+from ._mcp_server import Change, Known
+
+__all__ = ["Change", "Connect", "Known", "Mcp", "McpTerms"]
+
+log = logging.getLogger("toolcrib")
+
+Connect = Callable[[Callable[[], None]], Awaitable[Link]]
+"""Connects to a server; what it is given is to be called when the server says that its offer has changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpTerms:
+    """Seconds, and how often.
+
+    A server that fails is tried again after `first_delay`, then twice as long each time up to `longest_delay`; after
+    `most_tries` in a row only a call brings it back, at most one every `nudge`. One that stayed up for `steady` begins
+    anew. A call waits for a connection as long as `patience`; a changed offer is looked at once every `relist`.
+    """
+
+    first_delay: float = 1.0
+    longest_delay: float = 60.0
+    most_tries: int = 10
+    steady: float = 60.0
+    nudge: float = 10.0
+    patience: float = 20.0
+    relist: float = 1.0
+
+
+class Mcp:
+    """The servers of one crib. Nothing is connected before `start`, or before somebody calls one of their tools."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, Connect],
+        store: PinStore,
+        *,
+        is_owner: Callable[[Caller], bool],
+        terms: McpTerms = McpTerms(),  # noqa: B008  frozen
+        now: Callable[[], float] = time.time,
+        faults: Iterable[str] = (),
+    ) -> None:
+        self._connects, self._store, self._is_owner, self._terms, self._now = servers, store, is_owner, terms, now
+        self._known = {name: Known(name) for name in servers}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._is_closed = False
+        self.faults = [*faults, *self._remember()]
+
+    # what the catalog is made of
+
+    @property
+    def servers(self) -> Mapping[str, Known]:
+        """Every configured server, as it is known now."""
+        return self._known
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when the tools of a server, or what is wrong with it, have changed."""
+        self._listeners.append(listener)
+
+    # connecting
+
+    def start(self) -> None:
+        """Begin to connect to every server, beside everything else; once started, nothing happens."""
+        if not self._known or self._is_closed or self._loop is (loop := asyncio.get_running_loop()):
+            return
+        # a crib may live through several loops, one after the other; what belonged to the last one is gone with it
+        for name in self._known if self._loop else ():
+            known, self._known[name] = self._known[name], Known(name)
+            self._known[name].take(known.pins.values())
+        self._loop = loop
+        self._tasks = {loop.create_task(self._keep(each)) for each in self._known.values()}
+
+    async def ready(self, seconds: float) -> None:
+        """Connect, and wait until every server is there or has failed once; no longer than so many seconds."""
+        self.start()
+        waits = [asyncio.ensure_future(each.settled.wait()) for each in self._known.values()]
+        if waits:
+            await asyncio.wait(waits, timeout=seconds)
+        for wait in waits:
+            wait.cancel()
+
+    async def reach(self, server: str) -> Known:
+        """Return a server that is connected; raise ToolError with the reason when it is not."""
+        await self._link(server)
+        return self._known[server]
+
+    async def close(self) -> None:
+        """End every connection, and every server that was started."""
+        self._is_closed = True
+        tasks, self._tasks = self._tasks, set()
+        if tasks and self._loop is asyncio.get_running_loop():
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    # what tools do
+
+    async def call(self, server: str, tool: str, args: Mapping[str, Any], progress: Progressed | None = None) -> Any:
+        """Return what a tool answered, as the server sent it; raise ToolError when there is no way to ask."""
+        link = await self._link(server)
+        at = self._known[server].standings().get(tool, "gone")
+        if at == "gone":
+            raise ToolError(f"the MCP server {server!r} offers no tool {tool[:64]!r} any more", code="not_found")
+        if at != "accepted":
+            raise ToolError(
+                f"the MCP server {server!r} changed what {tool[:64]!r} is, and nobody has accepted that yet",
+                code="denied",
+            )
+        return await link.call(tool, args, progress)
+
+    async def ask(self, server: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a server answers to a request of the protocol."""
+        return await (await self._link(server)).ask(method, params)
+
+    # what doors ask for
+
+    @rpc("mcp.status", scope="read")
+    async def status(self, caller: Caller) -> list[dict[str, Any]]:
+        """Tell how every MCP server stands: its connection, its tools and what became of them, what is wrong."""
+        for_owner = self._is_owner(caller)
+        return [each.to_json(for_owner=for_owner) for each in self._known.values()]
+
+    @rpc("mcp.accept", scope="admin")
+    async def accept(
+        self,
+        caller: Caller,
+        server: Annotated[str, "the name of the server in the configuration"],
+        tool: Annotated[str, "one tool, as the server calls it; all that wait when empty"] = "",
+        digest: Annotated[str, "what the definition must be, so that nothing unseen is accepted"] = "",
+    ) -> list[str]:
+        """Accept definitions that changed or are new; return the tools, as the server calls them."""
+        if not self._is_owner(caller):
+            raise ToolError("only the owner may accept what an MCP server declares", code="denied")
+        each = await self.reach(server)
+        wanted = [change for change in each.changes() if tool in ("", change.tool)]
+        if digest and any(digest_of(change.after) != digest for change in wanted):
+            raise ToolError(f"{tool[:64]!r} is not what it was when you looked; look again", code="changed")
+        if tool and not wanted:
+            known = each.standings()
+            if known.get(tool) == "accepted":
+                return []
+            close = nearest(tool, known)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ToolError(f"the MCP server {server!r} offers no tool {tool[:64]!r}{hint}", code="not_found")
+        await self.keep(wanted)
+        return [change.tool for change in wanted]
+
+    async def keep(self, changes: "list[Change]") -> None:
+        """Accept exactly these definitions."""
+        at = self._now()
+        await self._store.pin([Pin(each.server, each.tool, digest_of(each.after), each.after, at) for each in changes])
+        for name in {each.server for each in changes}:
+            self._known[name].take(await self._store.pins(name))
+        self._tell()
+
+    @rpc("mcp.prompts", scope="read")
+    async def prompts(self, server: Annotated[str, "the name of the server in the configuration"]) -> dict[str, Any]:
+        """List the prompts that an MCP server offers, in its own words."""
+        return dict(await self.ask(server, "prompts/list", {}))
+
+    @rpc("mcp.prompt", scope="read")
+    async def prompt(
+        self,
+        server: Annotated[str, "the name of the server in the configuration"],
+        name: Annotated[str, "the prompt, as the server calls it"],
+        args: Annotated[dict[str, str] | None, "what it is filled in with"] = None,
+    ) -> dict[str, Any]:
+        """Return a prompt of an MCP server, in its own words."""
+        return dict(await self.ask(server, "prompts/get", {"name": name, "arguments": args or {}}))
+
+    # steps
+
+    def _remember(self) -> list[str]:
+        """Take what was pinned before; return why that cannot be read, nothing when it can."""
+        try:
+            pins = self._store.known() if self._known else ()
+        except ToolError as error:
+            return [f"what was accepted of MCP servers cannot be read: {error}"]
+        for name, each in self._known.items():
+            each.take(pin for pin in pins if pin.server == name)
+        return []
+
+    async def _link(self, server: str) -> Link:
+        """Return the connection to a server; wait for one that is being made, bring back one that is down."""
+        each = self._known.get(server)
+        if each is None:
+            close = nearest(server, self._known)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ToolError(f"the configuration has no MCP server {server[:64]!r}{hint}", code="not_found")
+        if self._is_closed:
+            raise ToolError(f"the MCP server {server!r} was let go: this crib is closed", code="unavailable")
+        self.start()
+        each = self._known[server]
+        try:
+            async with asyncio.timeout(self._terms.patience):
+                await self._settled(each)
+        except TimeoutError:
+            raise ToolError(
+                f"the MCP server {server!r} is not connected yet; try again later", code="unavailable"
+            ) from None
+        if each.link is None:
+            raise ToolError(each.why, code="unavailable")
+        return each.link
+
+    async def _settled(self, each: Known) -> None:
+        """Wait until it is clear whether a server is there; one that is down is tried again, though not every time."""
+        if each.link is not None and each.link.is_gone:
+            # nobody has had the time yet to see that it is
+            each.link = None
+            each.settled.clear()
+            await each.settled.wait()
+        if each.link is None and each.state in ("waiting", "given up"):
+            if asyncio.get_running_loop().time() - each.tried_at < self._terms.nudge:
+                return
+            each.settled.clear()
+            each.wake.set()
+        await each.settled.wait()
+
+    async def _keep(self, each: Known) -> None:
+        """Keep one server connected, as long as this crib lives."""
+        tries, told, loop, terms = 0, "", asyncio.get_running_loop(), self._terms
+        while True:
+            each.state, each.tried_at = "connecting", loop.time()
+            each.wake.clear()
+            before, each.why = told, await self._connected(each)
+            if loop.time() - each.tried_at >= terms.steady:
+                tries = 0
+            tries += 1
+            each.state = "waiting" if tries < terms.most_tries else "given up"
+            if (told := each.why) != before:  # the same once more is no news
+                log.warning("%s", told)
+            each.settled.set()
+            self._tell()
+            delay = min(terms.first_delay * 2 ** min(tries - 1, 30), terms.longest_delay)
+            try:
+                async with asyncio.timeout(delay if each.state == "waiting" else None):
+                    await each.wake.wait()
+            except TimeoutError:
+                log.debug("the MCP server %s is tried again", each.name)
+
+    async def _connected(self, each: Known) -> str:
+        """Connect to a server and stay until it is gone; return the sentence why it is."""
+        link: Link | None = None
+        try:
+            link = await self._connects[each.name](each.changed.set)
+            await self._look(each, link)
+            each.link, each.about, each.state, each.why = link, link.about, "connected", ""
+            each.settled.set()
+            self._tell()
+            return f"the MCP server {each.name!r} {await self._stayed(each, link)}"
+        except ToolError as error:
+            said = str(error)
+            return said if said.startswith("the MCP server") else f"the MCP server {each.name!r} is not there: {said}"
+        except Exception:
+            log.exception("the connection to the MCP server %s failed", each.name)
+            return f"the MCP server {each.name!r} failed unexpectedly; the operator's log has the details"
+        finally:
+            each.link = None
+            each.settled.clear()
+            if link is not None:
+                await link.close()
+                each.said = link.said()
+
+    async def _stayed(self, each: Known, link: Link) -> str:
+        """Look again whenever the server says that its offer changed, until it is gone; return why it is."""
+        gone = asyncio.ensure_future(link.gone())
+        try:
+            while True:
+                changed = asyncio.ensure_future(each.changed.wait())
+                await asyncio.wait((gone, changed), return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if gone.done():
+                    return gone.result()
+                each.changed.clear()
+                await self._look(each, link)
+                self._tell()
+                await asyncio.wait((gone,), timeout=self._terms.relist)
+        finally:
+            gone.cancel()
+
+    async def _look(self, each: Known, link: Link) -> None:
+        """See what a server offers, and pin all of it if it was never seen before."""
+        offered = await link.offered()
+        if not (pins := await self._store.pins(each.name)):
+            at = self._now()
+            own = Pin(each.name, "", "", {"resources": offered.has_resources, "about": link.about}, at)
+            first = [Pin(each.name, tool["name"], digest_of(tool), tool, at) for tool in offered.tools]
+            await self._store.pin([own, *first], first=True)
+            pins = await self._store.pins(each.name)
+        each.offered = offered
+        each.take(pins)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            try:
+                listener()
+            except Exception:
+                log.exception("who listens for changes of MCP servers failed; the servers go on")

@@ -1,0 +1,86 @@
+"""Rules about other people's tools: written as their server calls them, judged like any other."""
+
+from typing import Any
+
+import pytest
+
+from toolcrib.agent.belt import Belts
+from toolcrib.config.load import load
+from toolcrib.define.caller import Caller
+from toolcrib.define.mcp_names import tool_name
+from toolcrib.define.tool import Tool
+from toolcrib.policy.lint import lint
+from toolcrib.registry.catalog import Catalog
+from toolcrib.registry.sources import Offer, catalog_from
+
+OWN = {"github": ("create_issue", "deleteRepo", "delete_file", "read"), "My Files": ("read", "write")}
+ALL = {tool_name(server, tool) for server, tools in OWN.items() for tool in tools}
+DELETE = tool_name("github", "deleteRepo")
+
+
+def catalog() -> Catalog:
+    offers = [
+        Offer(source=f"mcp:{server}", tools=tuple(Tool.declared(tool_name(server, tool), "Theirs.") for tool in tools))
+        for server, tools in OWN.items()
+    ]
+    return catalog_from([Offer(source="core", tools=(Tool.declared("read", "Ours."),)), *offers])
+
+
+def left(tools: dict[str, Any], **servers: Any) -> set[str]:
+    config = {"tools": tools, "mcpServers": {name: {"command": "x", "tools": lists} for name, lists in servers.items()}}
+    return set(Belts(catalog(), load(config, {}).policy).belt_for(Caller()).tools)
+
+
+@pytest.mark.parametrize(
+    ("deny", "gone"),
+    [
+        ("github__create_issue", {"github__create_issue"}),
+        ("GitHub__Create_Issue", {"github__create_issue"}),
+        ("github__deleteRepo", {DELETE}),
+        (DELETE, {DELETE}),
+        ("github__delete*", {DELETE, "github__delete_file"}),
+        ("github__*", {name for name in ALL if name.startswith("github__")}),
+        ("my_files__*", {"my_files__read", "my_files__write"}),
+        ("group:mcp", ALL),
+        ("read", {"read"}),
+        ("deleteRepo", set()),
+    ],
+)
+def test_a_rule_names_a_tool_its_server_or_all_of_them(deny: str, gone: set[str]) -> None:
+    assert left({"deny": [deny]}) == (ALL | {"read"}) - gone
+
+
+def test_allowing_a_tool_of_ours_allows_nothing_of_theirs() -> None:
+    assert left({"allow": ["read"]}) == {"read"}
+    assert left({"allow": ["github__read"]}) == {"github__read"}
+
+
+@pytest.mark.parametrize(
+    ("lists", "kept"),
+    [
+        ({"deny": ["deleteRepo"]}, {"github__create_issue", "github__delete_file", "github__read"}),
+        ({"deny": ["delete*"]}, {"github__create_issue", "github__read"}),
+        ({"deny": ["github__delete_file"]}, {"github__create_issue", DELETE, "github__read"}),
+        ({"allow": ["read"]}, {"github__read"}),
+        ({"allow": ["*"], "deny": ["create_issue"]}, {DELETE, "github__delete_file", "github__read"}),
+        ({"allow": []}, set()),
+        ({"deny": ["effect:write"]}, set()),
+    ],
+)
+def test_a_servers_own_lists_call_its_tools_as_it_does(lists: dict[str, Any], kept: set[str]) -> None:
+    assert left({}, github=lists) == kept | {"read", "my_files__read", "my_files__write"}
+
+
+def test_a_verdict_quotes_the_entry_as_it_is_written() -> None:
+    config = {"mcpServers": {"github": {"command": "x", "tools": {"deny": ["deleteRepo"]}}}}
+    verdict = Belts(catalog(), load(config, {}).policy).belt_for(Caller()).verdicts[DELETE]
+    assert (verdict.layer, verdict.reason) == ("source", "deny has 'deleteRepo' (mcpServers.github.tools)")
+    assert verdict.remedy == "take 'deleteRepo' out of mcpServers.github.tools.deny"
+
+
+def test_lint_knows_what_an_entry_of_a_server_means() -> None:
+    lists = {"deny": ["deleteRepo", "no_such_tool"], "allow": ["read", "delete_file"]}
+    policy = load({"mcpServers": {"github": {"command": "x", "tools": lists}}}, {}).policy
+    known = catalog()
+    found = [each.message for each in lint(policy, known.tools, known.groups)]
+    assert found == ["'no_such_tool' names no tool, group or plugin that exists here"]

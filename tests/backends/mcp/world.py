@@ -1,0 +1,104 @@
+"""Cribs with MCP servers, real programs all of them, and their patience short."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolcrib.agent.belt import Belts
+from toolcrib.agent.window import Window
+from toolcrib.app.belt import BeltHandle
+from toolcrib.app.mcp import Servers, servers_for
+from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.config.load import load
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ports
+from toolcrib.define.event import CallEvent
+from toolcrib.define.mcp import LinkTerms
+from toolcrib.define.result import Result, Text
+from toolcrib.registry.catalog import Catalog
+from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.services.mcp import McpTerms
+from toolcrib.tools import SHELF
+
+HERE = Path(__file__).parent
+SECRET = "s3cret-value"
+QUICK = McpTerms(first_delay=0.05, longest_delay=0.2, most_tries=3, nudge=0.0, patience=5.0, relist=0.05)
+HASTY = McpTerms(first_delay=30.0, longest_delay=30.0, nudge=30.0, patience=0.5)
+LINK = LinkTerms(handshake=20.0, listing=5.0)
+
+
+def liar(how: str, file: Path | str = "", **more: Any) -> dict[str, Any]:
+    """Return the settings of a server that lies in this way."""
+    args = ["-I", "-S", str(HERE / "liar.py"), how, *([str(file)] if file else [])]
+    return {"command": sys.executable, "args": args, "env": {"API_KEY": SECRET}, **more}
+
+
+def served(maker: str = "official", python: str = sys.executable, **more: Any) -> dict[str, Any]:
+    """Return the settings of an honest server."""
+    return {"command": python, "args": [str(HERE / "served.py"), maker, "stdio"], "env": {"API_KEY": SECRET}, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Servers, and our own tools beside theirs."""
+
+    servers: Servers
+    config: Mapping[str, Any]
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.servers.joined(catalog_from([Offer(source="core", tools=SHELF)]))
+
+    @property
+    def problems(self) -> list[str]:
+        return [problem.sentence for problem in self.catalog.problems]
+
+    @property
+    def theirs(self) -> list[str]:
+        return [name for name, tool in self.catalog.items() if tool.source.startswith("mcp:")]
+
+    def belt(self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 20.0) -> BeltHandle:
+        catalog, caller = self.catalog, Caller()
+        return BeltHandle(
+            caller=caller,
+            belt=Belts(catalog, load(self.config, {}).policy).belt_for(caller),
+            catalog=catalog,
+            window=Window(record=MemoryRecord(), watch=watch, timeout=seconds),
+            ports=Ports(),
+        )
+
+    async def call(self, name: str, args: Mapping[str, Any] | None = None, *, seconds: float = 20.0) -> tuple[str, str]:
+        """Return the status and the words of one call."""
+        return said(await self.belt(seconds=seconds).call(name, args))
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something about the servers is so; five seconds at most."""
+        event = asyncio.Event()
+        self.servers.service.on_change(event.set)
+        async with asyncio.timeout(5.0):
+            while not is_so():
+                await event.wait()
+                event.clear()
+
+
+def said(result: Result) -> tuple[str, str]:
+    return result.status, "\n".join(part.text for part in result.content if isinstance(part, Text))
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    servers: Mapping[str, Any], state: Path, *, terms: McpTerms = QUICK, link: LinkTerms = LINK, ready: float = 20.0
+) -> AsyncIterator[World]:
+    """Open a world with these servers; it waits until each is there or has failed, so many seconds at most."""
+    config = {"mcpServers": servers}
+    wired = servers_for(load(config, {}), state, os.environ, terms=terms, link=link)
+    try:
+        await wired.service.ready(ready)
+        yield World(wired, config)
+    finally:
+        await wired.close()

@@ -1,0 +1,76 @@
+"""Every store of pins keeps what was accepted, and of two first connections the first."""
+
+from pathlib import Path
+
+import pytest
+
+from toolcrib.backends.stores.pins import MemoryPins, SqlitePins
+from toolcrib.backends.stores.sqlite import SqliteFile
+from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp import Pin, PinStore, digest_of
+
+pytestmark = pytest.mark.anyio
+
+ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": "object"}}
+
+
+def pin(tool: str, server: str = "srv", **more: object) -> Pin:
+    definition = {**ECHO, "name": tool, **more}
+    return Pin(server, tool, digest_of(definition), definition, 1.5)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> PinStore:
+    return MemoryPins() if request.param == "memory" else SqlitePins(SqliteFile(tmp_path / "crib.db"))
+
+
+async def test_what_was_pinned_is_there_by_server_and_all_at_once(store: PinStore) -> None:
+    assert (await store.pins("srv"), store.known()) == ((), ())
+    await store.pin([pin(""), pin("echo"), pin("echo", "other")])
+    assert await store.pins("srv") == (pin(""), pin("echo"))
+    assert store.known() == (pin("echo", "other"), pin(""), pin("echo"))
+
+
+async def test_a_later_pin_takes_the_place_of_an_earlier_one(store: PinStore) -> None:
+    await store.pin([pin("a"), pin("b")])
+    await store.pin([pin("a", description="Another.")])
+    assert await store.pins("srv") == (pin("a", description="Another."), pin("b"))
+
+
+async def test_of_two_first_connections_the_first_counts(store: PinStore) -> None:
+    await store.pin([pin(""), pin("a")], first=True)
+    await store.pin([pin(""), pin("a", description="Another."), pin("b")], first=True)
+    await store.pin([pin("a", "other")], first=True)
+    assert await store.pins("srv") == (pin(""), pin("a"))
+    assert await store.pins("other") == (pin("a", "other"),)
+
+
+async def test_pins_outlive_the_process(tmp_path: Path) -> None:
+    await SqlitePins(SqliteFile(tmp_path / "crib.db")).pin([pin("echo")])
+    assert SqlitePins(SqliteFile(tmp_path / "crib.db")).known() == (pin("echo"),)
+
+
+async def test_to_look_makes_no_file(tmp_path: Path) -> None:
+    assert SqlitePins(SqliteFile(tmp_path / "crib.db")).known() == ()
+    assert not (tmp_path / "crib.db").exists()
+
+
+async def test_a_broken_store_is_told(tmp_path: Path) -> None:
+    (tmp_path / "crib.db").write_bytes(b"not a store" * 100)
+    with pytest.raises(ToolError, match="broken"):
+        SqlitePins(SqliteFile(tmp_path / "crib.db")).known()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "Say it again. "},
+        {"title": "Echo"},
+        {"inputSchema": {"type": "object", "properties": {}}},
+        {"annotations": {"readOnlyHint": True}},
+        {"outputSchema": {"type": "object"}},
+    ],
+)
+def test_whatever_says_what_a_tool_is_is_pinned(change: dict[str, object]) -> None:
+    assert digest_of({**ECHO, **change}) != digest_of(ECHO)
+    assert digest_of({**ECHO, "_meta": {"seen": 7}}) == digest_of(dict(reversed(ECHO.items())))
