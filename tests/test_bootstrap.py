@@ -139,7 +139,7 @@ def read_line(stream: IO[str] | None) -> str:
 
 def test_a_fresh_checkout_is_set_up_and_runs_the_main_job(tmp_path: Path) -> None:
     here = machine(tmp_path)
-    assert here.run("run") == (0, "toolcrib tour\n", "toolcrib: setting up .venv with Python 3.11.9 ...\n")
+    assert here.run("run") == (0, "toolcrib chat\n", "toolcrib: setting up .venv with Python 3.11.9 ...\n")
     assert here.calls() == [
         "python3.11 -c",
         "python3.11 -m venv .venv",
@@ -205,7 +205,7 @@ def test_where_venv_is_missing_and_we_may_not_install_it_the_package_is_named(
 def test_where_venv_is_missing_root_installs_it_without_questions(tmp_path: Path) -> None:
     here = machine(tmp_path, root=True, apt=True)
     here.mark("venv-is-missing", "lists-are-old")
-    assert here.run("run")[:2] == (0, "toolcrib tour\n")
+    assert here.run("run")[:2] == (0, "toolcrib chat\n")
     install = "-y -o DPkg::Lock::Timeout=300 install --no-install-recommends python3.11-venv (noninteractive)"
     assert [call for call in here.calls() if call.startswith("apt-get")] == [
         f"apt-get {install}",
@@ -249,7 +249,7 @@ def test_an_outdated_environment_is_updated_in_place_with_the_extras_it_had(tmp_
     here.calls()
     with (here.project / changed).open("a") as file:
         file.write("# newer\n")
-    assert here.run("run") == (0, "toolcrib tour\n", "toolcrib: updating .venv ...\n")
+    assert here.run("run") == (0, "toolcrib chat\n", "toolcrib: updating .venv ...\n")
     calls = here.calls()
     assert calls[-1] == UV_INSTALL + ".[dev]"
     assert not [call for call in calls if "venv .venv" in call]
@@ -307,7 +307,7 @@ def test_a_failed_update_shows_the_log_and_leaves_what_worked(tmp_path: Path) ->
     assert "pip has no network\n" in err
     assert err.endswith(f"the whole log is {here.project}/.venv/setup.log\n")
     (here.project / "constraints.txt").write_text("uv==1\n")
-    assert here.run("run") == (0, "toolcrib tour\n", "")
+    assert here.run("run") == (0, "toolcrib chat\n", "")
 
 
 @both_locks
@@ -336,7 +336,7 @@ def test_an_interrupted_set_up_leaves_no_lock_behind(tmp_path: Path, lock: Lock)
         first.communicate(timeout=10)
     assert first.returncode != 0
     gate.unlink()
-    assert here.run("run") == (0, "toolcrib tour\n", "toolcrib: setting up .venv with Python 3.11.9 ...\n")
+    assert here.run("run") == (0, "toolcrib chat\n", "toolcrib: setting up .venv with Python 3.11.9 ...\n")
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     dead.wait(timeout=5)
     (here.project / ".venv/.setup.lock.d").mkdir(parents=True)
     (here.project / ".venv/.setup.lock.d/pid").write_text(f"{dead.pid}\n")
-    assert here.run("run")[:2] == (0, "toolcrib tour\n")
+    assert here.run("run")[:2] == (0, "toolcrib chat\n")
     assert list((here.project / ".venv").glob(".setup.lock*")) == []
 
 
@@ -380,7 +380,7 @@ def test_uvs_own_settings_win_over_pips(tmp_path: Path) -> None:
 def test_uv_stays_out_where_pip_may_not_ask_the_public_index(tmp_path: Path, setting: str) -> None:
     here = machine(tmp_path)
     (tmp_path / "pip-settings").write_text(f"{setting}\n")
-    assert here.run("run")[:2] == (0, "toolcrib tour\n")
+    assert here.run("run")[:2] == (0, "toolcrib chat\n")
     assert here.calls()[-2:] == [
         "python -m pip config list",
         "python -m pip install -c constraints.txt -e .",

@@ -11,21 +11,33 @@ from toolcrib import __version__
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 
+from ._log import keep_log
+
 __all__ = ["main", "run"]
 
 # name -> (module, one line of help); the line stands here so that --help imports nothing
 _COMMANDS = {
+    "agents": ("agents", "List and show subagents, and accept those of a workspace."),
     "approvals": ("approvals", "Answer questions about calls, and see what was granted."),
+    "audit": ("audit", "Check the record of calls, and see what is in it."),
+    "chat": ("chat", "Talk at the terminal, with the tools you may use."),
+    "doctor": ("doctor", "Say what is missing on this machine, and how to get it."),
     "exec": ("exec", "Say what would become of a command line."),
     "explain": ("explain", "Say who may use which tool, and why."),
+    "init": ("init", "Write a sample configuration to begin with."),
     "lint": ("lint", "Find rules that do not do what they seem to."),
+    "mcp": ("mcp", "Give your tools to MCP clients."),
+    "run": ("run", "Answer a message with the tools you may use."),
+    "sessions": ("sessions", "List, show, export and import what is kept of conversations."),
     "tools": ("tools", "List, show and call tools."),
     "tour": ("tour", "A guided tour of explain on a sample configuration."),
 }
 
 _EXAMPLES = """\b
 Examples:
+  toolcrib chat
   toolcrib tour
+  toolcrib run "list the files in src"
   toolcrib explain --config crib.yaml --channel telegram --group -100123 --sender id:7
   toolcrib explain exec --config crib.yaml --json
   toolcrib lint --config crib.yaml
@@ -65,6 +77,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a real stream, not a test's
+    keep_log()
     code = run(sys.argv[1:])
     try:
         if sys.stdout is not None:
@@ -98,7 +111,8 @@ def run(args: list[str]) -> int:
 
 def _run(args: list[str]) -> int:
     try:
-        with cli.make_context("toolcrib", list(args)) as ctx:
+        # no-color.org: any value but an empty one
+        with cli.make_context("toolcrib", list(args), color=False if os.environ.get("NO_COLOR") else None) as ctx:
             code = cli.invoke(ctx)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code

@@ -1,0 +1,92 @@
+"""toolcrib chat: a talk at the terminal, with tools; kept, so that it can go on."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from toolcrib.app import Crib
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError
+from toolcrib.define.session import check_key
+from toolcrib.doors.cli._log import state_folder
+from toolcrib.doors.cli._options import (
+    CallerOptions,
+    caller_from_options,
+    caller_options,
+    config_options,
+    crib_from_options,
+)
+from toolcrib.doors.cli._show import columns
+
+from .commands import HELP
+from .completion import ChatCompleter
+from .lines import Lines
+from .paper import Paper
+from .seat import Seat
+from .talk import Talk
+from .terminal import Terminal
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  toolcrib chat
+  toolcrib chat --new
+  toolcrib chat --agent docs --model openai:gpt-5
+  toolcrib chat --session agent:main:run:3f9c2a7b10de
+  toolcrib chat --plain
+  printf 'list the files\\n' | toolcrib chat --new
+"""
+
+
+class _Options(CallerOptions):
+    """What `chat` takes."""
+
+    anew: bool
+    plain: bool
+
+
+@click.command("chat", epilog=_EXAMPLES)
+@config_options
+@caller_options
+@click.option("--new", "anew", is_flag=True, help="Begin a new session.")
+@click.option("--plain", is_flag=True, help="Lines only: no colours, and the cursor never moves back.")
+def command(**options: Unpack[_Options]) -> int:
+    """Talk at the terminal, with the tools you may use.
+
+    It goes on with the latest chat of the agent in this folder. Without a model's key the offline model answers, which
+    knows a few plain requests. `/help` shows what can be said to the chat itself.
+    """
+    if options["anew"] and options["session"]:
+        raise CribError("--new and --session both say which session it is; leave one of them out")
+    options["as_json"] = False
+    crib = crib_from_options(options, import_plugins=True, keeps=True)
+    caller = caller_from_options(crib, options)
+    if caller.session is not None:
+        check_key(caller.session)
+    if options["model"]:
+        crib.models.get(options["model"])
+    return asyncio.run(_talked(crib, caller, options))
+
+
+async def _talked(crib: Crib, caller: Caller, options: _Options) -> int:
+    has_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    plain = options["plain"] or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+    colour = not plain and not os.environ.get("NO_COLOR")
+    async with crib:
+        seat = Seat(crib, caller, Path.cwd(), options["model"])
+        talk = Talk(seat, attended=has_terminal)
+        surface = Lines() if plain else _terminal(seat, talk, colour=colour)
+        return await talk.run(surface, Paper(columns, plain=plain, colour=colour), anew=options["anew"])
+
+
+def _terminal(seat: Seat, talk: Talk, *, colour: bool) -> Terminal:
+    tools = tuple(seat.crib.catalog.tools)
+    takes = {"why": lambda: tools, "model": lambda: (*seat.models(), "default"), "agent": seat.agents}
+    completer = ChatCompleter({name: takes.get(name, tuple) for name in HELP}, seat.folder)
+    history = state_folder() / "chat_history"
+    return Terminal(history=history, completer=completer, live=talk.live, stop=talk.interrupted, colour=colour)

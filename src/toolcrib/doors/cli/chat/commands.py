@@ -1,0 +1,172 @@
+"""What can be said to the chat itself: lines that begin with a slash."""
+
+import textwrap
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from toolcrib.agent.recall import recall
+from toolcrib.define.errors import CribError
+from toolcrib.define.names import nearest
+from toolcrib.define.shown import escaped
+from toolcrib.define.verdict import Decision, Verdict
+from toolcrib.doors.cli._options import known_tool
+from toolcrib.policy.explain import explain_sentence
+
+from .paper import Style, flat
+from .screen import Screen
+from .seat import Seat
+from .undo import Undo
+
+__all__ = ["HELP", "Commands"]
+
+HELP = {
+    "tools": ("", "which tools you have, which are asked about or denied, and why"),
+    "why": ("TOOL [LINE]", "why a tool is allowed, asked about or denied; for exec, a command line"),
+    "model": ("[NAME]", "which model answers, or let another one"),
+    "agent": ("[ID]", "which agent this is, or talk to another one"),
+    "session": ("[KEY]", "which session this is and what it took, or go on with another one"),
+    "new": ("", "begin a new session"),
+    "undo": ("", "take back the last change of files by write, edit or apply_patch"),
+    "stop": ("", "stop the turn that runs (or press Ctrl-C)"),
+    "help": ("", "this list"),
+    "quit": ("", "leave (or press Ctrl-D); the session is kept"),
+}
+_KEYS = (
+    "Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line; Tab completes commands and "
+    "paths; Up brings back what you typed before. What you type while a turn runs is heard by it. Ctrl-C stops the "
+    "turn, and leaves when pressed again. A message may begin with a blank and a slash."
+)
+_STYLES: dict[Decision, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
+_WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
+
+After = Literal["go on", "leave", "sat down"]
+Command = Callable[[str], Awaitable[After | None]]
+
+
+class Commands:
+    """Carries out commands; `stop` stops the turn and tells whether one ran."""
+
+    def __init__(self, seat: Seat, screen: Screen, undo: Undo, *, stop: Callable[[], bool]) -> None:
+        self._seat, self._screen, self._undo, self._stop = seat, screen, undo, stop
+        self._known: dict[str, Command] = {
+            "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
+            "session": self._session, "undo": self._back, "stop": self._halt, "help": self._help, "quit": self._quit,
+            "exit": self._quit,
+        }  # fmt: skip
+
+    async def run(self, line: str) -> After:
+        """Carry out a line that begins with a slash; what is wrong with it is a CribError."""
+        name, _, rest = line[1:].partition(" ")
+        command = self._known.get(name.lower())
+        if command is None:
+            near = nearest(name[:64], list(self._known))
+            hint = f"did you mean /{near[0]}?" if near else "/help shows what there is"
+            raise CribError(f"there is no command /{escaped(name[:64])}; {hint}")
+        return await command(rest.strip()) or "go on"
+
+    async def _tools(self, rest: str) -> After | None:
+        belt = await self._seat.belt()
+        paper, verdicts = self._screen.paper, list(belt.verdicts.values())
+        for decision, style in _STYLES.items():
+            found = [verdict for verdict in verdicts if verdict.decision == decision]
+            if not found:
+                continue
+            self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
+            if decision == "allow":
+                names = ", ".join(verdict.tool for verdict in found)
+                self._screen.put(paper.lines(textwrap.wrap(names, paper.width - 3), indent=2))
+            else:
+                self._screen.put("".join(map(self._because, found)))
+        self._screen.say("/why TOOL says more about one of them", "dim")
+        return None
+
+    def _because(self, verdict: Verdict) -> str:
+        return self._screen.paper.remark(f"{verdict.tool}: {verdict.reason}", indent=2, most=2)
+
+    async def _why(self, rest: str) -> After | None:
+        name, _, line = rest.partition(" ")
+        if not name:
+            raise CribError("say which tool it is about, like /why exec")
+        belt, paper = await self._seat.belt(), self._screen.paper
+        verdict = belt.verdicts[known_tool(name, list(belt.verdicts))]
+        self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
+        if verdict.tool == "exec" and verdict.decision != "deny":
+            if line.strip():
+                judged = self._seat.crib.commands.judged(belt.caller, line.strip())
+                self._screen.say(f"{line.strip()}: {judged.decision}; {judged.reason}")
+            else:
+                self._screen.say("Each command line is judged by itself: /why exec git push says how.", "dim")
+        said = [step for step in belt.belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
+        for step in said:
+            rule = f"{step.rule!r} in " if step.rule else ""
+            where = f"{rule}{step.origin or 'no list'}"
+            self._screen.put(paper.remark(f"{step.layer}: {step.decision}, {where}", "dim", indent=2))
+        if not said:
+            self._screen.put(paper.remark("no layer says anything about it", "dim", indent=2))
+        return None
+
+    async def _model(self, rest: str) -> After | None:
+        if rest:
+            self._seat.to_model(rest)
+            self._screen.say(f"{await self._seat.model()} answers from your next message on, in this chat.")
+            return None
+        self._screen.say(f"{await self._seat.model()} answers.")
+        self._screen.say(f"Others: {_others(self._seat.models(), await self._seat.model())}", "dim")
+        self._screen.say("/model PROVIDER:MODEL lets another one answer, /model default the configured one.", "dim")
+        return None
+
+    async def _agent(self, rest: str) -> After | None:
+        if rest:
+            await self._seat.to_agent(rest)
+            return "sat down"
+        self._screen.say(f"This is the agent {self._seat.agent}.")
+        self._screen.say(f"Others: {_others(self._seat.agents(), self._seat.agent)}", "dim")
+        return None
+
+    async def _session(self, rest: str) -> After | None:
+        seat = self._seat
+        if rest:
+            if await seat.crib.sessions.find(rest) is None:
+                raise CribError(f"there is no session {rest[:200]!r}; `toolcrib sessions list` shows what there is")
+            seat.session = rest
+            return "sat down"
+        self._screen.say(f"This is the session {seat.session}.")
+        if await seat.crib.sessions.find(seat.session) is None:
+            self._screen.say("Nothing was said in it yet.", "dim")
+            return None
+        found = recall(await seat.crib.sessions.lines(seat.session))
+        cost = f", ${found.cost:.4f}" if found.cost else ""
+        tokens = f"{found.usage.input + found.usage.output:,} tokens{cost}"
+        self._screen.say(f"{len(found.history)} messages, {tokens}, answered by {await seat.model()}.", "dim")
+        self._screen.say(f"From elsewhere: toolcrib chat --session {seat.session}", "dim")
+        return None
+
+    async def _new(self, rest: str) -> After | None:
+        await self._seat.sit(anew=True)
+        return "sat down"
+
+    async def _back(self, rest: str) -> After | None:
+        self._screen.say(f"Undone: {await self._undo.back()}.", "good")
+        return None
+
+    async def _halt(self, rest: str) -> After | None:
+        if not self._stop():
+            self._screen.say("Nothing runs.", "dim")
+        return None
+
+    async def _help(self, rest: str) -> After | None:
+        paper = self._screen.paper
+        for name, (takes, words) in HELP.items():
+            head = f"/{name} {takes}".ljust(20)
+            wrapped = textwrap.wrap(words, paper.width - 24)
+            rows = [f"  {paper.styled(head, 'bold')}{wrapped[0]}", *(f"{' ' * 22}{line}" for line in wrapped[1:])]
+            self._screen.put("".join(f"{row}\n" for row in rows))
+        self._screen.say(_KEYS, "dim")
+        return None
+
+    async def _quit(self, rest: str) -> After | None:
+        return "leave"
+
+
+def _others(all: Sequence[str], this: str) -> str:
+    return ", ".join(flat(each) for each in all if each != this) or "none"

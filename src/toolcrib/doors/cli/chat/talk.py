@@ -1,0 +1,267 @@
+"""The talk itself: what is typed becomes messages, commands, answers; what happens is shown."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from toolcrib.app import Running
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.event import Event, Replied, ToolFinished
+from toolcrib.define.message import Call
+from toolcrib.define.result import Image
+from toolcrib.doors.cli._log import state_folder
+from toolcrib.doors.cli.approvals import asking_here
+
+from .calls import text_of
+from .commands import Commands
+from .paper import Paper, Style
+from .pictures import pictures_in, saved
+from .place import recap
+from .screen import Screen, Writes
+from .seat import Seat
+from .undo import Undo
+
+__all__ = ["Surface", "Talk"]
+
+log = logging.getLogger("toolcrib")
+
+_INTERRUPTED = 130
+_PICTURE = re.compile(r"\[image/[a-z]+, [0-9,]+ bytes\]")  # as watchers are told of one
+_TICK = 0.5  # seconds
+_RECAP = 4  # lines of what was said last
+
+
+class Surface(Writes, Protocol):
+    """Where a person types and reads."""
+
+    async def line(self) -> str | None:
+        """Return what is typed next; None when the person leaves."""
+        ...
+
+    async def ask(self, prompt: str, /) -> str:
+        """Return what is typed after a prompt."""
+        ...
+
+    def busy(self, is_busy: bool, /) -> None:
+        """Take note that a turn begins or ends."""
+        ...
+
+    def clear(self) -> bool:
+        """Throw away what was typed; return whether there was something."""
+        ...
+
+    def leave(self) -> None:
+        """Let `line` return None."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        ...
+
+
+class Talk:
+    """One person, one seat, one surface; at most one turn at a time."""
+
+    def __init__(self, seat: Seat, *, attended: bool) -> None:
+        self._seat, self._attended, self._undo = seat, attended, Undo()
+        self._turn: Running | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._presses = 0
+        self._is_over = False
+        self._surface: Surface | None = None
+        self._screen: Screen | None = None
+
+    # what a surface needs
+
+    def live(self, width: int, most: int) -> list[tuple[Style, str]]:
+        """Return what goes on at this moment."""
+        return self._screen.live(width, most) if self._screen and self._turn else []
+
+    def interrupted(self) -> None:
+        """Stop the turn; with none, throw away what was typed; pressed once more, leave."""
+        if self._surface is None or self._screen is None:
+            return
+        if self._turn is not None:
+            self._presses += 1
+            if self._presses == 1:
+                self._turn.stop()
+            else:
+                self._is_over = True
+                self._surface.leave()
+        elif not self._surface.clear():
+            self._presses += 1
+            if self._presses == 1:
+                self._screen.say("Ctrl-C once more, Ctrl-D or /quit leaves.", "dim")
+            else:
+                self._surface.leave()
+
+    # the whole
+
+    async def run(self, surface: Surface, paper: Paper, *, anew: bool = False) -> int:
+        """Talk until the person leaves; return the exit code."""
+        screen = Screen(paper, surface, diff_of=self._diff_of)
+        self._surface, self._screen = surface, screen
+        commands = Commands(self._seat, screen, self._undo, stop=self._stopped)
+        approvals = self._seat.crib.approvals
+        door = (
+            asking_here(approvals, surface.ask, lambda text: self._question(text, screen))
+            if self._attended
+            else contextlib.nullcontext()
+        )
+        with _signals(self.interrupted, surface.leave):
+            async with door:
+                await self._seat.sit(anew=anew)
+                await self._greet(screen)
+                try:
+                    while (text := await surface.line()) is not None:
+                        if await self._heard(text, commands, surface, screen) == "leave":
+                            break
+                finally:
+                    await self._put_away()
+                    surface.close()
+        return 0
+
+    async def _heard(self, text: str, commands: Commands, surface: Surface, screen: Screen) -> str:
+        """Do what was typed: a command at once, a message as a turn, or as a word to the turn that runs."""
+        if self._turn is None:
+            self._presses = 0
+        try:
+            if text.startswith("/"):
+                after = await commands.run(text.strip())
+                if after == "sat down":
+                    if self._turn is not None:
+                        screen.say("The turn that runs is in the session before.", "dim")
+                    await self._greet(screen)
+                return after
+            if not text.strip():
+                return "go on"
+            if self._turn is not None:
+                self._turn.steer(text)
+                screen.say("(heard as soon as the calls under way are done)", "dim")
+                return "go on"
+            await self._begin(text.strip(), surface, screen)
+        except (CribError, ToolError) as error:
+            screen.say(str(error), "bad")
+        return "go on"
+
+    async def _begin(self, text: str, surface: Surface, screen: Screen) -> None:
+        belt = await self._seat.belt()
+        self._undo.watch(belt.ports.workspace)
+        self._turn = self._seat.turn(text)
+        surface.busy(True)
+        self._answering = asyncio.create_task(self._answered(self._turn, surface, screen))
+
+    async def _answered(self, turn: Running, surface: Surface, screen: Screen) -> None:
+        """Show a turn until it ends, whatever becomes of it."""
+        has_picture = False
+        before = await self._count(turn.session)
+        ticking = asyncio.create_task(_ticks(screen))
+        try:
+            async for event in turn:
+                has_picture = has_picture or _brings_picture(event)
+                screen.show(event)
+        except (CribError, ToolError) as error:
+            screen.say(str(error), "bad")
+        except Exception:  # a door: the chat goes on, and the log tells the rest
+            log.exception("a turn failed unexpectedly")
+            screen.say("the turn failed unexpectedly; the log has the details", "bad")
+        finally:
+            ticking.cancel()
+            self._turn, self._presses = None, 0
+            if has_picture:
+                await self._save_pictures(turn.session, before, screen)
+            surface.busy(False)
+
+    async def _put_away(self) -> None:
+        """Stop what still runs and wait for it; a person in a hurry does not wait."""
+        if self._is_over:
+            # commands end with us, and the next turn finds what was left open
+            os._exit(_INTERRUPTED)
+        if self._turn is not None:
+            self._turn.stop()
+        if self._answering is not None:
+            await asyncio.wait([self._answering])
+
+    def _stopped(self) -> bool:
+        """Stop the turn that runs; return whether one did."""
+        if self._turn is None:
+            return False
+        self._turn.stop()
+        return True
+
+    # what is shown around turns
+
+    async def _greet(self, screen: Screen) -> None:
+        seat, paper = self._seat, screen.paper
+        found = await recap(seat.crib.sessions, seat.session) if await self._count(seat.session) else None
+        screen.say(f"toolcrib chat: {seat.agent}, {await seat.model()}, in {_home(seat.folder)}", "bold")
+        if found is None or not found.count:
+            screen.say("Say what is to be done; /help shows what else there is.", "dim")
+            return
+        screen.say(f"Going on with {seat.session} ({found.count} messages; /new begins another).", "dim")
+        if found.asked:
+            screen.put(paper.remark(f"› {found.asked}", "dim", most=2))
+        if found.answered:
+            screen.put(paper.lines(found.answered.splitlines()[:_RECAP], "dim", indent=2))
+
+    def _question(self, text: str, screen: Screen) -> None:
+        if text.strip():
+            screen.put(screen.paper.folded(text.strip("\n"), "ask"))
+
+    def _diff_of(self, call: Call) -> str:
+        path = call.args.get("path")
+        return self._undo.diff(path) if call.name == "write" and isinstance(path, str) else ""
+
+    async def _save_pictures(self, session: str, before: int, screen: Screen) -> None:
+        lines = (await self._seat.crib.sessions.lines(session))[before:]
+        for picture in pictures_in(lines):
+            try:
+                path = saved(picture, state_folder() / "pictures")
+            except OSError as error:
+                screen.say(f"a picture ({picture.mime}) could not be saved: {error.strerror}", "bad")
+            else:
+                screen.say(f"picture: {picture.mime}, {len(picture.data):,} bytes, saved as {path}", "accent")
+
+    async def _count(self, session: str) -> int:
+        head = await self._seat.crib.sessions.find(session)
+        return head.count if head else 0
+
+
+@contextlib.contextmanager
+def _signals(interrupted: Callable[[], None], leave: Callable[[], None]) -> Iterator[None]:
+    """Hear Ctrl-C as a word to the talk, and the end of the terminal as a farewell."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    loop.add_signal_handler(signal.SIGTERM, leave)
+    loop.add_signal_handler(signal.SIGHUP, leave)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+
+
+async def _ticks(screen: Screen) -> None:
+    """Let a screen that cannot change what it wrote say from time to time how things go."""
+    while True:
+        await asyncio.sleep(_TICK)
+        screen.tick()
+
+
+def _brings_picture(event: Event) -> bool:
+    if isinstance(event, ToolFinished):
+        return _PICTURE.search(text_of(event.result)) is not None
+    return isinstance(event, Replied) and any(isinstance(part, Image) for part in event.message.content)
+
+
+def _home(folder: Path) -> str:
+    try:
+        return f"~/{folder.relative_to(Path.home())}".removesuffix("/.")
+    except (ValueError, RuntimeError):
+        return str(folder)

@@ -1,0 +1,196 @@
+"""The chat on a terminal that can move its cursor: what goes on stands above the line that is being written."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.styles import Style as Styles
+
+from .paper import Style
+
+__all__ = ["Terminal"]
+
+_STYLES = Styles.from_dict(
+    {"bold": "bold", "dim": "ansibrightblack", "good": "ansigreen", "ask": "ansiyellow", "bad": "ansired",
+     "accent": "ansicyan", "prompt": "bold"}
+)  # fmt: skip
+_PROMPT, _MORE = "› ", "  "
+_MOST_LIVE = 12  # lines above the prompt that tell what goes on
+
+Live = Callable[[int, int], Sequence[tuple[Style, str]]]
+
+
+class _Kept(FileHistory):
+    """What was typed, in a file; answers to questions are no part of it, and a full disk ends nothing."""
+
+    is_closed = False
+
+    def append_string(self, string: str) -> None:
+        if not self.is_closed and string.strip():
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        try:
+            super().store_string(string)
+        except OSError:
+            self.is_closed = True
+
+
+class Terminal:
+    """Reads what is typed, and writes above it. `live` tells what goes on, `stop` hears of Ctrl-C."""
+
+    def __init__(
+        self, *, history: Path, completer: Completer, live: Live, stop: Callable[[], None], colour: bool
+    ) -> None:
+        self._live, self._stop = live, stop
+        self._history = _history_in(history)
+        self._session: PromptSession[str] = PromptSession(
+            self._message,
+            multiline=True,
+            prompt_continuation=_MORE,
+            history=self._history,
+            completer=completer,
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            enable_suspend=True,
+            key_bindings=self._keys(),
+            style=_STYLES,
+            include_default_pygments_style=False,
+            color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
+            refresh_interval=1.0,  # seconds that a call takes are told by the second
+        )
+        self._answer: asyncio.Future[str] | None = None
+        self._question = ""
+        self._draft = ""
+        self._is_over = False
+
+    # what the talk needs
+
+    async def line(self) -> str | None:
+        """Return what is typed next; None when the person leaves."""
+        while not self._is_over:
+            draft = ""
+            if self._answer is None:
+                draft, self._draft = self._draft, ""
+            try:
+                text = await self._session.prompt_async(default=draft, handle_sigint=False)
+            except EOFError:
+                if self._answer is None or self._is_over:
+                    return None
+                text = ""
+            self._session.default_buffer.reset()
+            if self._answer is None:
+                return text
+            if not self._answer.done():
+                self._answer.set_result(text)
+            await asyncio.sleep(0)  # whoever asked may have another question
+        return None
+
+    async def ask(self, prompt: str) -> str:
+        """Return what the person types after a prompt; what they were writing comes back when it is answered."""
+        buffer = self._session.default_buffer
+        self._draft, self._question = buffer.text or self._draft, prompt
+        self._answer = asyncio.get_running_loop().create_future()
+        if isinstance(self._history, _Kept):
+            self._history.is_closed = True
+        buffer.reset()
+        self.stir()
+        try:
+            return await self._answer
+        finally:
+            self._answer, self._question = None, ""
+            if isinstance(self._history, _Kept):
+                self._history.is_closed = False
+            if self._session.app.is_running and not self._session.app.is_done:
+                # withdrawn: nobody answered, and the same line goes on
+                buffer.text, self._draft = self._draft, ""
+                buffer.cursor_position = len(buffer.text)
+            self.stir()
+
+    def busy(self, is_busy: bool) -> None:
+        """Take note that a turn begins or ends."""
+        self.stir()
+
+    def leave(self) -> None:
+        """Say that nothing more will be read."""
+        self._is_over = True
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            app.exit(exception=EOFError)
+
+    def clear(self) -> bool:
+        """Throw away what was typed; return whether there was something."""
+        buffer = self._session.default_buffer
+        had = bool(buffer.text)
+        buffer.reset()
+        return had
+
+    def write(self, text: str, /) -> None:
+        """Write whole lines above the one that is being written."""
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            app.renderer.erase()
+        app.output.write_raw(text)
+        app.output.flush()
+        self.stir()
+
+    def stir(self) -> None:
+        """What goes on has changed."""
+        self._session.app.invalidate()
+
+    def close(self) -> None:
+        """Nothing is held between two lines."""
+
+    # the line that is being written
+
+    def _message(self) -> StyleAndTextTuples:
+        app = self._session.app
+        prompt: StyleAndTextTuples = [("class:ask" if self._question else "class:prompt", self._question or _PROMPT)]
+        if app.is_done:
+            return prompt
+        size = app.output.get_size()
+        most = max(min(_MOST_LIVE, size.rows - 4), 1)
+        shown = self._live(size.columns - 1, most)
+        return [*((f"class:{style}" if style else "", f"{text}\n") for style, text in shown), *prompt]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if self._answer is None and buffer.document.text_before_cursor.endswith("\\"):
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            self._stop()
+
+        return keys
+
+
+def _history_in(path: Path) -> History:
+    """Return the history in a file that nobody else can read, or one in memory where there can be no such file."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return _Kept(str(path))

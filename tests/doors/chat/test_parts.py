@@ -1,0 +1,282 @@
+"""The parts of a chat by themselves: blocks of Markdown, paper, words for calls, sessions of a folder, undo."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from toolcrib.backends.sandboxes.local import LocalWorkspace, Terms, Workspaces
+from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.define.errors import CribError
+from toolcrib.define.event import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished, TurnStarted
+from toolcrib.define.files import Change
+from toolcrib.define.log import Line, Said, SessionHead
+from toolcrib.define.message import Call, Message
+from toolcrib.define.result import Result, Text
+from toolcrib.define.session import check_key, kind_from_key
+from toolcrib.define.verdict import Verdict
+from toolcrib.doors.cli.chat.calls import bar, label, outcome, started
+from toolcrib.doors.cli.chat.completion import ChatCompleter
+from toolcrib.doors.cli.chat.paper import Paper
+from toolcrib.doors.cli.chat.place import latest, new_key, recap
+from toolcrib.doors.cli.chat.screen import Screen
+from toolcrib.doors.cli.chat.stream import Blocks
+from toolcrib.doors.cli.chat.undo import Undo
+
+pytestmark = pytest.mark.anyio
+
+PLAIN = Paper(lambda: 60, plain=True)
+COLOURED = Paper(lambda: 60)
+ALLOW = Verdict("exec", "allow", None, None, None, "passes all 9 layers", None)
+
+
+# blocks
+
+TEXT = "One\nparagraph.\n\n```py\na = 1\n\nb = 2\n```\n- x\n- y\n\nlast"
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_a_block_is_whole_at_a_blank_line_or_at_the_end_of_its_code(size: int) -> None:
+    blocks = Blocks()
+    found = [block for at in range(0, len(TEXT), size) for block in blocks.feed(TEXT[at : at + size])]
+    assert found == ["One\nparagraph.\n\n", "```py\na = 1\n\nb = 2\n```\n", "- x\n- y\n\n"]
+    assert (blocks.rest, blocks.finish(), blocks.rest) == ("last", ["last"], "")
+
+
+def test_a_fence_inside_a_longer_one_ends_nothing() -> None:
+    text = "````\n```\n\n```\n````\n"
+    assert Blocks().feed(text) == [text]
+
+
+# paper
+
+
+def test_a_text_never_sends_a_control_sequence_of_its_own() -> None:
+    evil = "a\x1b[2Jb\x07\x9b1Ac\u202ed"
+    for paper in (PLAIN, COLOURED):
+        for text in (
+            paper.markdown(evil),
+            paper.remark(evil),
+            paper.lines([evil]),
+            paper.folded(evil),
+            paper.diff(evil),
+        ):
+            assert "\x1b[2J" not in text
+            assert not {"\x07", "\x9b", "\u202e"} & set(text)
+
+
+def test_plain_paper_has_no_sequences_at_all() -> None:
+    text = PLAIN.markdown("# A\n\n**b**\n") + PLAIN.remark("c", "bad") + PLAIN.diff("+d\n-e")
+    assert text == "# A\n\n**b**\nc\n    +d\n    -e\n"
+
+
+def test_markdown_is_set_without_centred_headings_or_hidden_links() -> None:
+    text = Paper(lambda: 40, colour=False).markdown("# Title\n\n- one\n- [two](http://x.test/y)\n")
+    lines = text.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+    assert [line for line in lines if line] == ["# Title", " • one", " • two (http://x.test/y)"]
+
+
+def test_a_question_is_shown_whole_however_long_its_lines_are() -> None:
+    line = 'command: "' + "x" * 500 + '"'
+    shown = PLAIN.folded(line)
+    assert "".join(each.strip() for each in shown.split("\n")) == line
+    assert max(map(len, shown.split("\n"))) < 60
+
+
+def test_a_long_diff_is_cut_and_says_so() -> None:
+    assert PLAIN.diff("\n".join(["+x"] * 50)).splitlines()[-1] == "    … 10 more lines"
+
+
+# calls
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"command": "git status"}, "t git status"),
+        ({"path": "a.py", "content": "all of it"}, "t a.py"),
+        ({"pattern": "a b", "glob": "*.py"}, 't pattern="a b" glob=*.py'),
+        ({"x": "two\nlines\x1b[2J"}, "t two lines\\x1b[2J"),
+        ({}, "t"),
+    ],
+)
+def test_a_call_is_told_in_one_line(args: dict[str, Any], words: str) -> None:
+    assert label(Call("1", "t", args)) == words
+
+
+def test_the_verdict_is_seen_however_long_the_call_is() -> None:
+    line = started(Call("1", "exec", {"command": "x" * 500}), ALLOW, PLAIN)
+    assert line.endswith("…  [allow]\n")
+    assert len(line) <= 60
+
+
+@pytest.mark.parametrize(
+    ("partial", "shown"),
+    [
+        (Result.text("3 of 10 pages"), "[######..............] 30 %"),
+        (Result(details={"progress": 1, "total": 2}), "[##########..........] 50 %"),
+        (Result.text("12 of 10"), ""),
+        (Result.text("0 of 0"), ""),
+        (Result.text("some words"), ""),
+    ],
+)
+def test_a_bar_is_drawn_for_what_says_how_far_it_is(partial: Result, shown: str) -> None:
+    assert bar(partial) == shown
+
+
+def test_of_a_failed_command_the_last_lines_are_shown_and_how_it_ended() -> None:
+    result = Result.error("\n".join([*map(str, range(20)), "", "The command ended with exit code 2."]))
+    said = outcome(Call("1", "exec", {}), result, PLAIN)
+    assert said.splitlines() == [*(f"    {n}" for n in range(12, 20)), "  ✗ The command ended with exit code 2."]
+
+
+# screen
+
+
+class Page:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str, /) -> None:
+        self.text += text
+
+    def stir(self) -> None:
+        """Nothing to draw anew."""
+
+
+def call_of(key: str, command: str) -> Call:
+    return Call(key, "exec", {"command": command}, key)
+
+
+def test_what_goes_on_is_told_apart_from_what_is_whole() -> None:
+    page, now = Page(), [0.0]
+    screen = Screen(PLAIN, page, now=lambda: now[0])
+    make = call_of("1", "make")
+    said: list[str] = []
+    for event in (
+        TurnStarted("s", "local:small", Message(role="user", content=(Text("go"),))),
+        TextDelta("First.\n\nSec"),
+        ToolStarted(make, ALLOW),
+        ToolProgress(make, Result.text("a\nb\n2 of 4")),
+    ):
+        screen.show(event)
+        said.append("|".join(text for _, text in screen.live(60, 10)))
+        now[0] += 2
+    assert said == ["… waiting for local:small", "Sec", "… exec make", "… exec make|  a|  b|  2 of 4"]
+    assert [text for _, text in screen.live(60, 2)][-1] == "  2 of 4"
+    assert page.text == "First.\n\nSec\n\n● exec make  [allow]\n"
+    screen.tick()
+    screen.show(ToolFinished(make, Result.text("built")))
+    screen.show(TurnFinished("stopped", sentence="stopped before it was done"))
+    assert page.text.endswith("  … 4 s: 2 of 4\n  ✓ built\n    (4 s)\nstopped before it was done\n")
+    assert screen.live(60, 10) == []
+
+
+def test_calls_side_by_side_are_told_apart() -> None:
+    page = Page()
+    screen, one, two = Screen(PLAIN, page, now=lambda: 0.0), call_of("1", "one"), call_of("2", "two")
+    for event in (
+        ToolStarted(one, ALLOW), ToolStarted(two, ALLOW), ToolFinished(one, Result.text("1")),
+        ToolFinished(two, Result.text("2")),
+    ):  # fmt: skip
+        screen.show(event)
+    assert page.text.splitlines()[2:] == ["  ✓ exec one: 1", "  ✓ exec two: 2"]
+
+
+# sessions of a folder
+
+
+async def test_the_latest_chat_of_this_agent_and_folder_goes_on() -> None:
+    store, here, there = MemorySessions(), Path("/a/shop"), Path("/b/shop")
+    keys = [new_key("main", here), new_key("main", there), new_key("docs", here)]
+    for at, key in enumerate(keys):
+        await store.make(SessionHead(key=key, made_at=at, changed_at=at))
+        said = Said(Message(role="user", content=(Text(f"hello {at}"),)))
+        store.append(key, [Line("a", None, float(at), said)], at=0)
+    assert [await latest(store, agent, folder) for agent, folder in (("main", here), ("main", there))] == keys[:2]
+    assert await latest(store, "docs", here) == keys[2]
+    assert await latest(store, "docs", there) is None
+    assert (await recap(store, keys[0])).asked == "hello 0"
+
+
+@pytest.mark.parametrize("name", ["group", "..", "a:group:1", "dm", "subagent", "日本", "x" * 300, "-"])
+def test_whatever_a_folder_is_called_its_chats_are_nothing_else(name: str) -> None:
+    key = new_key("main", Path("/") / name)
+    assert check_key(key) == key
+    assert kind_from_key(key) == "other"
+
+
+# undo
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> LocalWorkspace:
+    return Workspaces().open(Terms(root=tmp_path), "s")
+
+
+async def test_several_files_come_back_as_one(workspace: LocalWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"1")
+    (tmp_path / "gone").write_bytes(b"2")
+    undo = Undo()
+    undo.watch(workspace)
+    await workspace.change(
+        [Change(path="old", data=b"x"), Change(path="gone", data=None), Change(path="new", data=b"y")]
+    )
+    assert undo.diff("old").splitlines() == ["--- a/old", "+++ b/old", "@@ -1 +1 @@", "-1", "+x"]
+    assert await undo.back() == "old is as it was, gone is back, new is gone again"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == {
+        "old": b"1",
+        "gone": b"2",
+    }
+    with pytest.raises(CribError, match="no file was changed"):
+        await undo.back()
+
+
+async def test_changes_are_taken_back_last_first(workspace: LocalWorkspace, tmp_path: Path) -> None:
+    undo = Undo()
+    undo.watch(workspace)
+    for data in (b"1", b"2", b"3"):
+        await workspace.write("a", data)
+    seen = []
+    for _ in range(2):
+        await undo.back()
+        seen.append((tmp_path / "a").read_bytes())
+    assert seen == [b"2", b"1"]
+    assert await undo.back() == "a is gone again"
+
+
+async def test_a_file_too_large_to_keep_is_not_promised_back(workspace: LocalWorkspace, tmp_path: Path) -> None:
+    undo = Undo()
+    undo.watch(workspace)
+    (tmp_path / "big").write_bytes(b"x" * (5 << 20))
+    await workspace.write("big", b"small")
+    with pytest.raises(CribError, match="big is too large to be kept"):
+        await undo.back()
+
+
+# completion
+
+
+def completed(completer: ChatCompleter, text: str) -> Sequence[str]:
+    found = completer.get_completions(Document(text), CompleteEvent(completion_requested=True))
+    return [text[: len(text) + each.start_position] + each.text for each in found]
+
+
+def test_what_can_be_completed(tmp_path: Path) -> None:
+    (tmp_path / "src" / "shop").mkdir(parents=True)
+    (tmp_path / "setup.py").touch()
+    (tmp_path / ".env").touch()
+    (tmp_path / "s\x1b[2J").touch()
+    completer = ChatCompleter({"why": lambda: ("exec", "edit"), "quit": tuple}, tmp_path)
+    assert completed(completer, "/") == ["/why", "/quit"]
+    assert completed(completer, "/why ex") == ["/why exec"]
+    assert completed(completer, "read s") == ["read setup.py", "read src/"]
+    assert completed(completer, "read src/") == ["read src/shop/"]
+    assert completed(completer, "read .e") == ["read .env"]
+    assert completed(completer, "read nowhere/x") == []
+    assert completed(completer, "hello ") == []
