@@ -2,11 +2,14 @@
 and a chat that waits for its first message against importing what it needs.
 """
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,7 +23,7 @@ IMPORT_BAR, VERSION_BAR, CHAT_BAR = 1.3, 1.5, 1.3
 
 PYDANTIC = "from pydantic import BaseModel, TypeAdapter; import asyncio"
 NEEDS = "import click, prompt_toolkit, rich.console, rich.markdown, toolcrib.app"
-PROMPT = "› ".encode()
+PROMPT = "›".encode()
 AUTHOR = "from toolcrib import tool, Tool, Result"
 
 
@@ -33,7 +36,7 @@ def measure(rounds: int) -> list[Row]:
         "toolcrib": _python("import toolcrib"),
         "author": _python(f"import toolcrib; {AUTHOR}"),
         "click": _python("import click"),
-        "needs": _python(NEEDS),
+        "needs": _python(f"{NEEDS}, os; os._exit(0)"),  # a chat that is ready has not tidied up, either
         "version": [*version, "--version"],
     }
     for command in commands.values():
@@ -86,6 +89,7 @@ def _ready(command: list[str], home: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "NO_COLOR")}
     env = {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "TOOLCRIB_STATE": str(home), "TERM": "xterm"}
     master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=home)
     os.close(slave)
     try:

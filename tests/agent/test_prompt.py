@@ -2,13 +2,13 @@
 
 from toolcrib.agent.prompt import Surroundings, system_prompt
 
-_WHERE = Surroundings(agent="main", date="2026-02-03", folder="~/work/project")
+_WHERE = Surroundings(agent="main", date="2026-02-03", folder="~/srv/project")
 
 
 def test_it_is_short_and_says_what_a_model_must_know() -> None:
     text = system_prompt(("read", "result_get"), _WHERE)
     assert len(text) < 1_500
-    for words in ("2026-02-03", "~/work/project", "EXTERNAL_UNTRUSTED_CONTENT", "Do not repeat what was denied", "key"):
+    for words in ("2026-02-03", "~/srv/project", "EXTERNAL_UNTRUSTED_CONTENT", "Do not repeat what was denied", "key"):
         assert words in text
 
 

@@ -6,6 +6,8 @@ To renew those: RENEW_GOLDEN=1 pytest tests/doors/chat -n 0, and read the diff.
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -344,3 +346,67 @@ def test_no_line_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
         # the emulator would have folded a line that is too long in the middle of a word
         assert "denied (" in desk.text
         assert [line for line in desk.text.splitlines() if len(line) >= columns] == []
+
+
+def test_other_sessions_wait_while_a_turn_runs(folder: Path) -> None:
+    crib_text = "tools: {exec: {security: full, ask: 'off'}}"
+    with (
+        talking(LONG) as server,
+        at_the_desk(folder, "--config", crib_with(server, folder.parent, crib_text)) as desk,
+    ):
+        desk.ready()
+        desk.say("work")
+        desk.until("  working\n")
+        desk.say("/new")
+        desk.until("a turn runs; /stop ends it")
+        desk.say("/stop")
+        desk.until("stopped before it was done")
+        desk.say("/new")
+        desk.until_true(lambda: desk.text.count("what else there is") == 2, "a new session")
+
+
+def test_a_pipe_is_answered_line_by_line(folder: Path) -> None:
+    ran = piped(folder, "find TODO in *.py\nshow the first file\n/why exec")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "`prices.py`, 2 lines:" in ran.stdout
+    assert ran.stdout.endswith("says how.\n  no layer says anything about it\n")
+    assert "\x1b" not in ran.stdout
+
+
+def test_lines_of_a_pipe_are_joined_by_a_backslash(folder: Path) -> None:
+    with talking(Say(text="Heard.")) as server:
+        ran = piped(folder, "one\\\ntwo\n", "--config", str(crib_with(server, folder.parent)))
+        assert "Heard." in ran.stdout
+        assert "one\\ntwo" in str([each for each in server.asked[-1].body["messages"] if each["role"] == "user"])
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--new", "--session", "agent:main:main"], "both say which session"),
+        (["--session", "a/../b"], "holds what no key may"),
+        (["--model", "nobody:x"], "nobody"),
+    ],
+)
+def test_a_bad_option_is_told_in_one_sentence(folder: Path, args: list[str], words: str) -> None:
+    ran = piped(folder, "", *args)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert words in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_no_other_command_loads_what_a_chat_needs() -> None:
+    code = (
+        "import sys\nfrom toolcrib.doors.cli.main import run\n"
+        "assert run(['--help']) == 0\nassert run(['run', '--help']) == 0\n"
+        "print([name for name in ('rich', 'prompt_toolkit', 'toolcrib.doors.cli.chat') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def piped(folder: Path, text: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    home = str(folder.parent)
+    env = {"PATH": os.environ["PATH"], "HOME": home, "TOOLCRIB_STATE": f"{home}/state", "XDG_CONFIG_HOME": home}
+    command = [sys.executable, "-m", "toolcrib.doors.cli.main", "chat", *args]
+    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=30)

@@ -7,6 +7,7 @@ from typing import Literal
 from toolcrib.agent.recall import recall
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
+from toolcrib.define.session import agent_from_key, check_key
 from toolcrib.define.shown import escaped
 from toolcrib.define.verdict import Decision, Verdict
 from toolcrib.doors.cli._options import known_tool
@@ -37,6 +38,7 @@ _KEYS = (
     "turn, and leaves when pressed again. A message may begin with a blank and a slash."
 )
 _STYLES: dict[Decision, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
+_ALONE, _ALONE_WITH = ("new", "undo"), ("agent", "session")  # not while a turn runs; the second two with a word
 _WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
 
 After = Literal["go on", "leave", "sat down"]
@@ -44,10 +46,12 @@ Command = Callable[[str], Awaitable[After | None]]
 
 
 class Commands:
-    """Carries out commands; `stop` stops the turn and tells whether one ran."""
+    """Carries out commands; `stop` stops the turn and tells whether one ran, `running` whether one does."""
 
-    def __init__(self, seat: Seat, screen: Screen, undo: Undo, *, stop: Callable[[], bool]) -> None:
-        self._seat, self._screen, self._undo, self._stop = seat, screen, undo, stop
+    def __init__(
+        self, seat: Seat, screen: Screen, undo: Undo, *, stop: Callable[[], bool], running: Callable[[], bool]
+    ) -> None:
+        self._seat, self._screen, self._undo, self._stop, self._running = seat, screen, undo, stop, running
         self._known: dict[str, Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
             "session": self._session, "undo": self._back, "stop": self._halt, "help": self._help, "quit": self._quit,
@@ -62,6 +66,8 @@ class Commands:
             near = nearest(name[:64], list(self._known))
             hint = f"did you mean /{near[0]}?" if near else "/help shows what there is"
             raise CribError(f"there is no command /{escaped(name[:64])}; {hint}")
+        if self._running() and (name in _ALONE or (name in _ALONE_WITH and rest.strip())):
+            raise CribError(f"a turn runs; /stop ends it, and then /{name} can be done")
         return await command(rest.strip()) or "go on"
 
     async def _tools(self, rest: str) -> After | None:
@@ -126,9 +132,9 @@ class Commands:
     async def _session(self, rest: str) -> After | None:
         seat = self._seat
         if rest:
-            if await seat.crib.sessions.find(rest) is None:
+            if await seat.crib.sessions.find(check_key(rest)) is None:
                 raise CribError(f"there is no session {rest[:200]!r}; `toolcrib sessions list` shows what there is")
-            seat.session = rest
+            seat.agent, seat.session = agent_from_key(rest), rest
             return "sat down"
         self._screen.say(f"This is the session {seat.session}.")
         if await seat.crib.sessions.find(seat.session) is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from toolcrib.app import Running
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import CribError
 from toolcrib.define.event import Event, Replied, ToolFinished
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
@@ -107,7 +107,7 @@ class Talk:
         """Talk until the person leaves; return the exit code."""
         screen = Screen(paper, surface, diff_of=self._diff_of)
         self._surface, self._screen = surface, screen
-        commands = Commands(self._seat, screen, self._undo, stop=self._stopped)
+        commands = Commands(self._seat, screen, self._undo, stop=self._stopped, running=lambda: self._turn is not None)
         approvals = self._seat.crib.approvals
         door = (
             asking_here(approvals, surface.ask, lambda text: self._question(text, screen))
@@ -135,8 +135,6 @@ class Talk:
             if text.startswith("/"):
                 after = await commands.run(text.strip())
                 if after == "sat down":
-                    if self._turn is not None:
-                        screen.say("The turn that runs is in the session before.", "dim")
                     await self._greet(screen)
                 return after
             if not text.strip():
@@ -146,7 +144,7 @@ class Talk:
                 screen.say("(heard as soon as the calls under way are done)", "dim")
                 return "go on"
             await self._begin(text.strip(), surface, screen)
-        except (CribError, ToolError) as error:
+        except CribError as error:
             screen.say(str(error), "bad")
         return "go on"
 
@@ -166,7 +164,7 @@ class Talk:
             async for event in turn:
                 has_picture = has_picture or _brings_picture(event)
                 screen.show(event)
-        except (CribError, ToolError) as error:
+        except CribError as error:
             screen.say(str(error), "bad")
         except Exception:  # a door: the chat goes on, and the log tells the rest
             log.exception("a turn failed unexpectedly")
