@@ -1,7 +1,6 @@
 """Servers as people write them, with the official SDK and with FastMCP, over stdio and HTTP: their tools are ours."""
 
 import asyncio
-import os
 import re
 import socket
 import subprocess
@@ -20,26 +19,17 @@ from toolcrib.services.mcp import McpTerms
 
 pytestmark = pytest.mark.anyio
 
-FASTMCP = os.environ.get("TOOLCRIB_FASTMCP_PYTHON", "")
 PATIENT = McpTerms(first_delay=0.1, longest_delay=0.5, most_tries=1_000, patience=30.0)
 NAMES = ["add", "told", "fail", "picture", "slow", "sayhello__f962e7", "resources__list", "resources__read"]
 
 
-def python_of(maker: str) -> str:
-    if maker == "official":
-        return sys.executable
-    if not FASTMCP:
-        pytest.skip("FastMCP is not installed here; name a Python that has it as TOOLCRIB_FASTMCP_PYTHON")
-    return FASTMCP
-
-
 @contextmanager
-def listening(maker: str, python: str) -> Iterator[str]:
+def listening(maker: str) -> Iterator[str]:
     """Serve over HTTP on a free port, in a process of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    argv = [python, str(HERE / "served.py"), maker, "http", str(port)]
+    argv = [sys.executable, str(HERE / "served.py"), maker, "http", str(port)]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield f"http://127.0.0.1:{port}/mcp"
@@ -49,12 +39,11 @@ def listening(maker: str, python: str) -> Iterator[str]:
 
 @asynccontextmanager
 async def world_of(maker: str, how: str, state: Path) -> AsyncIterator[World]:
-    python = python_of(maker)
     if how == "stdio":
-        async with opened({"srv": served(maker, python)}, state, terms=PATIENT, ready=30.0) as world:
+        async with opened({"srv": served(maker)}, state, terms=PATIENT, ready=30.0) as world:
             yield world
         return
-    with listening(maker, python) as url:
+    with listening(maker) as url:
         settings = {"url": url, "headers": {"Authorization": f"Bearer {SECRET}"}}
         async with opened({"srv": settings}, state, terms=PATIENT, ready=0.0) as world:
             yield world

@@ -38,9 +38,14 @@ def liar(how: str, file: Path | str = "", **more: Any) -> dict[str, Any]:
     return {"command": sys.executable, "args": args, "env": {"API_KEY": SECRET}, **more}
 
 
-def served(maker: str = "official", python: str = sys.executable, **more: Any) -> dict[str, Any]:
+def served(maker: str = "official", **more: Any) -> dict[str, Any]:
     """Return the settings of an honest server."""
-    return {"command": python, "args": [str(HERE / "served.py"), maker, "stdio"], "env": {"API_KEY": SECRET}, **more}
+    return {
+        "command": sys.executable,
+        "args": [str(HERE / "served.py"), maker, "stdio"],
+        "env": {"API_KEY": SECRET},
+        **more,
+    }
 
 
 @dataclass(frozen=True, slots=True)
