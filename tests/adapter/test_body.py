@@ -72,7 +72,7 @@ def as_sent(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-@settings(max_examples=400)
+@settings(max_examples=80)
 @given(grown, targets, st.lists(st.booleans(), min_size=24, max_size=24), st.sampled_from(("", "Be kind.")))
 def test_a_body_is_the_same_however_the_conversation_grew(
     messages: list[Message], target: Target, asks: list[bool], system: str
@@ -86,7 +86,7 @@ def test_a_body_is_the_same_however_the_conversation_grew(
             assert body == body_of(fresh, target)
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(grown, targets, st.lists(st.booleans(), min_size=24, max_size=24), st.sampled_from(("", "Be kind.")))
 def test_a_growing_conversation_is_told_as_the_whole_conversion_tells_it(
     messages: list[Message], target: Target, asks: list[bool], system: str

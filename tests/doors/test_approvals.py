@@ -137,7 +137,7 @@ async def test_two_questions_come_one_after_the_other() -> None:
 
 QUESTION = Question(
     id="3f9c2a7b10de44c1", digest="d", tool="exec", reason="why", shown="exec, asked by id:7\n  command: x",
-    person="", asked_at=time.time(), expires_at=time.time() + 300, lasting=(Lasting("exactly this call", "d"),),
+    person="", asked_at=time.time(), expires_at=time.time() + 86_400, lasting=(Lasting("exactly this call", "d"),),
 )  # fmt: skip
 
 
