@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.adapter.arguments import DEEPEST, LONGEST, arguments_from, arguments_so_far
+from toolcrib.adapter.arguments import DEEPEST, LONGEST, arguments_from, arguments_so_far, within_measure
+from toolcrib.adapter.reply import Reply
+from toolcrib.adapter.target import Target
 from toolcrib.define.errors import ArgumentError
 
 
@@ -153,3 +155,21 @@ def test_what_is_shown_early_only_grows(args: dict[str, str], data: st.DataObjec
 )
 def test_unfinished_arguments_are_shown_as_far_as_they_can_be_told(text: str, shown: Any) -> None:
     assert arguments_so_far(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        ({"a": "x" * LONGEST}, f"longer than {LONGEST} bytes"),
+        ({"a": 2**64}, "within 64 bits"),
+        (json.loads('{"a":' * DEEPEST + "{}" + "}" * DEEPEST), f"nested more than {DEEPEST} deep"),
+    ],
+    ids=["long", "inexact", "deep"],
+)
+def test_arguments_that_came_as_an_object_have_the_same_measure(args: dict[str, Any], complaint: str) -> None:
+    reply = Reply(Target(api="gemini", model="m"))
+    reply.call(0, name="read", args=args)
+    (call,) = reply.end("calls").message.calls
+    assert call.args == {}
+    assert complaint in call.flaw
+    assert within_measure({"a": [{"b": 1.5}]}) == {"a": [{"b": 1.5}]}

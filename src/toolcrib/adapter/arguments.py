@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from toolcrib.define.errors import ArgumentError
 
-__all__ = ["DEEPEST", "LONGEST", "arguments_from", "arguments_so_far"]
+__all__ = ["DEEPEST", "LONGEST", "arguments_from", "arguments_so_far", "within_measure"]
 
 LONGEST = 1024 * 1024  # bytes of one call's arguments
 DEEPEST = 64  # objects and lists inside each other
@@ -18,6 +18,7 @@ DEEPEST = 64  # objects and lists inside each other
 _LONGEST_SHOWN = 64 * 1024  # characters that are read again with every piece that streams in
 _EXACT = 2.0**63  # orjson reads a whole number beyond 64 bits as a float of about its size
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_TOO_LONG = f"the arguments are longer than {LONGEST} bytes; write less, or in several calls"
 _SHOWN = 40  # characters of a name that a complaint repeats
 
 
@@ -48,6 +49,20 @@ def arguments_from(text: str) -> dict[str, Any]:
     return args
 
 
+def within_measure(args: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments that came as an object; raise ArgumentError where they are larger than written ones may be."""
+    _names(args)
+    try:
+        size = len(orjson.dumps(args))
+    except TypeError:  # a number beyond 64 bits, or half of a character
+        raise ArgumentError(
+            "the arguments are not exact JSON; write numbers within 64 bits, and whole characters"
+        ) from None
+    if size > LONGEST:
+        raise ArgumentError(_TOO_LONG)
+    return args
+
+
 def arguments_so_far(text: str) -> dict[str, Any]:
     """Return what can be shown of arguments still streaming in, {} when that is nothing; a call never runs with it."""
     text = text[:_LONGEST_SHOWN]
@@ -65,7 +80,7 @@ _KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number",
 
 def _refuse_long(text: str) -> None:
     if len(text) > LONGEST or len(text.encode(errors="surrogatepass")) > LONGEST:
-        raise ArgumentError(f"the arguments are longer than {LONGEST} bytes; write less, or in several calls")
+        raise ArgumentError(_TOO_LONG)
 
 
 def _names(args: dict[str, Any]) -> int:

@@ -97,7 +97,7 @@ class Chunks:
                 return []
             self._given.append((id, name))
             if not goes_on and "partialArgs" not in called:
-                args = fields(called.get("args"))
+                args = dict(fields(called.get("args")))
                 return self._reply.call(len(self._given), id=id, name=name, args=args, mark=mark)
             self._pieces = Pieces()
         pieces, slot = self._pieces, len(self._given)

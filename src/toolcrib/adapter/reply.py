@@ -8,7 +8,7 @@ from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Thi
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Text
 
-from .arguments import arguments_from
+from .arguments import arguments_from, within_measure
 from .target import Target
 from .wire import paired_up, whole
 
@@ -20,7 +20,7 @@ _MIB = 1024 * 1024
 _LONGEST_TEXT = 8 * _MIB  # characters of text and thought
 _LONGEST_ARGUMENTS = 8 * _MIB  # characters of one call
 _LONGEST_CALLS = 32 * _MIB  # characters of all calls
-_MOST_CALLS = 256
+_MOST_CALLS = 64
 _LONGEST_NAME = 256  # beyond it no tool is meant, and pieces are no longer joined
 
 
@@ -64,7 +64,7 @@ class Reply:
         id: str = "",
         name: str = "",
         piece: str = "",
-        args: Mapping[str, Any] | None = None,
+        args: dict[str, Any] | None = None,
         mark: str = "",
     ) -> list[ReplyEvent]:
         """Take more of the call in that slot: its id, its name, the next piece of its arguments or all of them.
@@ -209,7 +209,7 @@ class _Asked:
         self.at = at
         self.id = self.name = self.mark = self.flaw = ""
         self.pieces = _Pieces()
-        self.args: Mapping[str, Any] | None = None
+        self.args: dict[str, Any] | None = None
         self.size = 0
 
     @property
@@ -227,13 +227,14 @@ class _Asked:
 
     def call(self, id: str, name: str) -> Call:
         flaw = self.flaw if name else "the call names no tool; name one of those you were given"
-        args = {} if self.flaw else self.args
-        if args is None:
-            try:
-                args = arguments_from(paired_up(self.pieces.joined()))
-            except ArgumentError as error:
-                args, flaw = {}, flaw or str(error)
+        try:
+            args = {} if self.flaw else self._arguments()
+        except ArgumentError as error:
+            args, flaw = {}, flaw or str(error)
         return Call(id=id, name=name, args=args, mark=self.mark, flaw=flaw)
+
+    def _arguments(self) -> dict[str, Any]:
+        return arguments_from(paired_up(self.pieces.joined())) if self.args is None else within_measure(self.args)
 
 
 def _unique(ids: Iterable[str]) -> list[str]:

@@ -18,10 +18,10 @@ _ROOM = 200_000  # characters that the rest may add
 class Target:
     """A definition: its schema, whether the walk is inside it, and how it was read: where, and what was lost there."""
 
-    __slots__ = ("is_open", "lost", "place", "reading", "schema", "size")
+    __slots__ = ("is_open", "lost", "place", "reading", "schema", "size", "weight")
 
     def __init__(self, schema: Any, *, is_open: bool = False) -> None:
-        self.schema, self.is_open, self.size = schema, is_open, -1
+        self.schema, self.is_open, self.size, self.weight = schema, is_open, -1, -1
         self.reading: Reading | None = None
         self.place = ""
         self.lost: Losses = []
@@ -63,10 +63,15 @@ class Definitions:
             self._by_name[reference] = target
         return target
 
-    def has_room(self, target: Target) -> bool:
-        """Tell whether one more inlining is affordable, and pay for it."""
+    def has_room(self, target: Target, *, again: bool = False) -> bool:
+        """Tell whether one more inlining is affordable, and pay for it; `again` is a copy of what was read before."""
         self._inlined += 1
-        if self._inlined > _FREE:
+        if again:
+            # what was inlined in it counts: definitions that name each other twice would double at every step
+            if target.weight < 0:
+                target.weight = _size(target.reading)
+            self._room -= target.weight
+        elif self._inlined > _FREE:
             if target.size < 0:
                 target.size = _size(target.schema)
             self._room -= target.size

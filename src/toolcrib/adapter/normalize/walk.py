@@ -291,9 +291,10 @@ class Walk:
             return self._cut({}, where, "$ref")
         if target.is_open:
             return self._cut(target.schema, where, "recursion")
-        if not definitions.has_room(target):
+        is_read = target.reading is not None and not self._loose
+        if not definitions.has_room(target, again=is_read):
             return self._cut(target.schema, where, "size")
-        if self._loose or target.reading is None:
+        if not is_read:
             return self._entered(target, where, depth)
         self.losses += [(where + place[len(target.place) :], keyword) for place, keyword in target.lost]
         again: Reading = copied(target.reading)
