@@ -91,6 +91,13 @@ def test_explain_json_tells_who_was_asked_about(crib: Path, capsys: Capture) -> 
     }
 
 
+def test_a_parent_counts_with_the_model_that_the_configuration_gives_it(crib: Path, capsys: Capture) -> None:
+    options = ("--config", crib, "--json", "--agent", "other", "--model", "openai:gpt-5")
+    child = ask(capsys, "explain", "ls", *options, "--parent", "support").json["tools"][0]
+    assert (child["layer"], child["origin"]) == ("agent-provider", "agents.support.tools.byProvider.anthropic")
+    assert ask(capsys, "explain", "ls", *options, "--parent", "main").json["tools"][0]["decision"] == "allow"
+
+
 def test_one_tool_comes_with_a_step_for_every_layer_in_order(crib: Path, capsys: Capture) -> None:
     answer = ask(capsys, "explain", "exec", "--config", crib, "--model", "ollama:llama", "--json")
     assert list(answer.json) == ["caller", "tools", "steps"]

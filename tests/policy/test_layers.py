@@ -1,13 +1,16 @@
 """Settings and a caller to the nine layers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.policy.layers import agent_of, is_owner, is_sandboxed, layers_for, model_family
+from toolcrib.policy.layers import agent_of, child_of, is_owner, is_sandboxed, layers_for, model_family
+
+from .conftest import crib_of
 
 Has = Callable[..., bool]
 
@@ -269,6 +272,67 @@ PARENT = {"agents": {"narrow": {"tools": {"allow": ["read", "exec"]}}, "wide": {
 def test_a_child_gets_what_the_mode_says(subagents: dict[str, Any], kept: list[str], has: Has) -> None:
     config = {**PARENT, "tools": {"subagents": subagents}}
     assert [tool for tool in ("read", "write", "exec") if has(config, tool, agent="wide", parents=("narrow",))] == kept
+
+
+BY_PROVIDER = {
+    "tools": {"byProvider": {"openai": {"deny": ["write"]}, "anthropic/opus": {"ask": ["exec"]}}},
+    "agents": {"clerk": {"tools": {"byProvider": {"openai": {"profile": "minimal"}}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("parent", "kept"),
+    [
+        (Caller(agent="main", provider="anthropic", model="sonnet"), ["read", "write", "exec"]),
+        (Caller(agent="main", provider="openai", model="gpt"), ["read", "exec"]),
+        (Caller(agent="main", provider="openai-codex"), ["read", "exec"]),
+        (Caller(agent="clerk", provider="openai"), []),
+        (Caller(session="agent:main:main", provider="openai"), ["read", "exec"]),
+    ],
+)
+def test_a_child_on_another_model_is_bound_by_the_rules_about_its_parents_model(
+    parent: Caller, kept: list[str]
+) -> None:
+    crib = crib_of(BY_PROVIDER)
+    child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="anthropic")
+    grandchild = replace(child_of(crib.loaded.policy, child, "deep", "agent:deep:subagent:2"), provider="google")
+    for below in (child, grandchild):
+        assert [tool for tool in ("read", "write", "exec") if tool in crib.belt(below).tools] == kept
+
+
+def test_a_child_on_another_model_is_asked_where_its_parent_would_be() -> None:
+    crib = crib_of(BY_PROVIDER)
+    parent = Caller(provider="anthropic", model="opus")
+    child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="google")
+    verdict = crib.belt(child).verdicts["exec"]
+    assert (verdict.decision, verdict.origin) == ("ask", "tools.byProvider.anthropic/opus.ask")
+
+
+def test_a_child_has_no_tool_that_only_its_own_model_or_its_own_list_brings() -> None:
+    crib = crib_of({"agents": {"worker": {"tools": {"alsoAllow": ["radar"]}}}})
+    worker = Caller(agent="worker", provider="openai")
+    assert {"apply_patch", "radar"} <= set(crib.belt(worker).tools)
+    parent = Caller(provider="anthropic", model="opus")
+    child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="openai")
+    assert not {"apply_patch", "radar"} & set(crib.belt(child).tools)
+
+
+def test_a_child_keeps_the_group_whose_channel_only_its_parents_key_names() -> None:
+    groups = {"-2": {"tools": {"deny": ["exec"]}}}
+    crib = crib_of({"channels": {"telegram": {"groups": groups, "owners": ["id:7"]}}})
+    parent = Caller(session="agent:main:telegram:group:-1", group="-2", sender=Sender(id="7"))
+    child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
+    for caller in (parent, child):
+        assert "exec" not in crib.belt(caller).tools
+        assert not is_owner(crib.loaded.policy, caller)
+
+
+def test_a_child_is_bound_by_the_agent_that_spoke_in_the_session_of_another() -> None:
+    crib = crib_of({"agents": {"narrow": {"tools": {"deny": ["exec"]}}, "main": {"tools": {"deny": ["write"]}}}})
+    parent = Caller(agent="narrow", session="agent:main:main")
+    child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
+    assert child.parents == ("agent:main:main", "narrow")
+    assert not {"exec", "write"} & set(crib.belt(child).tools)
 
 
 def test_a_child_does_not_leave_its_parents_sandbox(has: Has) -> None:

@@ -13,7 +13,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.explain import explain_rows, verdict_json
 from toolcrib.policy.gate import Facts, gate
-from toolcrib.policy.layers import layers_for
+from toolcrib.policy.layers import ceiling_of, child_of, layers_for
 
 from . import worlds
 from .conftest import crib_of
@@ -34,6 +34,20 @@ def adding_a_parent_never_adds_a_tool(config: Config, crib: Crib, caller: Caller
     parent, before = chance.choice(worlds.PARENTS), set(crib.belt(caller).tools)
     for chain in ((parent, *caller.parents), (*caller.parents, parent)):
         assert set(crib.belt(replace(caller, parents=chain)).tools) <= before, f"parents {chain}"
+
+
+def a_child_never_has_what_its_parent_lacks(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    policy, caller = crib.loaded.policy, replace(caller, provider=chance.choice(worlds.SPEAKERS))
+    child = child_of(policy, caller, chance.choice(worlds.AGENTS), "agent:dev:subagent:9")
+    provider, model = chance.choice(worlds.SPEAKERS), chance.choice((None, "gpt", "other"))
+    child = replace(child, provider=provider, model=model)
+    if not ceiling_of(policy, child):
+        return
+    above, below = crib.belt(caller), crib.belt(child)
+    assert set(below.tools) <= set(above.tools), f"{child} has what its parent lacks"
+    for name in below.tools:
+        asked = above.verdicts[name].decision == "ask"
+        assert not asked or below.verdicts[name].decision == "ask", f"{child} is not asked about {name}"
 
 
 def adding_a_sandbox_never_adds_a_tool(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
@@ -83,6 +97,7 @@ def all_forms_of_a_verdict_agree(config: Config, crib: Crib, caller: Caller, cha
 PROPERTIES: tuple[Property, ...] = (
     adding_a_deny_never_adds_a_tool,
     adding_a_parent_never_adds_a_tool,
+    a_child_never_has_what_its_parent_lacks,
     adding_a_sandbox_never_adds_a_tool,
     layers_can_be_added_and_shuffled,
     every_rule_stands_where_it_is_said_to,

@@ -18,6 +18,7 @@ ENTRIES = (
 PROFILES = ("minimal", "coding", "messaging", "full")
 PROVIDERS = ("openai", "openai/gpt", "anthropic", "google")
 SENDERS = ("7", "id:8", "bob", "username:eve", "name:Zed", "e164:+15550001", "*")
+SPEAKERS = ("openai", "openai-codex", "anthropic")
 AGENTS = ("main", "dev", "desk")
 GROUPS = ("-1", "-2", "*")
 PARENTS = ("main", "dev", "desk", "agent:dev:telegram:group:-1", "agent:main:telegram:group:-2")
@@ -126,7 +127,7 @@ def caller(chance: random.Random) -> Caller:
     return Caller(
         session=chance.choice(SESSIONS),
         agent=chance.choice([None, *AGENTS]),
-        provider=chance.choice([None, "openai", "openai-codex", "anthropic"]),
+        provider=chance.choice([None, *SPEAKERS]),
         model=chance.choice([None, "gpt", "other"]),
         channel=chance.choice([None, "telegram", "slack"]),
         group=chance.choice([None, "-1", "-2", "-3"]),

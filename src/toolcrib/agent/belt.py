@@ -12,7 +12,7 @@ from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt
 from toolcrib.policy.gate import Facts, gate
-from toolcrib.policy.layers import is_owner, layers_for, mentions_for, model_family
+from toolcrib.policy.layers import ceiling_of, is_owner, layers_for, mentions_for, model_family
 from toolcrib.policy.profiles import PROFILES
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.catalog import Catalog
@@ -79,16 +79,21 @@ class Belts:
         return catalog
 
     def _make(self, caller: Caller, catalog: Catalog) -> Belt:
+        above = tuple(map(self._facts, ceiling_of(self.settings, caller))) if caller.parents else ()
+        facts = self._facts(caller, above)
+        belt = gate(catalog.tools, catalog.groups, layers_for(self.settings, caller), facts)
+        seen = {name: tool.narrowed(caller, self._channels) for name, tool in belt.tools.items()}
+        return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
+
+    def _facts(self, caller: Caller, above: tuple[Facts, ...] = ()) -> Facts:
         family = {f"model:{model_family(caller.provider)}"} if caller.provider else set()
-        facts = Facts(
+        return Facts(
             owner=is_owner(self.settings, caller),
             host=self._host | family,
             mentions=mentions_for(self.settings, caller),
             additive=self.settings.tools.plugin_only_allow == "additive",
+            above=above,
         )
-        belt = gate(catalog.tools, catalog.groups, layers_for(self.settings, caller), facts)
-        seen = {name: tool.narrowed(caller, self._channels) for name, tool in belt.tools.items()}
-        return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
 
     def _grounds_of(self, catalog: Catalog) -> Grounds:
         grounds = self._grounds.get(catalog)

@@ -70,5 +70,5 @@ def _told(verdict: Json | None) -> str:
 
 def _caller_from(told: Json) -> Caller:
     sender = told.get("sender")
-    given = {**told, "sender": None if sender is None else Sender(**sender), "parents": tuple(told.get("parents", ()))}
-    return Caller(**given)
+    chain = {name: tuple(told.get(name, ())) for name in ("parents", "parent_models")}
+    return Caller(**{**told, **chain, "sender": None if sender is None else Sender(**sender)})

@@ -212,7 +212,7 @@ def _identity(caller: Caller) -> dict[str, Any]:
     """Return what a caller is known by. Its model and its names may change; it stays who it is."""
     own = asdict(caller)
     sender = own.pop("sender") or {}
-    del own["provider"], own["model"]
+    del own["provider"], own["model"], own["parent_models"]
     return {**own, "sender": {"id": sender.get("id"), "e164": sender.get("e164")}}
 
 

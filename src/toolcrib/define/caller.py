@@ -20,7 +20,8 @@ class Caller:
     """Who is asking, from where, through which model.
 
     `owner` None means: decide from the configuration. `parents` is the recorded chain of who started this
-    caller, outermost first: agent ids or session keys.
+    caller, outermost first: agent ids or session keys. `parent_models` are the models that they spoke through, in the
+    same order, `provider:model` each; one that is not there or "" is not known.
     """
 
     session: str | None = None
@@ -34,3 +35,4 @@ class Caller:
     owner: bool | None = None
     sandboxed: bool = False
     parents: tuple[str, ...] = ()
+    parent_models: tuple[str, ...] = ()

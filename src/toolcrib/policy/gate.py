@@ -31,12 +31,14 @@ class Facts:
 
     `host` holds every requirement that is met (`browser`, `model:openai`); `mentions` what the caller's own scopes
     name outright, which brings out optional tools; `additive` is the documents' reading of plugin-only allow lists.
+    `above` is the same of every parent that bounds the caller: it has none of what one of them would be refused.
     """
 
     owner: bool = True
     host: frozenset[str] = frozenset()
     mentions: frozenset[str] = frozenset()
     additive: bool = False
+    above: "tuple[Facts, ...]" = ()
 
 
 def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts = Facts()) -> Belt:  # noqa: B008  frozen
@@ -163,7 +165,12 @@ class _Judge:
     def _mentioned(self, tool: Tool) -> bool:
         kind, _, owner = tool.source.partition(":")
         named = {tool.name, owner} if owner else {tool.name}
-        return not self.facts.mentions.isdisjoint({*named, "group:plugins"} if kind == "plugin" else named)
+        if kind == "plugin":
+            named.add("group:plugins")
+        facts = self.facts
+        if facts.mentions.isdisjoint(named):
+            return False
+        return not facts.above or not any(each.mentions.isdisjoint(named) for each in facts.above)
 
     def verdict(self, name: str) -> Verdict:
         """Return the verdict on one tool, in words."""
@@ -204,8 +211,11 @@ class _Judge:
             yield Step("source", None, "allow" if self._mentioned(tool) else "deny", "optional"), None
         if tool.owner_only:
             yield Step("owner", None, "allow" if self.facts.owner else "deny", None), None
-        lacking = [need for need in tool.requires if need not in self.facts.host]
         if tool.requires:
+            facts = self.facts
+            lacking = [need for need in tool.requires if need not in facts.host]
+            if facts.above and not lacking:
+                lacking = [need for each in facts.above for need in tool.requires if need not in each.host]
             yield Step("requires", None, "deny" if lacking else "allow", lacking[0] if lacking else None), None
 
 

@@ -226,10 +226,21 @@ def ceiling_of(settings: PolicySettings, caller: Caller) -> tuple[Caller, ...]:
 
 
 def _parents(caller: Caller) -> Iterator[Caller]:
+    """Yield the caller's parents, outermost first; one whose model is not known has the caller's."""
     for depth, parent in enumerate(caller.parents):
         key = session.parse(parent)
+        provider, model = caller.provider, caller.model
+        if known := "".join(caller.parent_models[depth : depth + 1]):
+            name, _, rest = known.partition(":")
+            provider, model = name or None, rest or None
         yield replace(
-            caller, agent=key.agent if key else parent, session=parent if key else None, parents=caller.parents[:depth]
+            caller,
+            agent=key.agent if key else parent,
+            session=parent if key else None,
+            provider=provider,
+            model=model,
+            parents=caller.parents[:depth],
+            parent_models=caller.parent_models[:depth],
         )
 
 
@@ -237,12 +248,22 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
     """Return who a subagent is that `parent` starts: the same people behind it, its parents recorded, no way out of a
     sandbox.
     """
-    by = parent.session or agent_of(parent)
+    by: tuple[str, ...] = (parent.session or agent_of(parent),)
+    if parent.session and session.agent_from_key(parent.session) != agent_of(parent):
+        by = (*by, agent_of(parent))  # it speaks in the session of another agent: what bounds either bounds the child
+    chat = session.chat_from_key(parent.session or "")
+    if parent.channel is None and parent.group is not None and chat is not None:
+        # its group is one of the channel that its key names, and the child has another key
+        parent = replace(parent, channel=chat.channel, owner=is_owner(settings, parent))
+    spoke = f"{parent.provider or ''}:{parent.model or ''}".rstrip(":")
+    known = (*parent.parent_models, *("",) * len(parent.parents))[: len(parent.parents)]
+    models = (each or spoke for each in known)  # whoever is not known was taken to speak through the parent's
     return replace(
         parent,
         agent=agent,
         session=key,
-        parents=(*parent.parents, by),
+        parents=(*parent.parents, *by),
+        parent_models=(*models, *(spoke for _ in by)),
         provider=None,
         model=None,
         sandboxed=parent.sandboxed or is_sandboxed(settings, parent),
@@ -322,15 +343,26 @@ def _depth_layer(settings: PolicySettings, places: _Places, depth: int) -> Itera
 
 
 def _ceiling(settings: PolicySettings, agent: AgentPolicy | None, caller: Caller) -> Iterator[Layer]:
-    """Yield the layers of every parent's scope: a child never has what one of them lacks."""
-    seen = {id(agent)}
+    """Yield the layers of every parent's scope: a child never has what one of them lacks.
+
+    A parent's rules about models are those about its own; and those about the child's, for that is who speaks now.
+    """
+    seen = {_said(layer) for layer in _scope_layers(settings, agent, caller)}
     for parent, above in zip(caller.parents, _parents(caller), strict=True):
         policy = _agent(settings, above)
-        if id(policy) not in seen:
-            seen.add(id(policy))
-            yield from _scope_layers(settings, policy, above, f"of the parent {parent!r}")
+        for speaker in (above, replace(above, provider=caller.provider, model=caller.model)):
+            for layer in _scope_layers(settings, policy, speaker, f"of the parent {parent!r}"):
+                if _said(layer) not in seen:
+                    seen.add(_said(layer))
+                    yield layer
         # parents with one scope may speak in different sessions, and only some of those are sandboxed
         yield from _sandbox_layers(settings, policy, above)
-        if above.parents:  # a subagent itself: whatever narrows it bounds those it starts
+        if above.parents or _claims_subagent(
+            above.session or ""
+        ):  # a subagent itself: whatever narrows it bounds those it starts
             own = _subagent_places(settings, policy)[1:]
             yield from _mandate(settings, own, above, f"of the parent {parent!r}")
+
+
+def _said(layer: Layer) -> tuple[str, str, Rule]:
+    return layer.name, layer.origin, layer.rule

@@ -166,7 +166,8 @@ def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
         sender=sender_from(sender) if sender else None,
         owner=options["owner"],
         sandboxed=options["sandboxed"],
-        parents=_chain(options["parent"]),
+        parents=(chain := _chain(options["parent"])),
+        parent_models=tuple(_spoken(crib, parent) for parent in chain),
     )
 
 
@@ -177,6 +178,12 @@ def _chain(text: str | None) -> tuple[str, ...]:
     if not all(parts):
         raise CribError(f"--parent {text[:_LONGEST_SHOWN]!r} has a blank in its chain; write outer/inner")
     return parts
+
+
+def _spoken(crib: Crib, parent: str) -> str:
+    """Return the model of one in a chain, as far as the configuration tells."""
+    key = session.parse(parent)
+    return ":".join(part for part in _default_model(crib, key.agent if key else parent) if part)
 
 
 def _default_model(crib: Crib, agent: str | None) -> tuple[str | None, str | None]:
