@@ -1,15 +1,22 @@
 """gemini-tool-names on define/names.py and, for the tools of MCP servers, define/mcp_names.py.
 
 They write `mcp_server_tool`, we write `server__tool`. Of a name that is made valid, what is compared is that it is one
-and can still be read; which characters stand in for the others is each its own.
+and can still be read; which characters stand in for the others is each its own. Of an entry for a rule, what is
+compared is what it means: put on a list, it is about the tools of that server, or of all, and about no others.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from toolcrib.agent.belt import Belts
+from toolcrib.config.load import load
+from toolcrib.define.caller import Caller
 from toolcrib.define.mcp_names import tool_name
 from toolcrib.define.names import ALIASES, canonical, fold, nearest
+from toolcrib.define.tool import Tool
+from toolcrib.registry.catalog import Catalog
 
 from .gemini_rules import entry_about
 from .load import Case
@@ -49,6 +56,25 @@ def _same_name(case: Case, ours: Any) -> str:
     return ""
 
 
+def _same_meaning(case: Case, ours: Any) -> str:
+    """Compare which tools an entry is about, by denying them: of these servers and tools, those that are meant."""
+    meant = case.args["server"], case.args.get("tool") or "*"
+    servers, tools = ((each if each != "*" else "one", "other") for each in meant)
+    offered = {
+        tool_name(server, tool): replace(Tool.declared(tool_name(server, tool), tool), source=f"mcp:{server}")
+        for server in servers
+        for tool in tools
+    }
+    belt = Belts(Catalog(offered), load({"tools": {"deny": [ours]}}, {}).policy).belt_for(Caller())
+    wanted = {
+        tool_name(server, tool)
+        for server in (servers if meant[0] == "*" else meant[:1])
+        for tool in (tools if meant[1] == "*" else meant[1:])
+    }
+    denied = {name for name in offered if name not in belt.tools}
+    return "" if denied == wanted else f"it is about {sorted(denied)}"
+
+
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "gemini.formatMcpToolName": lambda args: entry_about(args["server"], args.get("tool") or "*"),
     "gemini.generateValidName": lambda args: tool_name(_SERVER, args["name"]),
@@ -57,6 +83,7 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "gemini.isValidToolName": _is_name,
 }
 SAME: dict[str, Same] = {
+    "gemini.formatMcpToolName": _same_meaning,
     "gemini.generateValidName": _same_name,
     "gemini.getToolSuggestion": _same_suggestion,
 }

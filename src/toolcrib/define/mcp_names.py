@@ -12,7 +12,15 @@ import re
 
 from .names import fold, is_name
 
-__all__ = ["RESOURCES_LIST", "RESOURCES_READ", "beginning_of", "server_part", "spoken_name", "tool_name"]
+__all__ = [
+    "RESOURCES_LIST",
+    "RESOURCES_READ",
+    "beginning_of",
+    "server_part",
+    "spoken_entry",
+    "spoken_name",
+    "tool_name",
+]
 
 RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; no tool of a server can be called so
 
@@ -22,6 +30,7 @@ _DIGITS = 6
 _PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
 _PLAIN_TOOL = re.compile(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
 _ODD = re.compile(r"[^a-z0-9-]+")
+_RUN = re.compile(r"__+")
 _DIGEST = re.compile(r"__[0-9a-f]{6}$")
 
 
@@ -60,6 +69,15 @@ def spoken_name(name: str, source: str) -> str | None:
     if not source.startswith("mcp:"):
         return None
     return _DIGEST.sub("", name)
+
+
+def spoken_entry(entry: str) -> str:
+    """Return an entry of a rule, folded, with the tool's part written as `spoken_name` has it; a star stays a star."""
+    server, _, tool = entry.partition("__")
+    if not tool:
+        return entry
+    longest = _LONGEST - len(server) - _DIGITS - 4
+    return f"{server}__{_RUN.sub('_', tool) if '*' in tool or '*' in server else _readable(tool, longest)}"
 
 
 def _readable(text: str, longest: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
 
+from toolcrib.define.mcp_names import spoken_entry
 from toolcrib.define.names import ALIASES, fold, nearest
 from toolcrib.define.tool import EFFECTS, Tool
 
@@ -69,10 +70,14 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """One list as it is written, sorted by how its entries match: folded entry (or effect) to entry as written."""
+    """One list as it is written, sorted by how its entries match: folded entry (or effect) to entry as written.
+
+    `spoken` holds names and globs of MCP servers' tools as `spoken_entry` writes them.
+    """
 
     plain: Mapping[str, str]
     globs: Mapping[str, str]
+    spoken: Mapping[str, str]
     effects: Mapping[str, str]
     any_glob: Callable[[str], object] | None
     everything: str | None
@@ -135,6 +140,8 @@ def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool
     """
     parsed, known = _parsed(entries, within), inventory.groups
     groups = [(known[entry], written) for entry, written in parsed.plain.items() if entry in known]
+    if parsed.spoken and "group:mcp" in known:
+        groups += _by_spoken_name(parsed.spoken, inventory)
     if parsed.effects:
         groups += _by_effect(parsed.effects, inventory, permits=permits)
     return Matcher(parsed, tuple(groups))
@@ -160,7 +167,24 @@ def _parsed(entries: tuple[str, ...], within: str = "") -> _Parsed:
         elif _GLOB.fullmatch(entry):  # any other can match no name
             globs.setdefault(entry, written)
     any_glob = re.compile("|".join(map(fnmatch.translate, globs))).match if globs else None
-    return _Parsed(plain, globs, effects, any_glob, everything)
+    named = {**globs, **plain}
+    spoken = {spoken_entry(entry): written for entry, written in named.items() if "__" in entry or "*" in entry}
+    return _Parsed(plain, globs, spoken, effects, any_glob, everything)
+
+
+def _by_spoken_name(entries: Mapping[str, str], inventory: Inventory) -> list[tuple[frozenset[str], str]]:
+    """Return what entries mean of tools whose names end in a digest: they are about what its server calls a tool."""
+    spoken = {
+        name: members
+        for name, members in inventory.groups.items()
+        if "__" in name and all(inventory.tools[each].source.startswith("mcp:") for each in members)
+    }
+    return [
+        (members, written)
+        for entry, written in entries.items()
+        for name, members in spoken.items()
+        if fnmatch.fnmatchcase(name, entry)
+    ]
 
 
 def _by_effect(effects: Mapping[str, str], inventory: Inventory, *, permits: bool) -> list[tuple[frozenset[str], str]]:
