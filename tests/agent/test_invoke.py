@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.invoke import Window, invoke
+from toolcrib.agent.invoke import Window, invoke, invoke_all
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ConfigError, ToolError
 from toolcrib.define.message import Call
+from toolcrib.define.record import Finished
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.verdict import Belt, Decision, LayerName, Verdict
@@ -229,6 +230,33 @@ async def test_cancelling_the_task_cancels_the_body_and_passes_through() -> None
         with pytest.raises(asyncio.CancelledError):
             await task
     assert stopped.is_set()
+
+
+async def test_a_batch_that_is_stopped_leaves_when_every_body_in_it_has_cleaned_up() -> None:
+    begun, cleaned = asyncio.Event(), list[int]()
+
+    @tool
+    async def slow(steps: int) -> str:
+        """Take some steps to clean up."""
+        try:
+            begun.set()
+            return str(await asyncio.Event().wait())
+        finally:
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            cleaned.append(steps)
+
+    record = MemoryRecord()
+    ctxs = [fake_ctx("slow", {"steps": 0}), fake_ctx("slow", {"steps": 50})]
+    work = asyncio.ensure_future(invoke_all(belt_of(slow), ctxs, Window(record=record)))
+    async with asyncio.timeout(5):
+        await begun.wait()
+        await asyncio.sleep(0)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+    assert cleaned == [0, 50]
+    assert [entry.status for entry in record.entries if isinstance(entry, Finished)] == ["cancelled", "cancelled"]
 
 
 async def test_a_declared_tool_without_body_says_so() -> None:

@@ -1,6 +1,7 @@
 """Calls that come in over the MCP server: made by the official client, in memory, on a belt as it is."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from mcp import Client, MCPError
@@ -16,6 +17,7 @@ __all__ = ["made"]
 
 async def made(belt: BeltHandle, calls: Sequence[Call]) -> list[Result]:
     """Make the calls side by side; return what the client was told."""
+    logging.getLogger("client").addHandler(logging.NullHandler())  # it wonders aloud about names that are not listed
     async with Client(BeltServer(lambda: belt), mode="legacy") as client:
         return await asyncio.gather(*(_made(client, call) for call in calls))
 

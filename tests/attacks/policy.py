@@ -84,7 +84,7 @@ def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
     complaints = []
     for ids in (("call_1",), ("call_1", "call_2")):
         ran.clear()
-        calls = [Call(id=id, name=asked["name"], args=asked["args"]) for id in ids]
+        calls = [Call(id=id, name=asked["name"], args=asked.get("args") or {}) for id in ids]
         record = MemoryRecord()
         window = _window(setup, record)
         if asked.get("via") == "mcp_loopback":
@@ -101,7 +101,7 @@ def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
     context = setup.get("context", {})
     depth = int(context.get("spawn_depth", 0))
     config = neutral(setup.get("config", {}))
-    result = subagents.called(config, _caller_through(setup, asked), depth, asked["name"], asked["args"])
+    result = subagents.called(config, _caller_through(setup, asked), depth, asked["name"], asked.get("args") or {})
     ran = [asked["name"]] if result.status == "ok" else []
     complaint = _complaint_about(must, ran, 1)
     seen = {"ran": ran, "told": [result.details]}

@@ -46,6 +46,9 @@ async def _called(config: Json, caller: Caller, name: str, args: Json) -> Result
             owner = (caller.session or _MAIN) if target == _OWN else _OTHER
             if name == "subagents" and isinstance(target, str):
                 await _child(crib, owner, target)
+            if name == "session_status":  # both sessions are there: that of the caller, and somebody else's
+                for session in dict.fromkeys((caller.session or _MAIN, _OTHER)):
+                    await crib.turn("hi", session=session, model=FunctionModel(lambda request: said("hello"))).end()
             return await crib.belt(caller).call(name, args)
 
 
@@ -69,7 +72,7 @@ def fanned_out(case: Json, limits: Json) -> Outcome:
     asked, must = case["input"], case["must"]
     before = resources._held()
     began = time.perf_counter()
-    seen = asyncio.run(_chain(asked, limits) if asked["op"] == "spawn_chain" else _many(asked, limits))
+    seen = asyncio.run(_FANS[asked["op"]](asked, limits))
     took = time.perf_counter() - began
     complaints = resources._measured({**must, "alive_during": False}, took, before, resources._held())
     if seen["spawned"] > must.get("spawned_max", seen["spawned"]):
@@ -104,7 +107,8 @@ async def _chain(asked: Json, limits: Json) -> Json:
             ways = [Call("a", "generalist", {"task": "go on"}), Call("b", "sessions_spawn", {"task": "go on"})]
             return wants(*(ways[:1] if "generalist" in offered else ways))
         refusals.extend(_words(message) for message in request.history if message.status == "error")
-        return wants(Call("d", "complete_task", {"result": "done"})) if request.tools else said("done")
+        is_child = any(tool.name == "complete_task" for tool in request.tools)
+        return wants(Call("d", "complete_task", {"result": "done"})) if is_child else said("done")
 
     late = _Late()
     async with toolcrib.open(_config(limits), env={}) as crib, late:
@@ -133,6 +137,9 @@ async def _many(asked: Json, limits: Json) -> Json:
     refused = [result.details["error"] for result in told if result.status == "error"]
     longest = max(map(len, refused), default=0)
     return {"spawned": len(told) - len(refused), "refused": len(refused), "longest": longest, "late": late.longest}
+
+
+_FANS = {"spawn_chain": _chain, "spawn_many": _many}
 
 
 def _words(message: Any) -> str:

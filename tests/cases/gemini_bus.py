@@ -21,6 +21,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.tool import tool
 from toolcrib.services.approvals import Approvals, ApprovalTerms
 
+from .gemini_rules import entry_about
 from .jump import run
 from .load import Case
 from .outcome import Refused, Same, compare, is_same
@@ -50,7 +51,7 @@ def _approvals(seconds: float = 300.0) -> Approvals:
 
 
 def _published(args: Json) -> list[Json]:
-    if isinstance(args["message"], dict):
+    if not isinstance(args["message"], str):
         raise ToolError("there is no bus to publish on: watchers hear of calls, doors of questions, each from its own")
     return run(_asked(args))
 
@@ -82,10 +83,9 @@ async def _asked(args: Json) -> list[Json]:
         await crib.close()
 
 
-def _named(name: str, args: Json, server: str | None = None) -> str:
-    """Return what we call a tool: by its server, where the call or the rule says which."""
-    of = server or args["serverName"]
-    return tool_name(of, name) if of else name
+def _named(name: str, args: Json) -> str:
+    """Return what we call a tool: by its server, where the call says which."""
+    return tool_name(args["serverName"], name) if args["serverName"] else name
 
 
 def _config(args: Json) -> Json:
@@ -96,11 +96,18 @@ def _config(args: Json) -> Json:
     for rule in rules:
         lists = tools
         if "subagent" in rule:
-            agent = agents.setdefault(rule["subagent"], {"tools": {"deny": [], "ask": []}})
+            agent = agents.setdefault(rule["subagent"].rpartition("/")[2], {"tools": {"deny": [], "ask": []}})
             lists = agent["tools"]
         if rule["decision"] in _LISTS:
-            lists[_LISTS[rule["decision"]]].append(_named(rule["toolName"], args, rule.get("mcpName")))
+            lists[_LISTS[rule["decision"]]].append(_entry(rule, args))
     return {"tools": tools, "agents": agents}
+
+
+def _entry(rule: Json, args: Json) -> str:
+    """Return what a rule is about, as an entry of our lists."""
+    if "mcpName" in rule:
+        return entry_about(rule["mcpName"], rule["toolName"])
+    return "*" if rule["toolName"] == "*" else _named(rule["toolName"], args)
 
 
 def _answers(result: Result) -> list[Json]:

@@ -53,7 +53,7 @@ def _checked(args: Json) -> Json:
     if any("checker" in key.lower() for key in config):
         raise ToolError("what is checked beside the lists is checked by guards, which plugins bring")
     tool, lists, chain = _tool(args), Lists(), (args["subagent"].split("/") if args.get("subagent") else [])
-    rules = list(rules_in_force(config))
+    rules = [_of_the_call(rule, args, tool) for rule in rules_in_force(config)]
     for rule in rules:
         lists.add(rule)
     otherwise = config.get("defaultDecision", "allow" if config.get("approvalMode") == "yolo" else "ask_user")
@@ -77,6 +77,12 @@ def _checked(args: Json) -> Json:
     if decision == "ask_user" and config.get("nonInteractive"):
         decision = "deny"  # with nobody to ask, refused
     return {"decision": decision, "rule": said[0] if said else None}
+
+
+def _of_the_call(rule: Json, args: Json, tool: Tool) -> Json:
+    """Return a rule that has the very name of a tool of a server with what we call that tool."""
+    is_named = rule["toolName"] == args["call"]["name"] and "mcpName" not in rule and tool.source.startswith("mcp:")
+    return {**rule, "ours": tool.name} if is_named else rule
 
 
 def _tool(args: Json) -> Tool:
@@ -107,7 +113,9 @@ def _server_of(args: Json) -> tuple[str, str]:
 
 def _means(rule: Json, tool: Tool, chain: Sequence[str]) -> bool:
     """Tell whether a rule is about a tool, as our own gate matches its entries; what a subagent is allowed is not."""
-    if rule.get("subagent", "") not in ("", *chain) or (prefix_of(rule) is None and "argsPattern" in rule):
+    if rule.get("subagent", "").rpartition("/")[2] not in ("", *chain) or (
+        prefix_of(rule) is None and "argsPattern" in rule
+    ):
         return rule["decision"] != "allow" and "argsPattern" in rule
     entries = tuple(entry for entry in entries_of(rule) if entry)
     stated = Rule(allow=entries) if rule["decision"] == "allow" else Rule(deny=entries)
@@ -138,7 +146,7 @@ def _commanded(args: Json, crib: Crib, belt: BeltHandle) -> tuple[str, bool]:
     for id, agent in crib.config.listed_agents():
         if id == belt.caller.agent:
             rules = rules_from(agent.tools.exec, f"agents.{id}.tools.exec", over=rules)
-    line = (args["call"].get("args") or {}).get("command", "")
+    line = str((args["call"].get("args") or {}).get("command", ""))
     found = judge(line, rules, look_up_in(("/usr/bin",)))
     return _DECISIONS[found.decision], found.rule.startswith(("allow", "deny"))
 

@@ -20,7 +20,7 @@ from toolcrib.policy.command import judge, look_up_in, rules_from
 from toolcrib.policy.lint import lint
 from toolcrib.registry.groups import groups_of
 
-from .gemini_rules import SHELL, entry_about, our_name, prefix_of, words_of
+from .gemini_rules import SHELL, entry_about, prefix_of, words_of
 from .load import Case
 from .outcome import Refused, Same, compare, is_same
 
@@ -50,7 +50,7 @@ def _patterns(args: Json) -> list[Any]:
     ]
     if not rules:
         load({"tools": {"exec": others}}, {})
-        return [None]
+        return [] if args.get("commandPrefix") == [] else [None]
     look_up = look_up_in(("/usr/bin",))
     return [
         [judge(line, each, look_up).decision == "run" for line in _probes(prefix)]
@@ -151,21 +151,25 @@ def _config(text: str) -> Json:
     """Return a file of theirs as our configuration: what has no place there is handed on as it is, to be refused."""
     content, _ = parse(text, ".toml", "p.toml")
     config: Json = {**content, "tools": {"exec": {}}}
-    for rule in config.pop("rule", ()):
-        _add(config, dict(rule))
+    rules = config.get("rule", [])
+    if isinstance(rules, list) and all(isinstance(rule, dict) for rule in rules):
+        config.pop("rule", None)
+        for rule in rules:
+            _add(config, dict(rule))
     return config
 
 
 def _add(config: Json, rule: Json) -> None:
     rule.pop("priority", None)
     names, decision = rule.pop("toolName", ""), str(rule.pop("decision", ""))
-    if server := rule.pop("mcpName", ""):
-        names = [entry_about(server, name) for name in (names if isinstance(names, list) else [names or "*"])]
+    if isinstance(rule.get("mcpName"), str) and names:
+        server = rule.pop("mcpName")
+        names = [entry_about(server, name) for name in (names if isinstance(names, list) else [names])]
     lists = config["tools"]
     if "subagent" in rule:
         agents = config.setdefault("agents", {})
         lists = agents.setdefault(rule.pop("subagent"), {"tools": {"exec": {}}})["tools"]
-    if names == SHELL and "commandPrefix" in rule:
+    if names in (SHELL, [SHELL]) and "commandPrefix" in rule:
         given = rule.pop("commandPrefix")
         prefixes = given if isinstance(given, list) else [given]
         lists["exec"].setdefault(decision, []).extend(words_of(prefix) or [] for prefix in prefixes)
@@ -191,7 +195,7 @@ def _same_rules(case: Case, ours: Any) -> str:
         return compare(case, ours)
     theirs = [
         {
-            "toolName": our_name(rule["toolName"]) if "mcpName" in rule else rule["toolName"],
+            "toolName": _meant(rule),
             "decision": rule["decision"],
         }
         | ({"words": prefix_of(rule)} if "argsPattern" in rule else {})
@@ -203,6 +207,14 @@ def _same_rules(case: Case, ours: Any) -> str:
     if ("error" in levels) is not ("error" in ours["errors"]):
         return "one of us refuses it"
     return "one of us does not complain" if levels.count("warning") > ours["errors"].count("warning") else ""
+
+
+def _meant(rule: Json) -> str:
+    """Return the entry for a rule, whose name they put together from that of a server and that of a tool."""
+    if "mcpName" not in rule:
+        return str(rule["toolName"])
+    of = rule["mcpName"]
+    return entry_about(of, rule["toolName"].removeprefix(f"mcp_{of}_") if rule["toolName"] != "mcp_*" else "*")
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {

@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,7 @@ class Lists:
         """Return the lists of whom a rule is about."""
         if "subagent" not in rule:
             return self.tools
-        tools: Json = self.agents.setdefault(rule["subagent"], {"tools": {"exec": {}}})["tools"]
+        tools: Json = self.agents.setdefault(rule["subagent"].rpartition("/")[2], {"tools": {"exec": {}}})["tools"]
         return tools
 
     def _add_entries(self, rule: Json, decision: str) -> None:
@@ -68,10 +69,11 @@ class Lists:
 def entries_of(rule: Json) -> list[str]:
     """Return the entries that a rule's name and marks stand for; raise ToolError when there are none."""
     name: str = entry_about(rule["mcpName"], rule["toolName"]) if rule.get("mcpName") else our_name(rule["toolName"])
+    name = rule.get("ours", name)
     marks = rule.get("toolAnnotations") or {}
     if not marks:
         return [name]
-    if name != "*" or not all(EFFECTS.get(mark) and value is True for mark, value in marks.items()):
+    if name != "*" or len(marks) > 1 or not all(EFFECTS.get(mark) and value is True for mark, value in marks.items()):
         raise ToolError("a rule names tools, or what they do (read, write, execute, network, send); no other marks")
     return [f"effect:{EFFECTS[mark]}" for mark in marks]
 
@@ -80,6 +82,8 @@ def our_name(name: str) -> str:
     """Return what we call a tool of theirs; `mcp_srv_tool` is split at its first underscore, as they split it."""
     if not name.startswith("mcp_"):
         return NAMES.get(name, name)
+    if name.endswith("_*") and "*" not in name[:-1]:
+        return entry_about(name[len("mcp_") : -len("_*")] or "*", "*")
     server, _, tool = name.removeprefix("mcp_").partition("_")
     return entry_about(server, tool or "*") if tool or server == "*" else name
 
@@ -97,7 +101,9 @@ def prefix_of(rule: Json) -> list[str] | None:
     if rule["toolName"] != SHELL or found is None:
         return None
     text = _ESCAPED.sub(r"\1", found["text"])
-    return words_of(json.loads(f'"{text}"'))
+    with suppress(ValueError):  # what JSON does not read is written as it is
+        text = json.loads(f'"{text}"')
+    return words_of(text)
 
 
 def words_of(prefix: str) -> list[str] | None:
@@ -112,7 +118,7 @@ def rules_in_force(config: Json) -> Iterator[Json]:
     """Yield the rules that hold in the mode of a case."""
     mode, interactive = config.get("approvalMode", "default"), not config.get("nonInteractive")
     for rule in config.get("rules") or ():
-        if mode not in rule.get("modes", [mode]) or rule.get("interactive", interactive) is not interactive:
+        if mode not in (rule.get("modes") or [mode]) or rule.get("interactive", interactive) is not interactive:
             continue
         if config.get("disableAlwaysAllow") and round(rule.get("priority", 0) % 1, 3) == _ALWAYS:
             continue  # what a person allowed for good is a grant, and can be taken back as a whole

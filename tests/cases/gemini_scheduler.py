@@ -145,8 +145,8 @@ async def _results(stage: _Stage, belt: BeltHandle) -> list[Result]:
             asyncio.get_running_loop().call_later(0 if after is True else after / 1000, stage.abort)
     try:
         return list(await stage.work)
-    except asyncio.CancelledError:
-        return [stage.ended[at] for at in range(len(calls))]
+    except asyncio.CancelledError:  # of one that was stopped before it began nobody hears anything
+        return [stage.ended.get(at) or Result.error("never began", code="cancelled") for at in range(len(calls))]
 
 
 def _hooks(args: Json) -> Iterable[tuple[str, Json]]:

@@ -6,9 +6,9 @@ tools it was offered, and what each of its calls was answered.
 
 import asyncio
 import base64
+import json
 import logging
-import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,9 @@ from toolcrib.agent.belt import Belts
 from toolcrib.agent.completion import Completion
 from toolcrib.agent.limits import Limits
 from toolcrib.agent.loop import Setup
-from toolcrib.agent.retry import Patience
-from toolcrib.agent.subagent import Outcome, worked
+from toolcrib.agent.outcome import Outcome
+from toolcrib.agent.retry import Retries
+from toolcrib.agent.subagent import worked
 from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
@@ -38,6 +39,7 @@ from toolcrib.registry.catalog import Catalog
 
 from .load import Case
 from .outcome import Refused, Same, is_same, mentions
+from .outputs import written
 
 Json = dict[str, Any]
 
@@ -72,11 +74,11 @@ class _Script:
         how = self._script[at] if at < len(self._script) else {"text": ""}
         if how.get("hangUntilAbort"):
             await asyncio.Event().wait()
-        if how.get("abortUser") and self.task is not None:
-            self.task.cancel()
+        if how.get("abortUser"):
+            self.stop()
             await asyncio.sleep(0)  # where it is heard
-        if "throws" in how:
-            yield Replied(Message(role="assistant", finish="error"), error=how["throws"])
+        if "throws" in how or how.get("throwAbort"):
+            yield Replied(Message(role="assistant", finish="error"), error=how.get("throws", "aborted"))
             return
         calls = tuple(_call(at, number, *each) for number, each in enumerate(how.get("calls", ())))
         content = (Text(how["text"]),) if how.get("text") else ()
@@ -84,13 +86,18 @@ class _Script:
             Message(role="assistant", content=content, calls=calls, finish="calls" if calls else "stop", by="script")
         )
 
+    def stop(self) -> None:
+        """Do what a person does who has enough."""
+        if self.task is not None:
+            self.task.cancel()
+
     async def close(self) -> None:
         """Nothing is held."""
 
 
-def _call(at: int, number: int, name: str, given: Any, id: str = "") -> Call:
+def _call(at: int, number: int, name: str, given: Any = None, id: str = "") -> Call:
     """Return a call as our adapters read it: arguments that are text are read, and what is wrong with them is told."""
-    args, flaw = given, ""
+    args, flaw = {} if given is None else given, ""
     if isinstance(given, str):
         try:
             args = arguments_from(given)
@@ -99,22 +106,31 @@ def _call(at: int, number: int, name: str, given: Any, id: str = "") -> Call:
     return Call(id or f"c{at}-{number}", name, args, flaw=flaw)
 
 
-def _tool(name: str, how: Json) -> Tool:
+def _tool(name: str, how: Json, stop: Callable[[], None]) -> Tool:
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+        if any("abort" in key.lower() and how[key] for key in how):
+            stop()
         if delay := how.get("delay"):
             await asyncio.sleep(delay / 1000)
         if "error" in how:
             raise ToolError(how["error"])
+        if "throws" in how:
+            raise RuntimeError(how["throws"])
+        if isinstance(how.get("llmContent"), str):
+            return Result.text(how["llmContent"])
         if "llmContent" in how:
-            return Result(tuple(map(_part, how["llmContent"])))
-        return Result.text(how.get("result", "ok"))
+            parts = how["llmContent"] if isinstance(how["llmContent"], list) else [how["llmContent"]]
+            return Result(tuple(map(_part, parts)))
+        return Result.text(str(how.get("result", "ok")))
 
-    schema = how.get("schema", _ANYTHING)
+    schema = how.get("schema") or _ANYTHING
     made = tool_named(name, "A tool.", Shape(lambda: schema, check_of_schema), run, effects=set())
     return replace(made, source="agent") if how.get("kind") == "agent" else made
 
 
-def _part(part: Json) -> Content:
+def _part(part: Json | str) -> Content:
+    if isinstance(part, str):
+        return Text(part)
     if "text" in part:
         return Text(part["text"])
     return Image(base64.b64decode(part["inlineData"]["data"]), part["inlineData"]["mimeType"])
@@ -125,25 +141,50 @@ def _agent(args: Json) -> Agent:
     return Agent(
         name="worker",
         description="works",
-        prompt="" if args.get("noPrompt") else "You work.",
+        prompt="" if args.get("noPrompt") else args.get("systemPrompt", "You work."),
         inputs={"q": {"type": "string"}},
         query=args.get("query", "Get Started!"),
-        tools=tuple(args["toolConfig"]["tools"]) if "toolConfig" in args else None,
-        output={"type": "object", "properties": {}, "additionalProperties": True} if output else None,
+        tools=tuple(args["toolConfig"]["tools"]) if args.get("toolConfig") else None,
+        output=_wanted(args, output["schema"]) if output else None,
         output_name=output["name"] if output else "result",
+        render=_in_brackets if any("process" in key.lower() for key in output or ()) else None,
         max_turns=args.get("maxTurns", 30),
         timeout=args.get("maxTimeMinutes", 10) * 60,
     )
 
 
+def _wanted(args: Json, kind: str) -> Json:
+    """Return a kind of output as a schema.
+
+    What an `object` holds is not in the recording; where answers have a summary it is what complete_task's cases say.
+    """
+    if kind != "object":
+        return {"type": kind}
+    if '"summary"' not in json.dumps(args["script"]):
+        return _ANYTHING
+    return {**_ANYTHING, "properties": {"summary": {"type": "string"}}, "required": ["summary"]}
+
+
 def _config(rules: list[Json]) -> Json:
-    """Return rules of theirs as lists of ours."""
-    lists: dict[str, list[str]] = {"deny": [], "ask": []}
+    """Return rules of theirs as lists of ours, everybody's or one agent's."""
+    tools: Json = {}
+    agents: Json = {}
     for rule in rules:
-        name = {"deny": "deny", "ask_user": "ask"}.get(rule["decision"])
-        if name is not None:
-            lists[name].append(rule["toolName"])
-    return {"tools": {name: entries for name, entries in lists.items() if entries}}
+        if (name := {"deny": "deny", "ask_user": "ask"}.get(rule["decision"])) is not None:
+            lists = agents.setdefault(rule["subagent"], {"tools": {}})["tools"] if "subagent" in rule else tools
+            named = rule["toolName"] if isinstance(rule["toolName"], list) else [rule["toolName"]]
+            lists.setdefault(name, []).extend(named)
+    return {"tools": tools, "agents": agents}
+
+
+class _Person:
+    """Answers by the id of a call or the name of its tool; one who was given no answer says no."""
+
+    def __init__(self, answers: Json) -> None:
+        self._answers = answers
+
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        return str(self._answers.get(call.id, self._answers.get(call.name, ""))).startswith("proceed")
 
 
 def _run(args: Json) -> Json:
@@ -153,20 +194,20 @@ def _run(args: Json) -> Json:
 
 async def _worked(args: Json) -> Json:
     agent = _agent(args)
-    tools = {name: _tool(name, how or {}) for name, how in args.get("tools", {}).items()}
-    policy = replace(load(_config(args.get("rules", [])), {}).policy, mandates={"worker": agent.tools})
-    prompts = prompts_of(agent, {})
     model = _Script(args["script"])
+    tools = {name: _tool(name, how or {}, model.stop) for name, how in args.get("tools", {}).items()}
+    policy = replace(load(_config(args.get("rules", [])), {}).policy, mandates={"worker": agent.tools})
+    prompts = prompts_of(agent, args.get("inputs") or {})
     setup = Setup(
         model=model,
         belt=Belts(Catalog(tools, ()), policy).belt_for(_CHILD),
         caller=_CHILD,
-        window=Window(record=MemoryRecord()),
+        window=Window(record=MemoryRecord(), approver=_Person(args["answers"]) if args.get("answers") else None),
         limits=Limits(turns=agent.max_turns, seconds=agent.timeout),
-        patience=Patience(tries=1),
+        retries=Retries(tries=1),
         system=prompts.system,
     )
-    model.task = asyncio.ensure_future(worked(agent, setup, prompts.query, lambda partial: None))
+    model.task = asyncio.ensure_future(worked(agent, setup, prompts.query))
     await asyncio.wait([model.task])
     outcome: Outcome | None = None if model.task.cancelled() else model.task.result()
     # the last reply is offered one tool only, and asked for by one more message of the user
@@ -202,7 +243,8 @@ def _same(case: Case, ours: Any) -> str:
     if isinstance(ours, Refused):
         return f"ours is an error: {ours.message}"
     if "thrown" in theirs:
-        reason = "ABORTED" if theirs["name"] == "AbortError" else "ERROR"
+        stopped = any(step.get("abortUser") for step in case.args["script"])
+        reason = "ABORTED" if theirs["name"] == "AbortError" and stopped else "ERROR"
         said = theirs["thrown"] in str(ours["result"]) or reason == "ABORTED"
         return "" if ours["reason"] == reason and said else "the ends differ"
     differs = [key for key, value in _recorded(theirs).items() if not is_same(ours[key], value)]
@@ -211,7 +253,7 @@ def _same(case: Case, ours: Any) -> str:
 
 def _recorded(theirs: Json) -> Json:
     """Return a recorded run in the words of `_worked`."""
-    recovered = [message for message in theirs["messagesToModel"] if message and isinstance(message[0], dict)]
+    answers = [part for message in theirs["messagesToModel"] for part in message if isinstance(part, dict)]
     reason = theirs["terminate_reason"]
     return {
         "reason": reason,
@@ -220,7 +262,9 @@ def _recorded(theirs: Json) -> Json:
         "turns": theirs["turn_count"],
         "offered": theirs["toolsOffered"],
         "answered": [
-            [part["tool"], part["response"].get("output", "error")] for message in recovered for part in message
+            [part["tool"], "error" if "error" in part["response"] else part["response"].get("output", "")]
+            for part in answers
+            if "tool" in part
         ],
     }
 
@@ -229,25 +273,13 @@ def _output(config: str | None) -> Agent:
     """Return an agent whose output is what theirs is written as, `report:{summary:string,n?:number}`."""
     options: Json = {}
     if config is not None:
-        name, _, kind = config.removesuffix(" with processOutput").partition(":")
-        options = {"output_name": name, "output": _schema(kind)}
-        if config.endswith("with processOutput"):
-            options["render"] = lambda value: f"<<{value['summary']}>>"
+        name, schema, is_processed = written(config)
+        options = {"output_name": name, "output": schema, "render": _in_brackets if is_processed else None}
     return Agent(name="worker", description="works", prompt="You work.", inputs={}, **options)
 
 
-def _schema(kind: str) -> Json:
-    if kind.startswith("{"):
-        fields = [field.partition(":") for field in kind[1:-1].split(",")]
-        return {
-            "type": "object",
-            "properties": {name.rstrip("?"): _schema(of) for name, _, of in fields},
-            "required": [name for name, _, _ in fields if not name.endswith("?")],
-            "additionalProperties": False,
-        }
-    found = re.fullmatch(r"(\w+)(?:\(min (\d+)\))?", kind)
-    assert found is not None
-    return {"type": found[1], **({"minLength": int(found[2])} if found[2] else {})}
+def _in_brackets(value: Any) -> str:
+    return f"<<{value['summary'] if isinstance(value, dict) else value}>>"
 
 
 def _completed(args: Json) -> Json:
@@ -269,13 +301,22 @@ def _completed_same(case: Case, ours: Any) -> str:
 
 
 def _completion_schema(args: Json) -> Json:
-    schema: Json = {**Completion(_output(args["outputConfig"])).tool.parameters}
+    schema: Json = _undescribed(Completion(_output(args["outputConfig"])).tool.parameters)
     return schema
+
+
+def _undescribed(value: Any) -> Any:
+    """Return a schema without the words for people and models, which each has of its own."""
+    if isinstance(value, Mapping):
+        return {
+            key: _undescribed(each) for key, each in value.items() if key != "description" or not isinstance(each, str)
+        }
+    return [_undescribed(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _schema_same(case: Case, ours: Any) -> str:
     """Their schemas carry one more argument, by which calls wait for others; ours are in line anyway."""
-    theirs = case.expected
+    theirs = _undescribed(case.expected)
     properties = {name: each for name, each in theirs["properties"].items() if name != "wait_for_previous"}
     wanted = {**theirs, "properties": properties}
     mine = {name: each for name, each in ours.items() if name != "additionalProperties"}

@@ -1,6 +1,8 @@
 """One case, judged: same, different on purpose, later, noted or failing."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -11,8 +13,12 @@ from toolcrib.define.errors import CribError
 
 from . import MODULES
 from .load import Case, Folders, load
-from .outcome import Adapter, Outcome, Refused, Same, compare, fits
+from .outcome import Adapter, Alike, Outcome, Refused, Same, compare, fits
 from .rows import Difference, Later, Rows, ours, problems, read_rows
+
+_MANY, _CHUNK, _WORKERS = 200, 10, 4
+_TIMED = "attacks/resources"
+_kept: list[Rows] = []
 
 Verdict = Literal["same", "different", "later", "noted", "failing"]
 Find = Callable[[Case], Adapter | None]
@@ -48,11 +54,12 @@ def find_adapter(case: Case) -> Adapter | None:
         return next((_attack(module.judge) for module in _modules(case.file)), None)
     for module in _modules(case.file):
         if case.fn in module.ADAPTERS:
-            return recorded(module.ADAPTERS[case.fn], getattr(module, "SAME", {}).get(case.fn, compare))
+            same, alike = (getattr(module, name, {}).get(case.fn) for name in ("SAME", "ALIKE"))
+            return recorded(module.ADAPTERS[case.fn], same or compare, alike)
     return None
 
 
-def recorded(answer: Callable[[dict[str, Any]], Any], same: Same = compare) -> Adapter:
+def recorded(answer: Callable[[dict[str, Any]], Any], same: Same = compare, alike: Alike | None = None) -> Adapter:
     """Make an adapter of a function that answers in the recorded shape or raises one of our errors."""
 
     def adapter(case: Case) -> Outcome:
@@ -61,13 +68,15 @@ def recorded(answer: Callable[[dict[str, Any]], Any], same: Same = compare) -> A
         except CribError as error:
             seen = Refused(str(error))
         why = same(case, seen)
-        return Outcome(ok=not why, seen=seen, why=why)
+        return Outcome(ok=not why, seen=seen, why=why, alike=alike)
 
     return adapter
 
 
 def judge(case: Case, rows: Rows, find: Find = find_adapter) -> Finding:
     """Run one case and say what became of it."""
+    if case.flaw:
+        return Finding(case, "failing", case.flaw)
     adapter = find(case)
     if adapter is None:
         promise = rows.promise(case)
@@ -79,19 +88,50 @@ def judge(case: Case, rows: Rows, find: Find = find_adapter) -> Finding:
         outcome = adapter(case)
     except Exception as error:  # noqa: BLE001  a crash is one failing case, not the end of the run
         return Finding(case, "failing", f"crashed: {type(error).__name__}: {error}")
-    difference = None if outcome.later else rows.difference(case)
+    try:
+        difference = None if outcome.later else rows.difference(case)
+    except Exception as error:  # noqa: BLE001  a row that cannot be evaluated is one failing case
+        return Finding(case, "failing", f"`when` of a row cannot be evaluated: {error!r}", outcome.seen)
     if difference is not None:
         return _by_row(case, outcome, difference)
     if outcome.ok:
         return Finding(case, "same", seen=outcome.seen)
-    promise = rows.promise(case)
+    # an attack on what is built is no promise any more, whatever a row says of its kind
+    promise = rows.promise(case) if outcome.later or not case.file.startswith("attacks/") else None
     verdict = "later" if promise else "noted" if case.is_noted else "failing"
     return Finding(case, verdict, outcome.why, outcome.seen, promise)
 
 
 def run(cases: Sequence[Case], rows: Rows, folders: Folders, find: Find = find_adapter) -> Run:
-    """Judge every case and the rows."""
-    return Run([judge(case, rows, find) for case in cases], problems(rows, cases, folders.documents))
+    """Judge every case and the rows; side by side in processes of their own when there are many, for most only wait."""
+    measured = cases if folders.known is None else load(folders.known)
+    if find is not find_adapter or len(cases) < _MANY:
+        findings = [judge(case, rows, find) for case in cases]
+    else:
+        findings = _side_by_side(cases, rows)
+    return Run(findings, problems(rows, measured, folders.documents))
+
+
+def _side_by_side(cases: Sequence[Case], rows: Rows) -> list[Finding]:
+    # what is measured by the clock goes one after another and first; the others share what is left of the machine
+    timed = [at for at, case in enumerate(cases) if case.file == _TIMED]
+    others = [at for at, case in enumerate(cases) if case.file != _TIMED]
+    chunks = [timed, *[others[at : at + _CHUNK] for at in range(0, len(others), _CHUNK)]]
+    with ProcessPoolExecutor(min(max(os.cpu_count() or 1, 2), _WORKERS), initializer=_keep, initargs=(rows,)) as pool:
+        judged = pool.map(_judge_all, [[cases[at] for at in chunk] for chunk in chunks])
+        found = {
+            at: each for chunk, told in zip(chunks, judged, strict=True) for at, each in zip(chunk, told, strict=True)
+        }
+    return [found[at] for at in range(len(cases))]
+
+
+def _keep(rows: Rows) -> None:
+    """Keep the rows in a process that judges many times by them."""
+    _kept.append(rows)
+
+
+def _judge_all(cases: Sequence[Case]) -> list[Finding]:
+    return [judge(case, _kept[-1]) for case in cases]
 
 
 def read(folders: Folders) -> tuple[list[Case], Rows]:
@@ -104,7 +144,8 @@ def _by_row(case: Case, outcome: Outcome, row: Difference) -> Finding:
         asserted = ours(row, case)
     except Exception as error:  # noqa: BLE001  a row that cannot be evaluated is one failing case
         return Finding(case, "failing", f"`ours` of the row cannot be evaluated: {error!r}", outcome.seen, row)
-    if not fits(outcome.seen, asserted):
+    alike = outcome.alike and not isinstance(outcome.seen, Refused) and outcome.alike(outcome.seen, asserted)
+    if not alike and not fits(outcome.seen, asserted):
         return Finding(case, "failing", f"the row says that ours is {asserted!r}", outcome.seen, row)
     return Finding(case, "same" if outcome.ok else "different", row.because, outcome.seen, row)
 

@@ -20,19 +20,27 @@ class BadInputError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where to read: recorded cases, attacks, the two tables of rows, and the documents they may quote."""
+    """Where to read: recorded cases, attacks, the two tables of rows, and the documents they may quote.
+
+    `known` are the folders whose cases the authors of the rows could see; how broad a row is, is told by those.
+    """
 
     cases: Path = HERE / "data"
     attacks: Path = HERE.parent / "attacks" / "data"
     rows: Path = HERE
     documents: Path = ROOT.parent / "shared"
+    known: "Folders | None" = None
 
 
 def folders_from_environment(environment: Mapping[str, str]) -> Folders:
     """Return our own copies, or what `TOOLCRIB_CASES` and `TOOLCRIB_ATTACKS` put in their place."""
     own = Folders()
     cases, attacks = environment.get("TOOLCRIB_CASES"), environment.get("TOOLCRIB_ATTACKS")
-    return Folders(cases=Path(cases) if cases else own.cases, attacks=Path(attacks) if attacks else own.attacks)
+    if not cases and not attacks:
+        return own
+    return Folders(
+        cases=Path(cases) if cases else own.cases, attacks=Path(attacks) if attacks else own.attacks, known=own
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,7 @@ class Case:
     expected: Any
     body: Mapping[str, Any] = field(repr=False)
     profiles: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    flaw: str = ""  # why it is no case at all; such a one fails, and the others are run
 
     def __str__(self) -> str:
         return f"{self.file}:{self.fn}:{self.id}"
@@ -82,11 +91,18 @@ def expand(value: Any) -> Any:
 
 def _recorded(folder: Path) -> Iterator[Case]:
     for path, content in _files(folder):
-        for body in content:
+        file = path.stem
+        if not isinstance(content, list):
+            yield _flawed(file, 0, "the file is no list of cases")
+            continue
+        for at, body in enumerate(content):
+            if flaw := _lacks(body, "id", "fn"):
+                yield _flawed(file, at, flaw)
+                continue
             yield Case(
-                file=path.stem,
-                fn=body["fn"],
-                id=body["id"],
+                file=file,
+                fn=str(body["fn"]),
+                id=str(body["id"]),
                 args=body.get("args"),
                 expected=body.get("expected"),
                 body=body,
@@ -95,17 +111,40 @@ def _recorded(folder: Path) -> Iterator[Case]:
 
 def _attacks(folder: Path) -> Iterator[Case]:
     for path, content in _files(folder):
-        for raw in content["cases"]:
-            body = expand(raw)
+        file = f"attacks/{path.stem}"
+        if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
+            yield _flawed(file, 0, "the file has no list of `cases`")
+            continue
+        for at, raw in enumerate(content["cases"]):
+            try:
+                body = expand(raw)
+            except (TypeError, ValueError) as error:
+                yield _flawed(file, at, f"a text in it cannot be put together: {error}")
+                continue
+            if flaw := _lacks(body, "id", "class", "input", "must"):
+                yield _flawed(file, at, flaw)
+                continue
             yield Case(
-                file=f"attacks/{path.stem}",
-                fn=body["class"],
-                id=body["id"],
+                file=file,
+                fn=str(body["class"]),
+                id=str(body["id"]),
                 args=body["input"],
                 expected=body["must"],
                 body=body,
                 profiles=content.get("profiles", {}),
             )
+
+
+def _lacks(body: Any, *keys: str) -> str:
+    """Say what keeps a row from being a case, "" when nothing does."""
+    if not isinstance(body, dict):
+        return "it is no object"
+    missing = [key for key in keys if key not in body]
+    return f"it has no {', '.join(missing)}" if missing else ""
+
+
+def _flawed(file: str, at: int, why: str) -> Case:
+    return Case(file=file, fn="?", id=f"[{at}]", args=None, expected=None, body={}, flaw=f"this is no case: {why}")
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Any]]:

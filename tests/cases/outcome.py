@@ -26,15 +26,18 @@ class Refusal:
 class Outcome:
     """Whether a case came out as recorded (or an attack as it must), what was seen, and why not.
 
-    `later` says that the part of toolcrib the case is about does not exist yet; a row of later.toml must agree.
+    `later` says that the part of toolcrib the case is about does not exist yet; a row of later.toml must agree. `alike`
+    tells whether two answers mean the same, where that is more than being equal.
     """
 
     ok: bool
     seen: Any = None
     why: str = ""
     later: bool = False
+    alike: "Alike | None" = None
 
 
+Alike = Callable[[Any, Any], bool]
 Adapter = Callable[[Case], Outcome]
 Same = Callable[[Case, Any], str]
 
@@ -90,6 +93,8 @@ def compare(case: Case, ours: Any) -> str:
     if isinstance(ours, Refused):
         return f"ours is an error: {ours.message}"
     if isinstance(expected, Mapping) and expected.keys() in ({"ok", "result"}, {"ok", "value"}):
+        if expected["ok"] is not True:
+            return "what was recorded is neither an answer nor an error"
         expected = expected["result"] if "result" in expected else expected["value"]
     return "" if is_same(ours, expected) else "the values differ"
 

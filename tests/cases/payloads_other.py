@@ -9,7 +9,7 @@ from toolcrib.adapter.gemini_schema import gemini_form
 from toolcrib.adapter.normalize import Shown, normalize
 
 from .load import Case
-from .outcome import Refused, Same, compare, is_same
+from .outcome import Alike, Refused, Same, compare, is_same
 from .payloads import body_from, target_from, with_our_names
 
 Json = dict[str, Any]
@@ -27,7 +27,9 @@ def _anthropic(args: Json) -> Json:
     # a token of Claude Code's own is what makes pi spell names in its way
     target = replace(target_from(args, "anthropic", "claude-x"), claude_code="oauth" in args.get("apiKey", ""))
     made = body_from(with_our_names(args), target, longest=_LONGEST)
-    return {"tools": [], **made, "messages": _in_their_words(made["messages"])}
+    # a list without tools is sent by pi, and left out by us
+    tools: Json = {"tools": []} if "tools" in args["context"] else {}
+    return {**tools, **made, "messages": _in_their_words(made["messages"])}
 
 
 def _gemini(args: Json, *, model: str) -> Json:
@@ -55,8 +57,11 @@ def _same(case: Case, ours: Any) -> str:
     """Compare with a schema of no members taken for no schema, and theirs, normalized, for ours."""
     if isinstance(ours, Refused):
         return compare(case, ours)
-    form = normalize if case.fn == "pi.payload.anthropic" else gemini_form
-    return "" if is_same(_plain(ours, form), _plain(case.expected, form)) else "the values differ"
+    return "" if ALIKE[case.fn](ours, case.expected) else "the values differ"
+
+
+def _alike(ours: Any, other: Any, *, form: Callable[[Any], Shown]) -> bool:
+    return is_same(_plain(ours, form), _plain(other, form))
 
 
 def _plain(value: Any, form: Callable[[Any], Shown]) -> Any:
@@ -77,3 +82,6 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "pi.payload.google": partial(_gemini, model="gemini-2.5-x"),
 }
 SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same)
+ALIKE: dict[str, Alike] = {
+    fn: partial(_alike, form=normalize if fn == "pi.payload.anthropic" else gemini_form) for fn in ADAPTERS
+}

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.registry.catalog import Catalog
 
+from .foretold_loop import newest, side_by_side
 from .load import Case
 from .outcome import Refused, Same, compare, is_same, mentions
 
@@ -57,7 +58,6 @@ _FINISH: Mapping[str, Finish] = {
     "aborted": "aborted",
 }
 _STOPS = {finish: stop for stop, finish in _FINISH.items()}
-_NEWEST = ("0.73", "0.58", "0.51", "all")
 _LONGEST = 30.0  # seconds
 
 
@@ -282,7 +282,7 @@ class _Looks(Inbox):
 
 def _looped(args: Json) -> Json:
     """Run the loop over the script."""
-    if any(how.get("terminate") for how in args.get("tools", {}).values()):
+    if any(how and how.get("terminate") for how in args.get("tools", {}).values()):
         raise ToolError("no tool ends a turn: the model hears every result")
     logging.getLogger("toolcrib").addHandler(_QUIET)
     return asyncio.run(asyncio.wait_for(_run(args), _LONGEST))
@@ -311,7 +311,7 @@ async def _run(args: Json) -> Json:
     replies = [message for message in loop.history if message.role == "assistant"]
     return {
         "llmCalls": len(play.roles),
-        "events": words.said,
+        "events": side_by_side(words.said),
         "executed": play.executed,
         "toolResults": [_answer(message, play) for message in loop.history if message.role == "tool"],
         "lastStopReason": _STOPS[replies[-1].finish] if replies else None,
@@ -338,7 +338,7 @@ def _same(case: Case, ours: Any) -> str:
     """Compare with the newest version that was recorded; words of failures are ours, how calls interleave is not."""
     if isinstance(ours, Refused):
         return compare(case, ours)
-    theirs = next(case.expected[version] for version in _NEWEST if version in case.expected)
+    theirs = newest(case.expected)
     results = list[Json]()
     for at, mine in enumerate(ours["toolResults"]):
         recorded = theirs["toolResults"][at] if at < len(theirs["toolResults"]) else {}
@@ -349,7 +349,6 @@ def _same(case: Case, ours: Any) -> str:
             mine = {**mine, "text": recorded["text"]}
         results.append(mine)
     ours = {**ours, "toolResults": results}
-    ours, theirs = ({**each, "events": _side_by_side(each["events"])} for each in (ours, theirs))
     differ = [key for key in theirs if not is_same(ours.get(key), theirs[key])]
     return f"{', '.join(differ)} differ" if differ else ""
 
@@ -366,20 +365,6 @@ def _own_words(args: Json) -> set[str]:
     return {str(each[key]) for each in said for key in ("throws", "reason") if key in (each or {})} - {
         each["throws"] for each in args.get("before", {}).values() if "throws" in each
     }
-
-
-def _side_by_side(events: Sequence[str]) -> list[str]:
-    """Return the events with the calls of a reply taken up first, told in the order of their ends, answered last."""
-    batch, ordered = list[str](), list[str]()
-    for event in [*events, ""]:
-        if "tool_execution" in event or ":toolResult:" in event:
-            batch.append(event)
-            continue
-        for part in ("tool_execution_start", "tool_execution_update", "tool_execution_end", ":toolResult:"):
-            ordered += [each for each in batch if part in each]
-        batch.clear()
-        ordered.append(event)
-    return ordered
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {"pi.agentLoop": _looped}

@@ -54,6 +54,8 @@ def _body(entry: Json) -> Body:
     match entry["type"]:
         case "message":
             return Said(_message(entry["message"]))
+        case "branch_summary" if not entry["summary"]:
+            return Noted("branch_summary", entry)
         case "custom_message" | "branch_summary":
             return Said(_message({"role": "user", **entry}))
         case "compaction":

@@ -1,16 +1,19 @@
 """The rows of differences/*.toml and later.toml: where we differ on purpose, and what a later step builds.
 
-A file of differences names the recorded `file` once, at its head, for all of its rows.
+A file of differences names the recorded `file` once, at its head, for all of its rows; and `words`, a module here whose
+public functions its expressions may use: the rule that we follow, told a second time and in a few lines.
 
 `when` is a Python expression over `args` and `case` (a case without its id, its note and what was recorded); `ours`
 one over `args`, `case` and `recorded`, giving our answer, or `error("word", ...)` for an error that mentions the words.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
@@ -27,6 +30,7 @@ _NAMES: dict[str, Any] = {
     for name in (value.__name__,)
 } | {
     "__builtins__": {},
+    "as_json": lambda value: json.dumps(value, ensure_ascii=False),
     "error": lambda *words: Refusal(words),
     "matches": lambda pattern, text: re.search(pattern, text) is not None,
 }
@@ -43,6 +47,7 @@ class Difference:
     guarantee: str
     because: str
     sentence: str = ""
+    words: str = ""
 
     def __str__(self) -> str:
         return f"differences: {self.file} {self.fn} ({self.because})"
@@ -57,6 +62,7 @@ class Later:
     because: str
     fn: str = "*"
     when: str = "True"
+    words: str = ""
 
     def __str__(self) -> str:
         return f"later.toml: {self.file} {self.fn} (step {self.step})"
@@ -93,7 +99,7 @@ def catches(row: Difference | Later, case: Case) -> bool:
     if row.file != case.file or row.fn not in ("*", case.fn):
         return False
     try:
-        return bool(_evaluate(row.when, case))
+        return bool(_evaluate(row.when, row.words, case))
     except (LookupError, TypeError, AttributeError, ValueError):
         return False  # the predicate speaks of arguments that this case does not have
 
@@ -102,7 +108,7 @@ def ours(row: Difference, case: Case) -> Any:
     """Return what a row says that we answer."""
     expected = case.expected
     recorded = expected.get("result", expected) if isinstance(expected, Mapping) else expected
-    return _evaluate(row.ours, case, recorded=recorded)
+    return _evaluate(row.ours, row.words, case, recorded=recorded)
 
 
 def problems(rows: Rows, cases: Sequence[Case], documents: Path) -> list[str]:
@@ -111,7 +117,7 @@ def problems(rows: Rows, cases: Sequence[Case], documents: Path) -> list[str]:
     texts = [_plain((documents / name).read_text()) for name in DOCUMENTS if (documents / name).is_file()]
     for row in rows.differences:
         for fn, of_function in _by_function(cases, row):
-            caught, all_cases = sum(catches(row, case) for case in of_function), len(of_function)
+            caught, all_cases = sum(_is_caught(row, case) for case in of_function), len(of_function)
             if row.sentence or not caught:
                 continue
             if all_cases < 10:
@@ -123,6 +129,13 @@ def problems(rows: Rows, cases: Sequence[Case], documents: Path) -> list[str]:
         if row.sentence and texts and not any(_plain(row.sentence) in text for text in texts):
             found.append(f"{row}: {row.sentence!r} stands in none of {', '.join(DOCUMENTS)}")
     return found
+
+
+def _is_caught(row: Difference, case: Case) -> bool:
+    try:
+        return catches(row, case)
+    except Exception:  # noqa: BLE001  that case fails by it already
+        return False
 
 
 def _by_function(cases: Sequence[Case], row: Difference) -> list[tuple[str, list[Case]]]:
@@ -140,7 +153,7 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInputError(f"{path} is not TOML: {error}") from error
-    head = {"file": content["file"]} if "file" in content else {}
+    head = {key: content[key] for key in ("file", "words") if key in content}
     rows = []
     for number, each in enumerate(content.get(name, ()), 1):
         entry = head | each
@@ -157,6 +170,7 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
 
 def _check(row: Difference | Later) -> None:
     _compiled(row.when)
+    _words(row.words)
     if isinstance(row, Later):
         if row.step not in _STEPS:
             raise ValueError(f"step is one of {', '.join(map(str, _STEPS))}, not {row.step!r}")
@@ -173,8 +187,21 @@ def _compiled(expression: str) -> CodeType:
     return compile(f"({expression}\n)", "<row>", "eval")
 
 
-def _evaluate(expression: str, case: Case, **more: Any) -> Any:
-    return eval(_compiled(expression), {**_NAMES, "args": case.args, "case": case.facts, **more})
+@cache
+def _words(module: str) -> dict[str, Any]:
+    """Return the public names of a module of this package."""
+    if not module:
+        return {}
+    try:
+        known = import_module(f"{__package__}.{module}")
+    except ImportError as error:
+        raise ValueError(f"no words in {module!r}: {error}") from error
+    return {name: getattr(known, name) for name in known.__all__}
+
+
+def _evaluate(expression: str, words: str, case: Case, **more: Any) -> Any:
+    known = {**_NAMES, **_words(words), "args": case.args, "case": case.facts, **more}
+    return eval(_compiled(expression), known)
 
 
 def _plain(text: str) -> str:

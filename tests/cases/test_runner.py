@@ -3,13 +3,15 @@
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cases.__main__ import main
-from tests.cases.judge import Find, recorded
+from tests.cases.judge import Find, judge, recorded
+from tests.cases.judge import run as judge_all
 from tests.cases.load import BadInputError, Case, Folders, expand, folders_from_environment, load
 from tests.cases.outcome import LATER, Adapter, Refused, alternatives, broken, compare, is_same, kept, mentions
 from tests.cases.rows import read_rows
@@ -207,6 +209,14 @@ def test_attacks_are_judged_with_their_profiles(tmp_path: Path) -> None:
     assert "failing: attacks/a:size:a-5: too long" in text
 
 
+def test_an_attack_on_what_is_built_is_no_promise(tmp_path: Path) -> None:
+    later = '[[later]]\nfile = "attacks/a"\nstep = 7\nbecause = "not yet"\n'
+    attacks = [{"id": "a-1", "class": "size", "input": {}, "must": {}}]
+    folders = world(tmp_path, doubling(1), attacks=attacks, later=later)
+    assert run(folders, "--file", "attacks/a", find=lambda case: lambda case: LATER)[0] == 0
+    assert run(folders, "--file", "attacks/a", find=lambda case: lambda case: broken("let through"))[0] == 1
+
+
 def test_an_adapter_that_says_later_needs_a_promise(tmp_path: Path) -> None:
     later = '[[later]]\nfile = "f"\nfn = "double"\nstep = 2\nbecause = "not yet"\n'
     assert run(world(tmp_path / "a", doubling(1)), find=lambda case: lambda case: LATER)[0] == 1
@@ -286,8 +296,86 @@ def test_the_environment_replaces_the_folders() -> None:
     own = folders_from_environment({})
     replaced = folders_from_environment({"TOOLCRIB_CASES": "/c", "TOOLCRIB_ATTACKS": "/a"})
     assert own == Folders()
-    assert replaced == Folders(cases=Path("/c"), attacks=Path("/a"))
-    assert folders_from_environment({"TOOLCRIB_CASES": "/c"}) == Folders(cases=Path("/c"))
+    assert replaced == Folders(cases=Path("/c"), attacks=Path("/a"), known=own)
+    assert folders_from_environment({"TOOLCRIB_CASES": "/c"}) == Folders(cases=Path("/c"), known=own)
+
+
+def test_a_row_is_as_broad_as_it_is_among_the_cases_that_its_author_could_see(tmp_path: Path) -> None:
+    row = DOUBLE.format(when='args["n"] == 1', ours='2 * args["n"]')
+    seen = world(tmp_path / "seen", doubling(10, wrong=2), differences=row)
+    unseen = world(tmp_path / "unseen", doubling(2, wrong=2), differences=row)
+    assert run(unseen)[0] == 1
+    assert run(replace(unseen, known=seen)) == (0, run(unseen)[1].split("wrong row")[0])
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("text", "it is no object"),
+        ({"id": "d-9", "args": {"n": 9}}, "it has no fn"),
+        ({"args": {"n": 9}}, "it has no id, fn"),
+    ],
+)
+def test_a_row_that_is_no_case_fails_alone(tmp_path: Path, row: Any, why: str) -> None:
+    code, text = run(world(tmp_path, [*doubling(3), row]))
+    assert code == 1
+    assert text.splitlines()[1].split() == ["f", "3", "0", "0", "0", "1"]
+    assert f"failing: f:?:[3]: this is no case: {why}" in text
+
+
+def test_an_attack_that_is_none_fails_alone(tmp_path: Path) -> None:
+    attacks = [{"id": "a-1", "class": "c", "input": {}}, {"id": "a-2", "class": "c", "input": {"$repeat": [1]}}]
+    code, text = run(world(tmp_path, doubling(3), attacks=attacks))
+    assert code == 1
+    assert "attacks/a:?:[0]: this is no case: it has no must" in text
+    assert "attacks/a:?:[1]: this is no case: a text in it cannot be put together" in text
+
+
+def test_a_file_that_nobody_knows_fails_and_the_others_are_run(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(3))
+    (folders.cases / "new.json").write_text(json.dumps([{"id": "n-1", "fn": "triple", "args": {"n": 1}}]))
+    (folders.cases / "table.json").write_text('{"rows": []}')
+    code, text = run(folders)
+    assert code == 1
+    assert text.splitlines()[1].split() == ["f", "3", "0", "0", "0", "0"]
+    assert "new:triple:n-1: new triple has neither an adapter nor a row in later.toml" in text
+    assert "table:?:[0]: this is no case: the file is no list of cases" in text
+
+
+def test_a_predicate_that_breaks_fails_its_case_and_not_the_run(tmp_path: Path) -> None:
+    row = DOUBLE.format(when='1 // args["n"]', ours="1")
+    code, text = run(world(tmp_path, doubling(12), differences=row))
+    assert code == 1
+    assert "d-0: `when` of a row cannot be evaluated: ZeroDivisionError" in text
+
+
+def test_rows_may_use_the_words_of_a_module(tmp_path: Path) -> None:
+    row = DOUBLE.format(when='args["n"] == 1', ours='len(filled({"template": "ab", "inputs": {}}))')
+    head = 'words = "foretold_template"\n'
+    code, _ = run(world(tmp_path / "known", doubling(10, wrong=2), differences=head + row))
+    assert code == 0
+    code, text = run(world(tmp_path / "unknown", doubling(10), differences='words = "nowhere"\n' + row))
+    assert code == 2
+    assert "no words in 'nowhere'" in text
+
+
+def test_what_a_row_says_may_be_alike_where_that_is_more_than_equal(tmp_path: Path) -> None:
+    row = DOUBLE.format(when='args["n"] == 1', ours="12")
+    folders = world(tmp_path, doubling(10, wrong=2), differences=row)
+
+    def far(alike: Any) -> Find:
+        return lambda case: recorded(lambda args: 2 * args["n"], alike=alike)
+
+    assert run(folders, find=far(None))[0] == 1
+    assert run(folders, find=far(lambda ours, other: ours == other % 10))[0] == 0
+
+
+def test_many_cases_are_judged_side_by_side_and_told_in_their_order() -> None:
+    cases = [case for case in load(Folders()) if case.file in ("openclaw-param-readers", "openclaw-session-keys")]
+    rows = read_rows(Folders().rows)
+    assert len(cases) > 200
+    told = judge_all(cases, rows, Folders()).findings
+    assert told == [judge(case, rows) for case in cases]
 
 
 def test_our_own_copies_are_complete() -> None:

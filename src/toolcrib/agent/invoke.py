@@ -51,7 +51,13 @@ async def invoke_all(belt: Belt, ctxs: Sequence[Ctx], window: Window) -> list[Re
     The body of an exclusive tool overlaps with no other: it waits for those before it, those behind wait for it.
     """
     places = line_of(len(ctxs))
-    return await asyncio.gather(*(invoke(belt, ctx, window, place) for ctx, place in zip(ctxs, places, strict=True)))
+    calls = [asyncio.ensure_future(invoke(belt, ctx, window, at)) for ctx, at in zip(ctxs, places, strict=True)]
+    try:
+        return await asyncio.gather(*calls)
+    except asyncio.CancelledError:
+        if calls:  # gather leaves with the first that was stopped; the others have still to clean up and say so
+            await asyncio.wait(calls)
+        raise
 
 
 async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = None) -> Result:
