@@ -134,6 +134,9 @@ BOMBS: dict[str, Any] = {
     "every definition uses the next one twice": _doubling(
         60, lambda ref: {"type": "object", "properties": {"x": {"$ref": ref}, "y": {"$ref": ref}}}
     ),
+    "few enough of them that none is too deep": _doubling(
+        28, lambda ref: {"type": "object", "properties": {"x": {"$ref": ref}, "y": {"$ref": ref}}}
+    ),
     "every union holds the next one twice": _doubling(
         60, lambda ref: {"anyOf": [{"$ref": ref}, {"$ref": ref, "title": "t"}]}
     ),

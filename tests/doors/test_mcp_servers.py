@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 from tests.backends.mcp.world import SECRET, liar
+from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.world import ask, crib_file, refused
+
+import toolcrib
+from toolcrib.doors.cli._meeting import met
 
 
 def config(folder: Path, **servers: Any) -> Path:
@@ -76,3 +80,37 @@ def test_what_is_not_there_cannot_be_accepted(
 ) -> None:
     path = config(tmp_path, srv=liar("honest"), bad={"command": "/bin/false"})
     assert refused(ask(capsys, "mcp", "accept", *words, "--config", path)) == sentence
+
+
+# the first turn
+
+
+def test_a_run_waits_for_a_server_that_was_never_seen_and_has_its_tools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = [call("srv__echo", '{"text": "hi"}'), Say(text="It said hi.")]
+    with talking(*said, Say(text="Once more.")) as server:
+        servers = {"srv": liar("honest"), "bad": {"command": "/bin/false"}}
+        path = crib_with(server, tmp_path, f"mcpServers: {json.dumps(servers)}")
+        first = ask(capsys, "run", "say hi", "--config", path)
+        again = ask(capsys, "run", "and again", "--config", path)
+    assert (first.code, first.out) == (0, "It said hi.\n")
+    lines = first.err.splitlines()
+    assert lines[:3] == [
+        "toolcrib: meeting the MCP servers srv, bad, 5 seconds at most",
+        "toolcrib: the MCP server 'bad' ended with the code 1",
+        "● srv__echo hi  [allow]",
+    ]
+    # what it offers is known by now
+    assert "toolcrib: meeting the MCP server bad, 5 seconds at most" in again.err
+
+
+@pytest.mark.anyio
+async def test_a_server_that_never_answers_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with toolcrib.open({"mcpServers": {"srv": liar("hang at connect")}}, state=tmp_path) as crib:
+        await met(crib, said.append, 0.05)
+    assert said == [
+        "meeting the MCP server srv, 0.05 seconds at most",
+        "srv has not answered yet; its tools are there when it has",
+    ]

@@ -39,7 +39,8 @@ class Servers:
     def __init__(self, service: Mcp, reach: "_Reach", redacts: Mapping[str, Callable[[str], str]]) -> None:
         self.service = service
         self._reach, self._redacts = reach, redacts
-        self._made: dict[str, tuple[object, Sequence[Tool], Sequence[str]]] = {}
+        self._made: dict[str, dict[str, tuple[str, Tool | None, str]]] = {}  # by digest, and what is wrong with it
+        self._reading: dict[str, Sequence[Tool]] = {}
 
     def joined(self, catalog: Catalog) -> Catalog:
         """Return the catalog with the tools of every server that may be used now, and what is wrong with the others."""
@@ -67,24 +68,32 @@ class Servers:
         await self._reach.close()
 
     def _tools(self, name: str, known: Known) -> tuple[Sequence[Tool], Sequence[str]]:
-        """Return the tools of a server, made anew when what was accepted of it is not what it was."""
-        usable, resources = known.accepted(), known.has_resources()
-        key = {tool: known.pins[tool].digest for tool in usable}, resources
-        if (made := self._made.get(name)) and made[0] == key:
-            return made[1:]
-        from toolcrib.backends.mcp.tools import resource_tools, tools_from  # noqa: PLC0415  only who has servers pays
+        """Return the tools of a server; each is made once, and anew when another definition was accepted."""
+        made, usable = self._made.setdefault(name, {}), known.accepted()
+        digests = {own: known.pins[own].digest for own in usable}
+        fresh = {own: usable[own] for own in usable if own not in made or made[own][0] != digests[own]}
+        if fresh:
+            from toolcrib.backends.mcp.tools import tools_from  # noqa: PLC0415  only who has servers pays
 
-        async def call(tool: str, args: Mapping[str, Any], progress: Progressed | None) -> Any:
-            return await self.service.call(name, tool, args, progress)
+            async def call(tool: str, args: Mapping[str, Any], progress: Progressed | None) -> Any:
+                return await self.service.call(name, tool, args, progress)
 
-        async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-            return await self.service.ask(name, method, params)
+            tools, faults = tools_from(name, fresh, call, self._redacts[name])
+            made |= {own: (digests[own], tools.get(own), faults.get(own, "")) for own in fresh}
+        kept = [made[own] for own in usable]
+        own_tools = [tool for _, tool, _ in kept if tool is not None]
+        reading = self._resource_tools(name) if known.has_resources() else ()
+        return (*own_tools, *reading), [fault for _, _, fault in kept if fault]
 
-        redact = self._redacts[name]
-        fresh = tools_from(name, usable, call, redact)
-        tools = (*fresh.tools, *(resource_tools(name, ask, redact) if resources else ()))
-        self._made[name] = key, tools, fresh.faults
-        return tools, fresh.faults
+    def _resource_tools(self, name: str) -> Sequence[Tool]:
+        if name not in self._reading:
+            from toolcrib.backends.mcp.tools import resource_tools  # noqa: PLC0415  likewise
+
+            async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+                return await self.service.ask(name, method, params)
+
+            self._reading[name] = resource_tools(name, ask, self._redacts[name])
+        return self._reading[name]
 
 
 class _Reach:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
@@ -73,9 +74,20 @@ class Mcp:
         """Every configured server, as it is known now."""
         return self._known
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called when the tools of a server, or what is wrong with it, have changed."""
-        self._listeners.append(listener)
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called when the tools of a server, or what is wrong with it, change; return how to end it."""
+        own = partial(listener)  # the same one may listen twice
+        self._listeners.append(own)
+
+        def detach() -> None:
+            if own in self._listeners:
+                self._listeners.remove(own)
+
+        return detach
+
+    def unmet(self) -> list[str]:
+        """Return the servers of which nothing is known yet: never seen before, and not heard of since the start."""
+        return [name for name, each in self._known.items() if not each.pins and not each.settled.is_set()]
 
     # connecting
 
@@ -90,10 +102,14 @@ class Mcp:
         self._loop = loop
         self._tasks = {loop.create_task(self._keep(each)) for each in self._known.values()}
 
-    async def ready(self, seconds: float) -> None:
-        """Connect, and wait until every server is there or has failed once; no longer than so many seconds."""
+    async def ready(self, seconds: float, servers: Iterable[str] | None = None) -> None:
+        """Connect, and wait until all servers, or those named, are there or failed once; so many seconds at most."""
         self.start()
-        waits = [asyncio.ensure_future(each.settled.wait()) for each in self._known.values()]
+        waits = [
+            asyncio.ensure_future(each.settled.wait())
+            for name, each in self._known.items()
+            if servers is None or name in servers
+        ]
         if waits:
             await asyncio.wait(waits, timeout=seconds)
         for wait in waits:
@@ -283,20 +299,20 @@ class Mcp:
 
     async def _stayed(self, each: Known, link: Link) -> str:
         """Look again whenever the server says that its offer changed, until it is gone; return why it is."""
-        gone = asyncio.ensure_future(link.gone())
+        gone, changed = asyncio.ensure_future(link.gone()), asyncio.ensure_future(each.changed.wait())
         try:
             while True:
-                changed = asyncio.ensure_future(each.changed.wait())
                 await asyncio.wait((gone, changed), return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
                 if gone.done():
                     return gone.result()
                 each.changed.clear()
+                changed = asyncio.ensure_future(each.changed.wait())
                 await self._look(each, link)
                 self._tell()
                 await asyncio.wait((gone,), timeout=self._terms.relist)
         finally:
             gone.cancel()
+            changed.cancel()
 
     async def _look(self, each: Known, link: Link) -> None:
         """See what a server offers, and pin all of it if it was never seen before."""

@@ -39,6 +39,9 @@ def left(tools: dict[str, Any], **servers: Any) -> set[str]:
         ("github__deleteRepo", {DELETE}),
         (DELETE, {DELETE}),
         ("github__delete*", {DELETE, "github__delete_file"}),
+        ("github__*Repo", {DELETE}),
+        ("*__deleteRepo", {DELETE}),
+        ("*__read", {"github__read", "my_files__read"}),
         ("github__*", {name for name in ALL if name.startswith("github__")}),
         ("my_files__*", {"my_files__read", "my_files__write"}),
         ("group:mcp", ALL),
@@ -48,6 +51,20 @@ def left(tools: dict[str, Any], **servers: Any) -> set[str]:
 )
 def test_a_rule_names_a_tool_its_server_or_all_of_them(deny: str, gone: set[str]) -> None:
     assert left({"deny": [deny]}) == (ALL | {"read"}) - gone
+
+
+LONG = "a_name_" + "that_is_longer_than_any_name_of_ours_" * 2
+ODD = {"inner__echo": "srv__inner__echo", LONG: f"srv__{LONG}", "browser.click": "srv__browser_click"}
+
+
+@pytest.mark.parametrize(
+    ("own", "entry"), [*ODD.items(), ("inner__echo", "*__inner__echo"), ("inner__echo", "srv__inner__*")]
+)
+def test_a_rule_need_not_know_how_we_spell_what_a_server_calls_otherwise(own: str, entry: str) -> None:
+    tools = tuple(Tool.declared(tool_name("srv", name), "Theirs.") for name in (*ODD, "plain"))
+    known = catalog_from([Offer(source="mcp:srv", tools=tools)])
+    belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(Caller())
+    assert set(belt.tools) == set(known.tools) - {tool_name("srv", own)}
 
 
 def test_allowing_a_tool_of_ours_allows_nothing_of_theirs() -> None:
@@ -60,6 +77,7 @@ def test_allowing_a_tool_of_ours_allows_nothing_of_theirs() -> None:
     [
         ({"deny": ["deleteRepo"]}, {"github__create_issue", "github__delete_file", "github__read"}),
         ({"deny": ["delete*"]}, {"github__create_issue", "github__read"}),
+        ({"deny": ["*Repo"]}, {"github__create_issue", "github__delete_file", "github__read"}),
         ({"deny": ["github__delete_file"]}, {"github__create_issue", DELETE, "github__read"}),
         ({"allow": ["read"]}, {"github__read"}),
         ({"allow": ["*"], "deny": ["create_issue"]}, {DELETE, "github__delete_file", "github__read"}),

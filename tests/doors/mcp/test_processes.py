@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,7 +26,7 @@ import platformdirs
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ImageContent, TextContent
-from tests.doors.mcp.world import ARGUMENTS, PICTURE, crib_in, serving, surroundings
+from tests.doors.mcp.world import ARGUMENTS, HELLO, PICTURE, REFUSALS, call_of, crib_in, serving, surroundings
 
 import toolcrib
 
@@ -51,8 +52,10 @@ def served(crib: Path) -> list[str]:
 
 
 def calls_of(served: list[str]) -> dict[str, Mapping[str, Any]]:
-    """Return a call for every tool; where we know no arguments for one, it has to say what it needs."""
-    return {name: ARGUMENTS.get(name, {}) for name in served if name not in ("hold", "is_over")}
+    """Return a call for every tool, but for those two that take each other to end."""
+    calls = {name: ARGUMENTS.get(name, {}) for name in served if name not in ("hold", "is_over")}
+    assert calls.keys() == {*ARGUMENTS, *REFUSALS}, "a tool is served that this test does not know how to call"
+    return calls
 
 
 @contextlib.contextmanager
@@ -122,9 +125,8 @@ async def test_the_python_client_lists_and_calls_every_tool_hears_progress_stops
         for name, args in calls_of(served).items():
             result = await client.call_tool(name, dict(args))
             assert result.content, name
-            assert not (name in ARGUMENTS and result.is_error), (name, text(result))
-        failed = await client.call_tool("fails")
-        assert (failed.is_error, text(failed)) == (True, "the well is dry; dig another")
+            assert bool(result.is_error) == (name in REFUSALS), (name, text(result))
+            assert text(result).startswith(REFUSALS.get(name, "")), name
         (part,) = (await client.call_tool("picture")).content
         assert isinstance(part, ImageContent)
         assert (part.mime_type, base64.b64decode(part.data)) == ("image/png", PICTURE)
@@ -152,12 +154,16 @@ async def test_the_python_client_lists_and_calls_every_tool_hears_progress_stops
 # the TypeScript client
 
 
+def program(name: str) -> str:
+    """Return the path of a program of Node, which may be installed beside our Python."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    return found or pytest.skip(f"{name} is not installed")
+
+
 @pytest.fixture(scope="session")
 def typescript_sdk() -> Path:
     """The folder that the official TypeScript SDK is installed in, once for all runs."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed")
+    npm = program("npm")
     folder = platformdirs.user_cache_path("toolcrib-tests") / SDK.replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -166,7 +172,7 @@ def typescript_sdk() -> Path:
             words = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), SDK]
             done = subprocess.run(words, capture_output=True, text=True, timeout=150)
             if done.returncode:
-                pytest.skip(f"the TypeScript SDK cannot be installed: {done.stderr.strip()[-200:]}")
+                pytest.skip(f"impossible here: npm cannot get {SDK}: {done.stderr.strip()[-200:]}")
             (folder / "installed").touch()
     return folder
 
@@ -185,13 +191,13 @@ def test_the_typescript_client_lists_and_calls_every_tool_hears_progress_stops_o
             where = {"url": url, "token": TOKEN}
         told = json.dumps({"sdk": str(typescript_sdk), how: where, "calls": calls})
         script = Path(__file__).with_name("client.cjs")
-        ran = subprocess.run(["node", script, told], capture_output=True, text=True, timeout=SECONDS)
+        ran = subprocess.run([program("node"), script, told], capture_output=True, text=True, timeout=SECONDS)
     assert ran.returncode == 0, ran.stderr
     saw = json.loads(ran.stdout)
     assert (saw["names"], sorted(saw["results"])) == (served, sorted(calls))
-    failed = {name: result for name, result in saw["results"].items() if result["isError"] and name in ARGUMENTS}
-    assert not failed
-    assert saw["results"]["fails"] == {"isError": True, "parts": ["the well is dry; dig another"]}
+    for name, result in saw["results"].items():
+        assert result["isError"] == (name in REFUSALS), (name, result)
+        assert result["parts"][0].startswith(REFUSALS.get(name, "")), (name, result)
     assert saw["results"]["picture"]["parts"] == [f"image/png {base64.b64encode(PICTURE).decode()}"]
     # those that come in one piece with the result are dropped by this client
     assert saw["progress"] == [[1, 3, "step 1"], [2, 3, "step 2"], [3, 3, "step 3"]][: len(saw["progress"]) or 1]
@@ -201,25 +207,6 @@ def test_the_typescript_client_lists_and_calls_every_tool_hears_progress_stops_o
 
 
 # stdin and stdout
-
-HELLO: list[dict[str, Any]] = [
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "tests", "version": "1"},
-        },
-    },
-    {"jsonrpc": "2.0", "method": "notifications/initialized"},
-]
-
-
-def call_of(id: int, name: str, token: str | None = None, **args: Any) -> dict[str, Any]:
-    params = {"name": name, "arguments": args} | ({"_meta": {"progressToken": token}} if token else {})
-    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
 
 
 def say(process: subprocess.Popen[bytes], *messages: Any) -> None:
@@ -249,15 +236,6 @@ def test_stdout_carries_nothing_but_the_protocol_and_nobody_else_reads_stdin(cri
         out, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, out) == (0, b"")
     assert sorted(err.decode().split()) == ["printed", "shouted", "written"]
-
-
-def test_a_line_that_is_no_message_is_answered_and_harms_nobody(crib: Path, tmp_path: Path) -> None:
-    with started(serving(crib), surroundings(tmp_path)) as process:
-        say(process, *HELLO)
-        hear(process, 1)
-        say(process, b"}{\n", b"\n", b"\xff\xfe\n", call_of(2, "steps"))
-        assert hear(process)["error"]["code"] == -32700
-        assert hear(process, 2)["result"]["isError"] is False
 
 
 def test_the_end_of_stdin_ends_the_server_its_bodies_and_their_processes(crib: Path, tmp_path: Path) -> None:
@@ -291,8 +269,7 @@ def is_running(marker: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("how", ["stdio", "http"])
+@pytest.mark.parametrize(("how", "number"), [("stdio", signal.SIGINT), ("http", signal.SIGTERM)])
 async def test_a_signal_ends_the_server_its_bodies_and_their_processes_with_130(
     how: str, number: signal.Signals, crib: Path, tmp_path: Path
 ) -> None:
@@ -343,29 +320,6 @@ def test_a_client_that_does_not_read_any_more_ends_the_server(crib: Path, tmp_pa
 
 
 ACCEPTS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-SHOWN = {"Authorization": f"Bearer {TOKEN}"}
-
-
-def test_nothing_is_answered_without_the_token_or_to_another_origin(crib: Path, tmp_path: Path) -> None:
-    cases: list[tuple[dict[str, str], int]] = [
-        ({}, 401),
-        ({"Authorization": "Bearer wrong"}, 401),
-        ({"Authorization": TOKEN}, 401),
-        ({"Authorization": "Bearer"}, 401),
-        ({**SHOWN, "Host": "evil.test"}, 403),
-        ({**SHOWN, "Host": "127.0.0.1.evil.test"}, 403),
-        ({**SHOWN, "Origin": "http://evil.test"}, 403),
-        ({**SHOWN, "Origin": "http://localhost.evil.test"}, 403),
-        ({**SHOWN, "Origin": "null"}, 403),
-        ({**SHOWN, "Origin": "http://localhost:6274"}, 200),
-        (SHOWN, 200),
-    ]
-    with over_http(crib, tmp_path) as (url, _):
-        for headers, status in cases:
-            answer = httpx2.post(url, json=HELLO[0], headers={**ACCEPTS, **headers}, timeout=SECONDS)
-            assert (answer.status_code, "serverInfo" in answer.text) == (status, status == 200), headers
-        for path in ("", "/", "/mcp", "/elsewhere"):
-            assert httpx2.get(url.removesuffix("/mcp") + path, timeout=SECONDS).status_code == 401
 
 
 def test_a_token_is_made_up_and_told_once_where_none_is_given(crib: Path, served: list[str], tmp_path: Path) -> None:
@@ -381,46 +335,6 @@ def test_a_token_is_made_up_and_told_once_where_none_is_given(crib: Path, served
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (130, b"toolcrib: interrupted\n")
-
-
-# asking a person
-
-
-@pytest.fixture
-def asking(tmp_path: Path) -> Path:
-    return crib_in(tmp_path, "tools: {ask: [steps]}\n")
-
-
-def test_a_call_that_needs_a_yes_is_refused_in_the_verdicts_words_when_nobody_can_be_asked(
-    asking: Path, tmp_path: Path
-) -> None:
-    with started(serving(asking), surroundings(tmp_path)) as process:
-        say(process, *HELLO, call_of(2, "steps"))
-        result = hear(process, 2)["result"]
-    assert result["isError"] is True
-    assert result["content"][0]["text"] == "a human is asked for steps (tools.ask), and there is nobody to ask"
-
-
-@pytest.mark.parametrize(("answer", "said"), [("allow", "3 steps"), ("deny", "a human refused steps")])
-def test_with_ask_a_call_waits_for_an_answer_from_elsewhere(
-    asking: Path, tmp_path: Path, answer: str, said: str
-) -> None:
-    env = surroundings(tmp_path)
-    words = [*serving(asking)[:3], "approvals"]
-
-    def approvals(*more: str) -> Any:
-        ran = subprocess.run([*words, *more, "--config", str(asking), "--json"], env=env, capture_output=True)
-        assert ran.returncode == 0, ran.stderr
-        return json.loads(ran.stdout)
-
-    with started(serving(asking, "--ask"), env) as process:
-        say(process, *HELLO, call_of(2, "steps"))
-        assert process.stderr is not None
-        waits = process.stderr.readline().decode()
-        assert waits == "toolcrib: steps waits for an answer; `toolcrib approvals list` shows it\n"
-        (question,) = approvals("list")["questions"]
-        approvals(answer, question["id"])
-        assert hear(process, 2)["result"]["content"][0]["text"] == said
 
 
 def test_every_call_is_in_the_record_and_follows_from_what_is_recorded_with_it(crib: Path, tmp_path: Path) -> None:

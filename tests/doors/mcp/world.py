@@ -9,7 +9,18 @@ from typing import Any
 
 from tests.doors.world import crib_file, plugin_folder
 
-__all__ = ["ARGUMENTS", "PICTURE", "PLUGIN", "crib_in", "manifest", "serving", "surroundings"]
+__all__ = [
+    "ARGUMENTS",
+    "HELLO",
+    "PICTURE",
+    "PLUGIN",
+    "REFUSALS",
+    "call_of",
+    "crib_in",
+    "manifest",
+    "serving",
+    "surroundings",
+]
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -75,19 +86,31 @@ async def loud() -> str:
 plugin = Plugin(name="dice", tools=(steps, hold, is_over, picture, fails, loud))
 '''
 
-# Arguments for every tool that is served, with which it succeeds; those that fail on purpose are not here.
+# Arguments for every tool that is served, with which it succeeds.
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "agents_list": {},
+    "codebase_investigator": {"objective": "where is note.txt"},
     "edit": {"path": "note.txt", "oldText": "one", "newText": "two"},
     "exec": {"command": "echo from a command"},
     "find": {"pattern": "*.txt"},
+    "generalist": {"task": "list the files"},
     "grep": {"pattern": "o"},
     "loud": {},
     "ls": {},
     "picture": {},
     "process": {"action": "list"},
     "read": {"path": "note.txt"},
+    "sessions_spawn": {"task": "list the files"},
     "steps": {},
+    "subagents": {"action": "list"},
     "write": {"path": "note.txt", "content": "one\n"},
+}
+
+# Those that fail here, and what they say.
+REFUSALS: Mapping[str, str] = {
+    "fails": "the well is dry; dig another",
+    "result_get": "result_get: key is required",
+    "session_status": "this call belongs to no session; name one by its key",
 }
 
 
@@ -108,10 +131,32 @@ def crib_in(folder: Path, more: str = "") -> Path:
 def surroundings(folder: Path) -> dict[str, str]:
     """Return the environment of a server that keeps its state in this folder."""
     paths = os.pathsep.join(path for path in sys.path if path)
-    kept = {name: value for name, value in os.environ.items() if name != "TOOLCRIB_MCP_TOKEN"}
+    # without anybody's keys: subagents are answered by the offline model
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_TOKEN"))}
     return {**kept, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "TOOLCRIB_STATE": str(folder / "state")}
 
 
 def serving(crib: Path, *options: str) -> list[str]:
     """Return the words of `toolcrib mcp serve`."""
     return [sys.executable, "-m", "toolcrib", "mcp", "serve", "--config", str(crib), *options]
+
+
+HELLO: list[dict[str, Any]] = [
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "tests", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+]
+
+
+def call_of(id: int, name: str, token: str | None = None, **args: Any) -> dict[str, Any]:
+    """Return a call as it crosses the wire; with a token, its progress is asked for."""
+    params = {"name": name, "arguments": args} | ({"_meta": {"progressToken": token}} if token else {})
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}

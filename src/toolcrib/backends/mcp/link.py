@@ -67,7 +67,9 @@ class Linked:
         tools: list[Definition] = []
         faults: list[str] = []
         seen: set[str] = set()
-        found = await self._all("tools/list", "tools") if "tools" in self._can else []
+        found, is_whole = await self._all("tools/list", "tools") if "tools" in self._can else ([], True)
+        if not is_whole:
+            faults.append(f"its list of tools has no end; what stands behind {_MOST_PAGES} pages was left out")
         for each in found:
             fault = self._fault(each, seen)
             if fault:
@@ -79,7 +81,9 @@ class Linked:
             else:
                 seen.add(each["name"])
                 tools.append(each)
-        return Offered(tuple(tools), "resources" in self._can, "prompts" in self._can, tuple(faults[:20]))
+        return Offered(
+            tuple(tools), "resources" in self._can, "prompts" in self._can, tuple(dict.fromkeys(faults))[:20]
+        )
 
     def _fault(self, each: Any, seen: set[str]) -> str:
         """Say why a definition cannot be taken, in a clause; "" when it can."""
@@ -119,8 +123,8 @@ class Linked:
         self._peer.lose("was let go")
         await self._transport.close()
 
-    async def _all(self, method: str, key: str) -> list[Any]:
-        """Return a list of many pages, as far as it goes or may go."""
+    async def _all(self, method: str, key: str) -> tuple[list[Any], bool]:
+        """Return a list of many pages, as far as it goes or may go, and whether it came to its end or to enough."""
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
@@ -131,10 +135,10 @@ class Linked:
             found += each
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or len(cursor) > _LARGEST_CURSOR:
-                break
+                return found, True
             if len(found) > self._terms.most_tools:
-                break
-        return found
+                return found, True
+        return found, False
 
 
 def _nothing(version: str) -> None:

@@ -26,6 +26,7 @@ _MOST_WAITING = 256  # requests of ours at once
 _MOST_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
 _LONGEST_WORDS = 400
+_LARGEST = 2**53
 _NO_SUCH_METHOD = -32601
 
 Message = Mapping[str, Any]
@@ -172,25 +173,23 @@ class Peer:
 
     def _told(self, method: str, params: Any) -> None:
         match method, params:
-            case "notifications/progress", {"progressToken": int(token), "progress": int() | float() as done} if (
-                token in self._progress
-            ):
-                told, before = self._progress[token]
-                now = asyncio.get_running_loop().time()
-                if now - before >= _PROGRESS_EVERY:
-                    self._progress[token] = told, now
-                    total = params.get("total")
-                    words = params.get("message")
-                    told(
-                        float(done),
-                        float(total) if isinstance(total, int | float) else None,
-                        one_line(self.redact(words[:_LONGEST_WORDS])) if isinstance(words, str) else "",
-                    )
+            case "notifications/progress", {"progressToken": int(token)} if token in self._progress:
+                self._progressed(token, params)
             case "notifications/tools/list_changed", _:
                 self._note()
                 self._changed()
             case _:
                 self._note()
+
+    def _progressed(self, token: int, params: Message) -> None:
+        """Pass on how far a call is, though not more often than anybody could read it."""
+        told, before = self._progress[token]
+        now, done, words = asyncio.get_running_loop().time(), _number(params.get("progress")), params.get("message")
+        if done is None or now - before < _PROGRESS_EVERY:
+            return
+        self._progress[token] = told, now
+        shown = one_line(self.redact(words[:_LONGEST_WORDS])) if isinstance(words, str) else ""
+        told(done, _number(params.get("total")), shown)
 
     def _note(self) -> None:
         """Count what nobody waits for; too much of it ends the connection."""
@@ -206,6 +205,12 @@ class Peer:
         if not self.lost.done() and method != "initialize":
             told = {"requestId": id, "reason": "nobody waits for it any more"}
             self._sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+
+
+def _number(value: Any) -> float | None:
+    """Return what can be counted with: JSON also holds numbers that nobody can."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+    return float(value) if is_number else None
 
 
 def encoded(message: Message) -> bytes:

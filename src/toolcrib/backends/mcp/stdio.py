@@ -75,13 +75,12 @@ class Stdio:
     async def close(self) -> None:
         """End the program: its input is closed, then it is told, then it is made to."""
         self._close_input()
-        ended = asyncio.shield(self._started.ended)
+        ended = (self._started.ended,)
         try:
-            async with asyncio.timeout(_GRACE):
-                await ended
-        except TimeoutError:
-            self._keeper.stop(self._started.id, _GRACE)
-            await ended
+            await asyncio.wait(ended, timeout=_GRACE)
+            if not self._started.ended.done():
+                self._keeper.stop(self._started.id, _GRACE)
+                await asyncio.wait(ended)
         finally:
             if not self._started.ended.done():
                 self._keeper.stop(self._started.id, 0.0)

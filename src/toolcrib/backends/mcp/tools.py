@@ -5,6 +5,8 @@ could pass for a mark or a turn, and stands behind a line of ours that says whos
 orders to the model is left out, and the tool is reported.
 """
 
+import re
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -32,33 +34,54 @@ Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 _LONGEST_DESCRIPTION, _LONGEST_NOTE, _LONGEST_TITLE, _LONGEST_NAME = 4_000, 1_000, 80, 128
 _DEEPEST = 64
+_MOST_SECONDS = 2.0
 _MOST_LISTED = 500
 _NOTED = ("description", "title", "$comment")
+# what honest descriptions do not say, and poisoned ones do
+_SECRETIVE = {
+    "important tag": re.compile(r"(?i)[<(]\s*/?\s*important\s*[>)]"),
+    "not a word to the user": re.compile(
+        r"(?i)\b(?:do\s+not|don't|never)\s+(?:tell|mention|inform|show|reveal)\b[^.\n]{0,60}\buser\b"
+    ),
+}
 _LEFT_OUT = "(The server's description reads like orders to the reader and was left out.)"
 
 
 class Made(NamedTuple):
-    """The tools of a server, and sentences about those that could not be made."""
+    """The tools of a server, and a sentence about each that could not be made, or not wholly; by its own names."""
 
-    tools: tuple[Tool, ...]
-    faults: tuple[str, ...]
+    tools: Mapping[str, Tool]
+    faults: Mapping[str, str]
 
 
-def tools_from(server: str, definitions: Mapping[str, Definition], call: Call, redact: Callable[[str], str]) -> Made:
-    """Return the tools that these definitions, by the server's own names, declare."""
-    tools, faults = list[Tool](), list[str]()
-    for own, definition in definitions.items():
+def tools_from(
+    server: str,
+    definitions: Mapping[str, Definition],
+    call: Call,
+    redact: Callable[[str], str],
+    spent: Callable[[], float] = time.thread_time,
+) -> Made:
+    """Return the tools that these definitions, by the server's own names, declare.
+
+    Everybody waits meanwhile: where that takes seconds (`spent` tells), schemas were made for it, and the rest is left.
+    """
+    tools, faults, until = dict[str, Tool](), dict[str, str](), spent() + _MOST_SECONDS
+    for at, (own, definition) in enumerate(definitions.items()):
+        if spent() > until:
+            what = f"the MCP server {server!r} declares tools that take too long to read"
+            faults[own] = f"{what}; {one_line(own[:64])!r} and {len(definitions) - at - 1} more were left out"
+            break
         try:
             tool, doubts = _tool(server, own, definition, call, redact)
         except (DeclarationError, ToolError) as error:
             what = f"the MCP server {server!r} declares {one_line(own[:64])!r} in a way that cannot be used: {error}"
-            faults.append(f"{cut(one_line(redact(what)), 300)}; it was left out")
+            faults[own] = f"{cut(one_line(redact(what)), 300)}; it was left out"
             continue
-        tools.append(tool)
+        tools[own] = tool
         if doubts:
             what = f"the MCP server {server!r} writes what reads like orders ({', '.join(doubts)})"
-            faults.append(f"{what} into the description of {tool.name}; those words were left out")
-    return Made(tuple(tools), tuple(faults))
+            faults[own] = f"{what} into the description of {tool.name}; those words were left out"
+    return Made(tools, faults)
 
 
 def _tool(
@@ -70,8 +93,8 @@ def _tool(
     doubts: dict[str, None] = {}
     shown = _shown(schema, redact, doubts)
     # both are made now, so that a schema nobody can use is told before a model is shown it
-    normalize(shown)
     check = check_of_schema(schema)
+    normalize(shown)
     description = definition.get("description")
     said = _words(description, _LONGEST_DESCRIPTION, redact, doubts) if isinstance(description, str) else ""
     if doubts and not said:
@@ -162,7 +185,7 @@ def _whose(server: str, own: str) -> str:
 def _words(text: str, longest: int, redact: Callable[[str], str], doubts: dict[str, None]) -> str:
     """Return words of a server as a model may read them, "" when they read like orders."""
     plain = defuse(clean(redact(text[: 4 * longest]))).strip()
-    found = suspicions(plain)
+    found = (*suspicions(plain), *(name for name, pattern in _SECRETIVE.items() if pattern.search(plain)))
     doubts.update(dict.fromkeys(found))
     return "" if found else cut(plain, longest)
 
@@ -195,6 +218,8 @@ def _progress_of(ctx: Ctx, server: str) -> Progressed | None:
 
     def progressed(done: float, total: float | None, words: str) -> None:
         far = f"{done:g} of {total:g}" if total else f"{done:g}"
-        ctx.progress(Result.text(f"{far} {words}".strip(), source=f"mcp:{server}"))
+        # whoever watches can draw a bar
+        details = {"progress": done} if total is None else {"progress": done, "total": total}
+        ctx.progress(Result.text(f"{far} {words}".strip(), source=f"mcp:{server}", details=details))
 
     return progressed

@@ -16,6 +16,7 @@ from toolcrib.define.approval import Question
 from toolcrib.define.errors import CribError
 from toolcrib.doors.mcp import PATH, BeltServer, listening, own_wire, serve_http, serve_stdio
 
+from ._show import visible
 from .approvals import asking_here, is_attended
 
 __all__ = ["Serving", "Token", "token_from_environment", "wire"]
@@ -75,7 +76,7 @@ class Serving:
         return asyncio.run(self._run(line, token))
 
     async def _run(self, line: Pipes | socket.socket, token: Token | None) -> int:
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._serve(line, token))
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self.serve(line, token))
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt, task)
         await asyncio.wait([task])
@@ -91,8 +92,9 @@ class Serving:
             os._exit(_INTERRUPTED)  # commands end with us
         task.cancel()
 
-    async def _serve(self, line: Pipes | socket.socket, token: Token | None) -> None:
-        async with self._crib, self._asking(is_free=token is not None):
+    async def serve(self, line: Pipes | socket.socket, token: Token | None) -> None:
+        """Serve until the client is gone, or this is cancelled; over HTTP there has to be a token."""
+        async with self._crib, self._asking(is_free=token is not None), self._telling():
             if isinstance(line, tuple):
                 await serve_stdio(self._server, *line)
             elif token is not None:
@@ -104,6 +106,34 @@ class Serving:
         click.echo(f"toolcrib: {count} tools at http://127.0.0.1:{at.getsockname()[1]}{PATH}", err=True)
         if token[1]:
             click.echo(f"toolcrib: clients have to show the token {token[0]}", err=True)
+        if unmet := self._crib.mcp.service.unmet():
+            click.echo(f"toolcrib: the tools of {', '.join(map(visible, unmet))} come as soon as they answer", err=True)
+
+    @contextlib.asynccontextmanager
+    async def _telling(self) -> AsyncIterator[None]:
+        """Tell clients when the tools of MCP servers that we use ourselves come, go or become others."""
+        listed, news = self._server.served(), asyncio.Event()
+
+        def look() -> None:
+            nonlocal listed
+            before, listed = listed, self._server.served()
+            if before.tools != listed.tools:  # that a server is slow, or gone for a while, is no news to clients
+                news.set()
+
+        async def tell() -> None:
+            while True:
+                await news.wait()
+                news.clear()
+                await self._server.changed()
+
+        detach = self._crib.mcp.service.on_change(look)
+        telling = asyncio.create_task(tell())
+        try:
+            yield
+        finally:
+            detach()
+            telling.cancel()
+            await asyncio.wait([telling])
 
     @contextlib.asynccontextmanager
     async def _asking(self, *, is_free: bool) -> AsyncIterator[None]:

@@ -26,7 +26,7 @@ _COMMANDS = {
     "explain": ("explain", "Say who may use which tool, and why."),
     "init": ("init", "Write a sample configuration to begin with."),
     "lint": ("lint", "Find rules that do not do what they seem to."),
-    "mcp": ("mcp", "Give your tools to MCP clients."),
+    "mcp": ("mcp", "Give your tools to MCP clients, and use the tools of MCP servers."),
     "run": ("run", "Answer a message with the tools you may use."),
     "sessions": ("sessions", "List, show, export and import what is kept of conversations."),
     "tools": ("tools", "List, show and call tools."),

@@ -18,6 +18,7 @@ log = logging.getLogger("toolcrib")
 Send = Callable[[float, float | None, str | None], Awaitable[None]]
 
 _MOST_WAITING = 64  # of a client that is slow to read the oldest are left out
+_LARGEST = 2**53  # beyond that, one more is no more
 _LONGEST = 4_000  # characters of one message: the end of them, where the newest stands
 
 
@@ -93,4 +94,6 @@ class Progress:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        return None
+    return float(value)
