@@ -5,13 +5,14 @@ The floor is a stated time: 50 ms for the longest that nobody else was answered,
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib import Call
+from toolcrib import Call, Caller, Result
 from toolcrib.app import Crib
+from toolcrib.define.event import TurnFinished
 from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, said, wants
 
@@ -37,15 +38,34 @@ async def _measure(rounds: int) -> list[Row]:
     async with toolcrib.open(config, env={}) as crib:
         await _away(crib)  # what is made once is not measured
         away = [await _away(crib) for _ in range(rounds)]
+        offline = [await _away_offline(crib) for _ in range(rounds)]  # the first use of that model included
         stop = [await _stopped(crib) for _ in range(rounds)]
     return [
         Row(what=f"{MANY} subagents, loop away", ours=away, against="50 ms", floor=[LONGEST] * rounds, bar=1.0),
+        Row(what=f"{MANY} offline, loop away", ours=offline, against="50 ms", floor=[LONGEST] * rounds, bar=1.0),
         Row(what=f"{MANY} subagents, stop", ours=stop, against="1 s", floor=[STOP] * rounds, bar=1.0),
     ]
 
 
 async def _away(crib: Crib) -> float:
     """Return the longest that the loop answered nobody while fifty worked and finished."""
+    model = FunctionModel(_answers(_working), keep=False)
+    return await _longest(crib.turn("go", model=model).end())
+
+
+async def _away_offline(crib: Crib) -> float:
+    """Return the same for fifty whose model is the offline one: rules, patterns and all."""
+    belt, asked = crib.belt(Caller(session="agent:main:main")), {"objective": "where is the class Loop defined?"}
+    calls = (belt.call("codebase_investigator", asked) for _ in range(MANY))
+    return await _longest(_all_found(calls))
+
+
+async def _all_found(calls: Iterable[Awaitable[Result]]) -> TurnFinished:
+    wrong = [result for result in await asyncio.gather(*calls) if result.status != "ok"]
+    return TurnFinished("error", sentence=str(wrong[0])) if wrong else TurnFinished("done")
+
+
+async def _longest(work: Coroutine[Any, Any, TurnFinished]) -> float:
     longest = 0.0
 
     async def look() -> None:
@@ -56,7 +76,7 @@ async def _away(crib: Crib) -> float:
             longest = max(longest, time.perf_counter() - before - _LOOK)
 
     looking = asyncio.ensure_future(look())
-    end = await crib.turn("go", model=FunctionModel(_answers(_working), keep=False)).end()
+    end = await work
     looking.cancel()
     if end.reason != "done":
         raise AssertionError(f"the turn ended otherwise: {end.sentence}")

@@ -85,6 +85,13 @@ SCRIPTS = {
         "done | I asked, and heard: 4 x nut: 12 euros",
         "tool | exec is denied at the global layer: deny has 'group:runtime' (tools)",
     ],
+    "11_a_subagent.py": [
+        "ok, goal: `price` is defined in `shop.py`, line 1:",
+        "accepted, finder works in the background\nfinder done: `price` is defined in `shop.py`, line 1:",
+        "exec is denied at the subagent layer: not in allow (agent finder)",
+        "read is denied at the global-provider layer: deny has 'read' (tools.byProvider.offline)",
+        "kept: agent:finder:subagent under agent:main:example",
+    ],
 }
 
 

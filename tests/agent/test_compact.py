@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toolcrib.agent.compact import Compaction, compacted, cut_point, is_due
 from toolcrib.agent.recall import recall, summary_in, summary_message
 from toolcrib.agent.retell import Files, digest, file_lists, files_of, files_told, transcript, without_files
-from toolcrib.agent.retry import Patience
+from toolcrib.agent.retry import Retries
 from toolcrib.backends.stores.memory_sessions import MemorySessions
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.history import History, estimate
@@ -25,7 +25,7 @@ from toolcrib.testing.models import FunctionModel, ScriptedModel, said
 from .logs import Log, logs, words
 
 _SMALL = ModelCard(provider="test", model="small", window=2_000)
-_ONCE = Patience(tries=1)
+_ONCE = Retries(tries=1)
 
 
 def asked(text: str) -> Message:
@@ -180,7 +180,7 @@ async def test_where_the_model_makes_none_a_rule_makes_the_summary(
     answer: Replied, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    found = await compacted(History(talk(6)), ScriptedModel([answer], _SMALL), patience=_ONCE)
+    found = await compacted(History(talk(6)), ScriptedModel([answer], _SMALL), retries=_ONCE)
     assert found is not None
     assert not found.by_model
     assert found.summary.startswith("(Made by rule")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from toolcrib.agent.retry import Patience
+from toolcrib.agent.retry import Retries
 from toolcrib.define.event import Replied, ReplyEvent, Retrying, TextDelta, Usage
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Request
@@ -33,8 +33,8 @@ class Waits:
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
 
-    def options(self, **patience: float) -> dict[str, Patience]:
-        return {"patience": Patience(sleep=self, **patience)}  # type: ignore[arg-type]  # numbers, all of them
+    def options(self, **retries: float) -> dict[str, Retries]:
+        return {"retries": Retries(sleep=self, **retries)}  # type: ignore[arg-type]  # numbers, all of them
 
 
 class Speaker:
@@ -109,7 +109,7 @@ async def test_stop_while_it_waits_ends_the_turn() -> None:
         reached.set()
         await asyncio.Event().wait()
 
-    world = World(ScriptedModel([failed()]), options={"patience": Patience(sleep=sleep)})
+    world = World(ScriptedModel([failed()]), options={"retries": Retries(sleep=sleep)})
     await world.begin()
     await reached.wait()
     world.task.cancel()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,11 @@ from tests.agent.loop_worlds import Cues, belt_of, call, check_pairs, echo
 
 from toolcrib.agent.activity import Activity
 from toolcrib.agent.completion import Completion
+from toolcrib.agent.hooks import ready_guards
 from toolcrib.agent.limits import Limits
 from toolcrib.agent.loop import Setup
-from toolcrib.agent.subagent import Outcome, result_of, worked, wrapped
+from toolcrib.agent.outcome import Outcome, result_of
+from toolcrib.agent.subagent import Told, worked, wrapped
 from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.agent import Agent
@@ -21,6 +23,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Replied, ReplyEvent, TextDelta, ToolProgress, ToolStarted, Usage
+from toolcrib.define.hook import Ask, Block, Hook, Rewrite
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import Model, ModelCard, Request
 from toolcrib.define.record import Decided
@@ -55,7 +58,7 @@ async def ran(
         **options,
     )
     async with asyncio.timeout(5):
-        return await worked(agent, setup, "begin", lambda partial: None, grace)
+        return await worked(agent, setup, "begin", grace=grace)
 
 
 def ends(*script: Any, **options: Any) -> tuple[ScriptedModel, Any]:
@@ -215,11 +218,82 @@ async def test_stopping_leaves_as_stopped_with_every_body_ended() -> None:
     assert cues.happened == ["a in"]
 
 
+async def test_one_that_is_stopped_has_told_its_parent_what_it_had() -> None:
+    cues, told_parent = Cues(), list[Result]()
+    script = [wants(call("e", "echo", word="the key is under the mat"), text="I look around"), wants(call("a", "wait"))]
+    setup = Setup(
+        model=ScriptedModel(script),
+        belt=belt_of((echo, cues.tool())),
+        caller=CHILD,
+        window=Window(record=MemoryRecord()),
+    )
+    task = asyncio.ensure_future(worked(worker(), setup, "begin", Told(tell=told_parent.append)))
+    await cues.came("a")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    last = told_parent[-1]
+    assert last.details["reason"] == "aborted"
+    assert told(last).startswith("I look around\n[echo, ok] ")
+    assert "the key is under the mat" in told(last)
+
+
+def guard(said: Any) -> Hook:
+    async def strict(ctx: Ctx, args: Mapping[str, Any]) -> Any:
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    return Hook(run=strict)
+
+
+async def test_no_guard_takes_the_end_away(caplog: pytest.LogCaptureFixture) -> None:
+    async def hangs(ctx: Ctx, args: Mapping[str, Any]) -> Any:
+        await asyncio.Event().wait()
+
+    async def meddles(ctx: Ctx, args: Any) -> Any:
+        args["result"] = "mine"
+
+    words: tuple[Any, ...] = (Block("no"), Ask("may it?"), Rewrite({"result": " "}), ValueError("broken"), "what?")
+    hooks = [*map(guard, words), Hook(run=hangs, seconds=0.05), Hook(run=meddles)]
+    with caplog.at_level(logging.CRITICAL, "toolcrib"):
+        window = Window(record=MemoryRecord(), guards=ready_guards(hooks))
+        setup = Setup(model=ScriptedModel([wants(done("kept"))]), belt=belt_of(()), caller=CHILD, window=window)
+        outcome = await worked(worker(), setup, "begin")
+    assert (outcome.reason, outcome.answer) == ("goal", {"result": "kept"})
+
+
+async def test_a_guard_sees_the_answer_and_may_rewrite_it_within_its_schema() -> None:
+    seen: list[Mapping[str, Any]] = []
+
+    async def hide(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite:
+        seen.append(args)
+        return Rewrite({"result": args["result"].replace("hunter2", "[hidden]")})
+
+    window = Window(record=MemoryRecord(), guards=ready_guards([hide]))
+    setup = Setup(model=ScriptedModel([wants(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, window=window)
+    outcome = await worked(worker(), setup, "begin")
+    assert seen == [{"result": "it is hunter2"}]
+    assert outcome.answer == {"result": "it is [hidden]"}
+
+
+async def test_every_other_call_of_a_subagent_is_blocked_by_its_guards_as_ever() -> None:
+    window = Window(record=MemoryRecord(), guards=ready_guards([guard(Block("not here"))]))
+    model = ScriptedModel([wants(call("e", "echo", word="x")), wants(done())])
+    outcome = await worked(worker(), Setup(model=model, belt=belt_of((echo,)), caller=CHILD, window=window), "begin")
+    assert outcome.reason == "goal"
+    assert "not here" in told_last(model)
+
+
+def told_last(model: ScriptedModel) -> str:
+    return "".join(part.text for part in model.asked[-1].messages[-1].content if isinstance(part, Text))
+
+
 async def test_policy_cannot_take_the_end_away_and_every_decision_is_recorded() -> None:
     record = MemoryRecord()
     belt = belt_of(())
     setup = Setup(model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, window=Window(record=record))
-    outcome = await worked(worker(), setup, "begin", lambda partial: None)
+    outcome = await worked(worker(), setup, "begin")
     assert outcome.reason == "goal"
     (decided,) = [entry for entry in record.entries if isinstance(entry, Decided)]
     assert decided.verdict is not None

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import toolcrib
-from toolcrib import Agent, Crib
+from toolcrib import Agent, Crib, Plugin
 from toolcrib.backends.stores.accepted_agents import Accepted, AcceptedAgents
-from toolcrib.registry.sources import Offer
 
 SHELF = ["codebase_investigator", "generalist"]
 
@@ -45,7 +44,7 @@ def told(crib: Crib) -> list[str]:
 
 def test_a_crib_has_the_agents_of_the_shelf_and_of_plugins() -> None:
     agent = Agent(name="builder", description="B.", prompt="B.", inputs={}, tools=("write", "generalist"))
-    crib = toolcrib.open({}, plugins=[Offer(source="plugin:site", tools=(), agents=(agent,))])
+    crib = toolcrib.open({}, plugins=[Plugin(name="site", agents=(agent,))])
     assert names(crib) == sorted([*SHELF, "builder"])
     assert crib.agents.offers["builder"].source == "plugin:site"
     assert told(crib) == []
@@ -113,6 +112,22 @@ def test_a_file_of_a_workspace_counts_only_as_it_was_accepted(tmp_path: Path) ->
     crib = toolcrib.open({}, state=state)
     assert names(crib) == SHELF
     assert "changed since it was accepted" in told(crib)[0]
+
+
+def test_the_workspaces_of_other_agents_are_looked_into_too_each_file_with_a_yes_of_its_own(tmp_path: Path) -> None:
+    main, dev = tmp_path / "main", tmp_path / "dev"
+    for folder, name in ((main, "near"), (dev, "far")):
+        write(folder / ".toolcrib" / "agents", name)
+    config = {
+        "workspace": {"root": str(main)},
+        "agents": {"dev": {"workspace": str(dev)}, "again": {"workspace": f"{dev}/"}, "none": {}},
+    }
+    before = toolcrib.open(config, state=tmp_path / "state", env={})
+    withheld = [sentence.partition(":")[0] for sentence in told(before)]
+    assert withheld == [str(main / ".toolcrib/agents/near.md"), str(dev / ".toolcrib/agents/far.md")]
+    accept(tmp_path / "state", dev / ".toolcrib" / "agents" / "far.md")
+    after = toolcrib.open(config, state=tmp_path / "state", env={})
+    assert names(after) == sorted([*SHELF, "far"])
 
 
 def test_a_file_of_a_workspace_is_not_judged_before_somebody_wants_it(tmp_path: Path) -> None:

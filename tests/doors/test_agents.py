@@ -78,6 +78,39 @@ def test_a_file_is_withheld_accepted_and_withheld_again_when_it_changes(
     assert "changed since it was accepted" in changed.err
 
 
+def test_a_yes_can_be_taken_back_to_what_a_file_is_and_to_what_it_was(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    ask(capsys, "agents", "accept", file)
+    file.write_text(TEXT.replace("grep", "find"))
+    ask(capsys, "agents", "accept", file)
+    assert "reviewer" in ask(capsys, "agents", "list").out
+    gone = ask(capsys, "agents", "forget", ".toolcrib/agents/reviewer.md")
+    assert (gone.code, gone.out) == (0, "")
+    assert gone.err == "toolcrib: .toolcrib/agents/reviewer.md (reviewer) is not accepted any more\n"
+    for text in (TEXT, TEXT.replace("grep", "find")):
+        file.write_text(text)
+        listed = ask(capsys, "agents", "list")
+        assert "reviewer" not in listed.out
+        assert "nobody has accepted it, so it is not used" in listed.err
+    assert "nobody has accepted '.toolcrib/agents/reviewer.md'" in refused(
+        ask(capsys, "agents", "forget", ".toolcrib/agents/reviewer.md")
+    )
+
+
+def test_the_yes_to_a_file_that_is_gone_can_be_taken_back(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    ask(capsys, "agents", "accept", file)
+    file.unlink()
+    assert ask(capsys, "agents", "forget", file).code == 0
+    file.write_text(TEXT)
+    assert "nobody has accepted it" in ask(capsys, "agents", "list").err
+
+
+def test_every_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ((), ("list",), ("show",), ("accept",), ("forget",)):
+        assert "Examples:\n    toolcrib agents " in ask(capsys, "agents", *words, "--help").out
+
+
 def test_a_file_that_is_no_agent_is_not_accepted(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     file.write_text(TEXT.replace("tools:", "tols:").replace("string", "date"))
     sentence = refused(ask(capsys, "agents", "accept", file))

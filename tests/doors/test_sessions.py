@@ -48,6 +48,27 @@ def test_the_list_says_how_each_began(ann: str, capsys: pytest.CaptureFixture[st
     assert [each["key"] for each in ask(capsys, "sessions", "list", "--most", "1", "--json").json["sessions"]] == [BOB]
 
 
+def test_those_of_subagents_stand_below_whoever_started_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(capsys, "run", "hello", "--session", BOB)
+    ask(capsys, "run", "hello", "--session", ANN)
+    asked = call("codebase_investigator", '{"objective": "Where is the oak?"}')
+    hand_in = call("complete_task", '{"report": {"summary": "in the garden"}}')
+    with talking(asked, hand_in, Say(text="In the garden.")) as server:
+        ask(capsys, "run", "find the oak", "--config", crib_with(server, tmp_path), "--session", BOB)
+    rows = [line.split("  ")[0] for line in ask(capsys, "sessions", "list").out.splitlines()]
+    assert (rows[1], rows[3]) == (BOB, ANN)
+    assert re.fullmatch(r"└ agent:codebase_investigator:subagent:call-[0-9a-f]{16}", rows[2])
+    (child,) = [each for each in ask(capsys, "sessions", "list", "--json").json["sessions"] if each["parents"]]
+    assert (child["parents"], child["title"]) == ([BOB], "Where is the oak?")
+    shown = ask(capsys, "sessions", "show", child["key"]).out
+    assert "→ complete_task" in shown
+    gone = ask(capsys, "sessions", "delete", BOB)
+    assert gone.err == f"{BOB} is gone, and 1 log of agents that it called\n"
+    assert [each["key"] for each in ask(capsys, "sessions", "list", "--json").json["sessions"]] == [ANN]
+
+
 def test_show_tells_a_session_as_its_model_is_told(ann: str, capsys: pytest.CaptureFixture[str]) -> None:
     answer = ask(capsys, "sessions", "show", ann)
     assert (answer.code, answer.err) == (0, "")

@@ -1,6 +1,9 @@
 """Subagents in the background of a whole crib: started, announced, steered, stopped, interrupted and gone on with."""
 
 import asyncio
+import signal
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +18,9 @@ from toolcrib.define.log import Said
 from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
 
+from .farm import COUNTER, MAIN, crib_with, is_child, spawn
+
 pytestmark = pytest.mark.anyio
-
-MAIN = "agent:main:main"
-
-
-def spawn(task: str = "count the sheep", **more: Any) -> Call:
-    return Call(f"s-{task}", "sessions_spawn", {"task": task, **more})
-
-
-def is_child(request: Request) -> bool:
-    return ":subagent:" in request.session
 
 
 def last(request: Request) -> str:
@@ -183,6 +178,34 @@ async def test_a_run_survives_a_restart_as_interrupted_and_goes_on_in_its_sessio
         assert said_to_it[-1] == "what is 2 + 2?"
 
 
+async def test_who_speaks_in_the_session_of_another_agent_has_its_own_folder_and_finds_its_runs(tmp_path: Path) -> None:
+    for name in ("main", "dev"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text(name)
+    config: dict[str, Any] = {
+        "workspace": {"root": str(tmp_path / "main")},
+        "agents": {"main": {"workspace": str(tmp_path / "main")}, "dev": {"workspace": str(tmp_path / "dev")}},
+    }
+    seen: list[str] = []
+
+    def answer(request: Request) -> Any:
+        if not is_child(request):
+            return wants(spawn("look", agentId="counter")) if len(request.history) == 1 else said("ok")
+        if len(request.history) == 1:
+            return wants(Call("l", "ls", {}))
+        seen.append(last(request))
+        return count(1)
+
+    caller = Caller(agent="dev", session=MAIN)
+    async with crib_with(COUNTER, state=tmp_path / "state", **config) as crib:
+        await crib.turn("go", caller=caller, session=MAIN, model=FunctionModel(answer)).end()
+        await settled(crib, caller)
+    assert seen == ["dev.txt"]
+    async with crib_with(COUNTER, state=tmp_path / "state", **config) as crib:
+        (row,) = await settled(crib, caller)
+        assert row["state"] == "done"
+
+
 async def test_a_time_limit_of_a_run_is_told_as_such() -> None:
     farm = Farm(wants(spawn(runTimeoutSeconds=0.05)), said("ok"))
     async with toolcrib.open({}) as crib:
@@ -222,22 +245,185 @@ async def test_whom_an_agent_may_start_is_what_its_configuration_says() -> None:
 
     async with toolcrib.open(config, env={}) as crib:
         listed = await called(crib, MAIN, "agents_list", {})
-        assert listed.details == {
-            "requester": "main",
-            "allowAny": False,
-            "agents": [
-                {"id": "main", "name": "Boss", "configured": True},
-                {"id": "clerk", "name": "Clerk", "configured": True},
-            ],
-        }
+        assert (listed.details["requester"], listed.details["allowAny"]) == ("main", False)
+        boss, clerk, *tools = listed.details["agents"]
+        assert boss == {"id": "main", "name": "Boss", "configured": True}
+        assert clerk == {"id": "clerk", "name": "Clerk", "configured": True}
+        # and the agents that it could call itself
+        assert [(row["id"], row["configured"]) for row in tools] == [
+            ("codebase_investigator", False),
+            ("generalist", False),
+        ]
+        assert all(row["description"] for row in tools)
         every = await called(crib, "agent:king:main", "agents_list", {})
-        assert [row["id"] for row in every.details["agents"]] == ["king", "clerk", "main", "thief"]
+        configured = [row["id"] for row in every.details["agents"] if row["configured"]]
+        assert configured == ["king", "clerk", "main", "thief"]
         denied = await called(crib, MAIN, "sessions_spawn", {"task": "steal", "agentId": "thief"})
         assert denied.details["code"] == "denied"
         unknown = await called(crib, "agent:king:main", "sessions_spawn", {"task": "x", "agentId": "clark"})
         assert "clerk" in unknown.details["error"]
         fine = await called(crib, MAIN, "sessions_spawn", {"task": "what is 2 + 2?", "agentId": "clerk"})
         assert fine.details["childSessionKey"].startswith("agent:clerk:subagent:")
+
+
+def count(number: Any) -> Any:
+    return wants(Call("d", "complete_task", {"result": {"count": number}}))
+
+
+class Counting:
+    """A model whose children say their own part; what they were asked is kept."""
+
+    def __init__(self, *child: Any, **more: Any) -> None:
+        self._child, self._task = list(child), spawn(more.pop("task", "sheep"), agentId="counter", **more)
+        self.children: list[Request] = []
+        self.offered: list[tuple[str, ...]] = []
+        self.model = FunctionModel(self._answer)
+
+    def _answer(self, request: Request) -> Any:
+        if is_child(request):
+            self.children.append(request)
+            self.offered.append(tuple(tool.name for tool in request.tools))
+            return self._child.pop(0)
+        return wants(self._task) if len(request.history) == 1 else said("ok")
+
+
+async def announced(crib: Crib) -> str:
+    """Return what the next turn of the parent is told."""
+    model = ScriptedModel([said("fine")])
+    await crib.turn("and?", session=MAIN, model=model).end()
+    (told,) = [text for text in texts(model.asked[0].messages) if text.startswith("The subagent")]
+    return told
+
+
+async def test_a_registered_agent_in_the_background_has_its_prompt_its_tools_and_its_end() -> None:
+    farm = Counting(wants(Call("l", "ls", {})), count("many"), count(40))
+    agent = replace(COUNTER, max_turns=5)
+    async with crib_with(agent) as crib:
+        await crib.turn("count", session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        told = await announced(crib)
+    first = farm.children[0]
+    assert "You count sheep." in first.system
+    assert farm.offered[0] == ("ls", "complete_task")
+    assert texts(first.history)[0] == "How many sheep are there?"
+    assert (row["state"], row["agentId"]) == ("done", "counter")
+    assert "is done" in told
+    assert '"count": 40' in told.partition("<<<")[2]
+
+
+async def test_a_registered_agent_in_the_background_has_one_last_reply_after_a_limit() -> None:
+    farm = Counting(wants(Call("a", "ls", {})), wants(Call("b", "ls", {})), count(7))
+    async with crib_with(COUNTER) as crib:
+        await crib.turn("count", session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        told = await announced(crib)
+    assert farm.offered[-1] == ("complete_task",)
+    assert row["state"] == "done"
+    assert "rescued" in told
+    assert '"count": 7' in told
+
+
+async def test_a_registered_agent_in_the_background_that_hands_in_nothing_says_so(tmp_path: Path) -> None:
+    farm = Counting(said("about forty"), said("I said forty"))
+    async with crib_with(COUNTER, state=tmp_path) as crib:
+        await crib.turn("count", session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        told = await announced(crib)
+    assert row["state"] == "no_completion"
+    assert "ended without finishing: it stopped calling tools" in told
+    assert "What it had until then" in told
+    assert "about forty" in told
+    async with crib_with(COUNTER, state=tmp_path) as crib:  # and so says its log
+        (again,) = await settled(crib, Caller(session=MAIN))
+    assert (again["state"], again["text"]) == (row["state"], row["text"])
+
+
+@pytest.mark.parametrize(
+    ("task", "query"),
+    [
+        ("black sheep", "How many black sheep are there?"),
+        ('{"animal": "cows", "fields": 2}', "How many cows are there?"),
+        ('{"not": "an input"}', 'How many {"not": "an input"} are there?'),
+    ],
+)
+async def test_the_task_of_a_registered_agent_is_its_text_or_an_object_of_its_inputs(task: str, query: str) -> None:
+    farm = Counting(count(1), task=task)
+    async with crib_with(COUNTER) as crib:
+        await crib.turn("count", session=MAIN, model=farm.model).end()
+        await settled(crib, Caller(session=MAIN))
+    assert texts(farm.children[0].history) == [query]
+
+
+async def test_inputs_that_do_not_fit_start_nothing() -> None:
+    two = {"from": {"type": "string", "required": True}, "to": {"type": "string", "required": True}}
+    async with crib_with(COUNTER, replace(COUNTER, name="mover", inputs=two)) as crib:
+        belt = crib.belt(Caller(session=MAIN))
+        wrong = await belt.call("sessions_spawn", {"task": '{"animal": 5, "fields": "many"}', "agentId": "counter"})
+        plain = await belt.call("sessions_spawn", {"task": "move it", "agentId": "mover"})
+        assert await settled(crib, Caller(session=MAIN)) == []
+    assert (wrong.details["code"], plain.details["code"]) == ("bad_arguments", "bad_arguments")
+    assert "mover takes from, to; write the task as a JSON object with them" in plain.details["error"]
+
+
+async def test_no_list_of_agents_lifts_what_policy_denies() -> None:
+    config: dict[str, Any] = {
+        "tools": {"deny": ["counter"]},
+        "agents": {"main": {"subagents": {"allowAgents": ["*", "counter"]}}, "counter": {}},
+    }
+    async with crib_with(COUNTER, **config) as crib:
+        belt = crib.belt(Caller(session=MAIN))
+        denied = await belt.call("sessions_spawn", {"task": "sheep", "agentId": "counter"})
+        listed = await belt.call("agents_list", {})
+    assert denied.details["code"] == "denied"
+    assert "the tool counter is not on its belt" in denied.details["error"]
+    assert "counter" not in [row["id"] for row in listed.details["agents"]]
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from tests.journeys.farm import COUNTER, MAIN, crib_with, is_child, spawn
+from toolcrib import Call
+from toolcrib.testing.models import FunctionModel, said, wants
+
+def answer(request):
+    if is_child(request):
+        if len(request.history) == 1:
+            return wants(Call("l", "ls", {}))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return wants(spawn("black sheep", agentId="counter", label="flock")) if len(request.history) == 1 else said("ok")
+
+async def main():
+    async with crib_with(COUNTER, state=sys.argv[1], workspace={"root": sys.argv[2]}) as crib:
+        await crib.turn("count", session=MAIN, model=FunctionModel(answer)).end()
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on_as_it_was_asked(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    root = Path(__file__).parents[2]
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(state), str(tmp_path), cwd=root)
+    assert await asyncio.wait_for(killed.wait(), 30) == -signal.SIGKILL
+    heard: list[Request] = []
+
+    def answer(request: Request) -> Any:
+        if is_child(request):
+            heard.append(request)
+            return count(3)
+        resume = Call("r", "subagents", {"action": "steer", "target": "flock", "message": "go on"})
+        return wants(resume) if request.history[-1].role == "user" else said("ok")
+
+    async with crib_with(COUNTER, state=state, workspace={"root": str(tmp_path)}) as crib:
+        (row,) = await settled(crib, Caller(session=MAIN))
+        assert (row["state"], row["label"], row["endedAt"]) == ("interrupted", "flock", None)
+        await crib.turn("and the sheep?", session=MAIN, model=FunctionModel(answer)).end()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        assert (row["state"], row["text"]) == ("done", '{\n  "count": 3\n}')
+    assert "You count black sheep." in heard[0].system
+    assert texts(heard[0].history) == ["How many black sheep are there?", "go on"]
+    assert [message.role for message in heard[0].history][:4] == ["user", "assistant", "tool", "user"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from toolcrib.agent.inbox import Inbox
 from toolcrib.agent.limits import Limits
 from toolcrib.agent.loop import Setup
 from toolcrib.agent.recall import Recalled, recall
-from toolcrib.agent.retry import Patience
+from toolcrib.agent.retry import Retries
 from toolcrib.agent.turn import Order, Turns
 from toolcrib.app import Crib
 from toolcrib.app.record import audit_in
@@ -113,7 +113,7 @@ class World:
             window=handle.window,
             ports=handle.ports,
             limits=Limits(turns=5),
-            patience=Patience(tries=TRIES, first=0.0, sleep=sleep),
+            retries=Retries(tries=TRIES, first=0.0, sleep=sleep),
         )
         message = Message(role="user", content=(Text(text),))
         order = Order(session=KEY, message=message, setup=lambda switched: setup, caller=caller)

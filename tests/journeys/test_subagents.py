@@ -1,6 +1,7 @@
 """Subagents in a whole crib: three generations over real tools, what each is denied, and where that is told."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from toolcrib.app import Crib
 from toolcrib.app.record import verify_file
 from toolcrib.define.approval import name_of
 from toolcrib.define.event import Event, ToolFinished, ToolProgress, Usage
+from toolcrib.define.log import Ended, Noted, Said
+from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Image
@@ -145,6 +148,92 @@ async def test_every_step_is_on_record_with_the_whole_chain_and_can_be_derived_a
     lines = (tmp_path / "audit.jsonl").read_text()
     assert lines.count('"complete_task"') >= 2
     assert '"agent:outer:subagent:' in lines
+
+
+async def test_every_run_has_a_log_of_its_own_under_its_parent_s(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("under the oak")
+    outer, inner = agent("outer", tools=("inner", "read")), agent("inner", tools=("read",))
+    model = cast(
+        main=script(wants(go("outer", "find it")), said("ok")),
+        outer=script(wants(go("inner", "read it")), done("it is under the oak")),
+        inner=script(wants(Call("r", "read", {"path": "note.txt"})), said("hm"), done("oak")),
+    )
+    config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}, "tools": {"subagents": {"maxDepth": 2}}}
+    async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
+        await crib.turn("where is it?", session=MAIN, model=model).end()
+    async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
+        heads = {head.key.split(":")[1]: head for head in await crib.sessions.list()}
+        assert heads["outer"].parents == (MAIN,)
+        assert heads["inner"].parents == (MAIN, heads["outer"].key)
+        assert (heads["outer"].title, heads["inner"].title) == ("find it", "read it")
+        lines = [line.body for line in await crib.sessions.lines(heads["inner"].key)]
+        said_in_it = [body.message.role for body in lines if isinstance(body, Said)]
+        assert said_in_it == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
+        notes = [body for body in lines if isinstance(body, Noted)]
+        assert [note.name for note in notes] == [WORKING, OUTCOME]
+        assert notes[0].data == {"agent": "inner", "inputs": {"task": "read it"}}
+        assert (notes[1].data["reason"], notes[1].data["end"], notes[1].data["text"][-3:]) == ("rescued", "done", "oak")
+        # nobody can list or go on with what its parent has waited for
+        listed = await crib.belt(Caller(session=MAIN)).call("subagents", {"action": "list"})
+        assert listed.details["subagents"] == []
+
+
+async def test_a_crib_that_keeps_nothing_keeps_no_logs_of_runs() -> None:
+    model = cast(main=script(wants(go("worker")), said("ok")), worker=script(done()))
+    async with crib_with(agent("worker")) as crib:
+        await crib.turn("go", session=MAIN, model=model).end()
+        assert [head.key for head in await crib.sessions.list()] == [MAIN]
+
+
+async def test_a_run_that_was_stopped_has_no_outcome_in_its_log_and_its_parent_what_it_had(tmp_path: Path) -> None:
+    came = asyncio.Event()
+
+    @tool(effects=set())
+    async def hang() -> str:
+        """Wait for ever."""
+        came.set()
+        await asyncio.Event().wait()
+        return ""
+
+    worker = script(wants(Call("l", "ls", {"path": "."}), text="I look around"), wants(Call("h", "hang", {})))
+    model = cast(main=script(wants(go("worker"))), worker=worker)
+    config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}}
+    async with crib_with(agent("worker"), state=tmp_path / "state", **config) as crib:
+        turn = crib.turn("go", session=MAIN, model=model, extra=[hang])
+        await asyncio.wait_for(came.wait(), 5)
+        turn.stop()
+        assert (await turn.end()).reason == "stopped"
+        (key,) = [head.key for head in await crib.sessions.list() if head.parents]
+        lines = [line.body for line in await crib.sessions.lines(key)]
+        assert [body.name for body in lines if isinstance(body, Noted)] == [WORKING]
+        assert [body.reason for body in lines if isinstance(body, Ended)] == ["stopped"]
+        said_above = [line.body.message for line in await crib.sessions.lines(MAIN) if isinstance(line.body, Said)]
+    (answer,) = answers(said_above)
+    assert answer.startswith("I look around")
+    assert "it was stopped while it ran" in answer
+
+
+async def test_a_child_on_another_model_is_bound_by_the_rules_about_its_parent_s(tmp_path: Path) -> None:
+    model = FunctionModel(
+        lambda request: wants(go("worker", "what is 2 + 2?")) if len(request.history) == 1 else said("ok"),
+        card=ModelCard(provider="openai", model="gpt"),
+    )
+    config: dict[str, Any] = {
+        "workspace": {"root": str(tmp_path)},
+        "tools": {"byProvider": {"openai": {"deny": ["exec"]}}},
+        "audit": {"file": str(tmp_path / "audit.jsonl")},
+    }
+    worker = agent("worker", model="offline:rules")
+    async with crib_with(worker, state=tmp_path / "state", **config) as crib:
+        await crib.turn("go", session=MAIN, model=model).end()
+        lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+        callers = [json.loads(line)["body"].get("caller", {}) for line in lines]
+        told = next(caller for caller in callers if caller.get("agent") == "worker")
+        assert (told["provider"], told["parent_models"]) == ("offline", ["openai:gpt"])
+        child = Caller(**{**told, "parents": tuple(told["parents"]), "parent_models": ("openai:gpt",)})
+        verdict = crib.belt(child).verdicts["exec"]
+    assert (verdict.decision, verdict.origin) == ("deny", "tools.byProvider.openai")
+    assert verify_file(tmp_path / "audit.jsonl", replay=True).findings == ()
 
 
 async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_every_clock() -> None:
@@ -281,11 +370,14 @@ async def test_what_a_subagent_read_outside_marks_its_answer_and_asks_before_the
     assert any("they say buy" in answer and "EXTERNAL" in answer for answer in answers(model.asked[-1].messages))
 
 
-async def test_the_investigator_finds_a_symbol_of_this_very_repository_offline() -> None:
+@pytest.mark.parametrize("keeps", [False, True], ids=["in memory", "kept"])
+async def test_the_investigator_finds_a_symbol_of_this_very_repository_offline(tmp_path: Path, keeps: bool) -> None:
     root = Path(toolcrib.__file__).parent
-    async with toolcrib.open({"workspace": {"root": str(root)}}, env={}) as crib:
-        belt = crib.belt(Caller(session=MAIN))
-        result = await belt.call("codebase_investigator", {"objective": "Where is the class BeltHandle defined?"})
+    state = tmp_path if keeps else None
+    asked = "ask the codebase investigator where the class BeltHandle is defined"
+    async with toolcrib.open({"workspace": {"root": str(root)}}, env={}, state=state) as crib:
+        events = [event async for event in crib.turn(asked, session=MAIN)]
+    (result,) = [event.result for event in events if isinstance(event, ToolFinished)]
     assert result.status == "ok", words(result)
     line = next(
         number

@@ -12,6 +12,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished, Usage
 from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
+from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.services.subagents import STOPPED, Errand, Places, Run, Spawned, Subagents, Ways
@@ -59,6 +60,8 @@ class World:
             "note": self._note,
             "agents": {"main": ""},
             "allowed": lambda agent: (),
+            "tools": lambda caller: {},
+            "is_tool": lambda agent: False,
             "model": lambda word: None,
             "most": lambda caller: 2,
             "root": lambda caller: caller.session or "",
@@ -93,6 +96,14 @@ def ended(reason: Any) -> Ended:
     return Ended(reason, "", Usage(), 0.0)
 
 
+def working() -> Noted:
+    return Noted(WORKING, {"agent": "counter", "inputs": {}})
+
+
+def outcome(end: str, text: str) -> Noted:
+    return Noted(OUTCOME, {"reason": "any", "why": "why", "end": end, "text": text})
+
+
 async def settled(world: World) -> None:
     await asyncio.wait_for(world.service.idle(), 5)
 
@@ -106,6 +117,17 @@ async def settled(world: World) -> None:
         ([message("user", "go"), ended("stopped")], "interrupted", ""),
         ([message("user", "go"), ended("stopped"), Noted(STOPPED, True)], "stopped", ""),
         ([message("user", "go"), ended("timeout")], "timeout", ""),
+        # the loops of an agent's run end before the run does: what it comes to is not known before it is noted
+        ([message("user", "go"), working(), message("assistant", "hm"), ended("done")], "interrupted", "hm"),
+        ([message("user", "go"), working(), ended("turns"), message("user", "last")], "interrupted", ""),
+        ([message("user", "go"), working(), ended("stopped"), Noted(STOPPED, True)], "stopped", ""),
+        ([message("user", "go"), working(), ended("turns"), ended("done"), outcome("done", "forty")], "done", "forty"),
+        ([message("user", "go"), working(), ended("done"), outcome("no_completion", "")], "no_completion", "why"),
+        (
+            [message("user", "go"), working(), ended("done"), outcome("done", "40"), message("user", "and?")],
+            "interrupted",
+            "",
+        ),
         (
             [message("user", "go"), ended("stopped"), Noted(STOPPED, True), message("user", "again")],
             "interrupted",

@@ -21,7 +21,7 @@ from toolcrib.define.result import Text
 
 from .recall import summary_in, summary_message
 from .retell import digest, files_of, files_told, transcript, without_files
-from .retry import Patience, reply_to
+from .retry import Retries, reply_to
 
 __all__ = ["Compaction", "Cut", "Shorter", "compacted", "cut_point", "is_due"]
 
@@ -136,7 +136,7 @@ async def compacted(
     terms: Compaction | None = None,
     *,
     force: bool = False,
-    patience: Patience | None = None,
+    retries: Retries | None = None,
 ) -> Shorter | None:
     """Return the conversation with a summary in place of its beginning, None when there is nothing to take away.
 
@@ -154,7 +154,7 @@ async def compacted(
     if where.at <= first:
         return None
     away = messages[first : where.at]
-    words, usage = await _summarised(_record(away, earlier, bounds.read), model, bounds, terms, patience)
+    words, usage = await _summarised(_record(away, earlier, bounds.read), model, bounds, terms, retries)
     is_by_model = bool(words)
     parts = [words or cut(digest(away, without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
@@ -174,7 +174,7 @@ async def compacted(
 
 
 async def _summarised(
-    record: str, model: Model, bounds: _Bounds, terms: Compaction, patience: Patience | None
+    record: str, model: Model, bounds: _Bounds, terms: Compaction, retries: Retries | None
 ) -> tuple[str, Usage]:
     """Return what the model wrote, "" when it wrote nothing of use, and what that took."""
     if model.card.provider == "offline":  # it follows rules, and none of them is to summarise
@@ -188,7 +188,7 @@ async def _summarised(
     )
     try:
         async with asyncio.timeout(terms.seconds):
-            replied = await reply_to(request, model, _unheard, patience or Patience(tries=2))
+            replied = await reply_to(request, model, _unheard, retries or Retries(tries=2))
     except TimeoutError:
         log.warning("%s took more than %g seconds over a summary; a rule makes it", model.card.name, terms.seconds)
         return "", Usage()

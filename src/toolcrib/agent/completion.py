@@ -1,19 +1,30 @@
-"""complete_task: how a subagent says that it is done. Policy cannot take it away; it only keeps the answer."""
+"""complete_task: how a subagent says that it is done. Neither policy nor a guard takes it away; it keeps the answer.
 
-from collections.abc import Iterator, Mapping
+Guards of plugins are shown it like any other call, and may rewrite the answer within its schema. What else they say of
+it is logged and does not count: it has no effects, and an agent that could not end would go on until a limit.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from toolcrib.define.agent import Agent
 from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.hook import Rewrite
 from toolcrib.define.mandate import COMPLETE, completion_shape
 from toolcrib.define.result import Result
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Belt, Step, Verdict
 
+from .hooks import Ready
+
 __all__ = ["Completion", "completion_verdict"]
+
+log = logging.getLogger("toolcrib")
 
 _DESCRIPTION = (
     "Hand in your answer and end your work. Call it once, when you are done or know that you cannot be; nothing that "
@@ -56,7 +67,37 @@ class Completion:
             steps=steps,
         )
 
+    def heard_by(self, guards: Iterable[Ready], belt: Belt) -> tuple[Ready, ...]:
+        """Return the guards as they are asked about the calls of this run: none of them holds up its end."""
+        return tuple(self._apart(guards, frozenset(belt.tools) - {COMPLETE}))
 
+    def _apart(self, guards: Iterable[Ready], names: frozenset[str]) -> Iterator[Ready]:
+        for guard in guards:
+            if others := (guard.tools or names) - {COMPLETE}:
+                yield replace(guard, tools=others)
+            if not guard.tools or COMPLETE in guard.tools:
+                yield replace(guard, run=self._heard(guard), optional=True, tools=_END)
+
+    def _heard(self, guard: Ready) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def heard(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite | None:
+            said = await guard.run(ctx, args)
+            if said is None:
+                return None
+            why = f"said {type(said).__name__}"
+            if isinstance(said, Rewrite):
+                try:
+                    self.tool.check({**args, **said.args})
+                except ArgumentError as error:
+                    why = f"rewrote it so that it does not fit ({error})"
+                else:
+                    return said
+            log.warning("guard %s %s about the end of %s, which counts all the same", guard.name, why, self._agent)
+            return None
+
+        return heard
+
+
+_END = frozenset({COMPLETE})
 _MOST_SHAPES = 256
 _shapes: dict[int, tuple[Agent, Shape]] = {}
 

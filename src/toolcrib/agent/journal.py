@@ -5,8 +5,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from secrets import token_hex
 
+from pydantic_core import to_jsonable_python
+
 from toolcrib.define.errors import ToolError
-from toolcrib.define.log import Began, Body, Line, SessionStore
+from toolcrib.define.log import Began, Body, Line, Said, SessionStore
+from toolcrib.define.message import Call, Message
 from toolcrib.define.record import Entry, Record, Started
 
 __all__ = ["Journal"]
@@ -58,10 +61,15 @@ class Journal:
         self.path.append(line)
         return line.id
 
+    def line_of(self, message: Message) -> str | None:
+        """Return the line on the path that holds this very message."""
+        said = (line for line in reversed(self.path) if type(line.body) is Said and line.body.message is message)
+        return next((line.id for line in said), None)
+
     def write(self, entry: Entry, /) -> Awaitable[None] | None:
         """Take an entry of the record; a body waits until its start is kept, with all that led to it."""
         if is_start := isinstance(entry, Started):
-            self.add(Began(entry.call))
+            self.add(Began(_plain(entry.call)))
         if (writing := self._record.write(entry)) is not None:
             self._take(writing)
         return self.settled() if is_start and not self.is_settled else None
@@ -116,3 +124,8 @@ class Journal:
             why = getattr(error, "strerror", None) or type(error).__name__
             error = ToolError(f"it could not be kept ({why})", code="unkept")
         self._failure = self._failure or error
+
+
+def _plain(call: Call) -> Call:
+    """Return a call as it can be kept: arguments that were checked may be of types of the tool's own."""
+    return call if not call.args else call._replace(args=to_jsonable_python(dict(call.args), fallback=str))

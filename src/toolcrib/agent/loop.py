@@ -50,7 +50,7 @@ from .keys import new_key
 from .limits import Limits, Spent
 from .line import Place, line_of
 from .repeats import Repeats
-from .retry import Patience, reply_to
+from .retry import Retries, reply_to
 from .telling import Telling
 from .window import Window
 
@@ -86,7 +86,7 @@ class Setup:
     window: Window
     ports: Ports = field(default_factory=Ports)
     limits: Limits = field(default_factory=Limits)
-    patience: Patience = field(default_factory=Patience)
+    retries: Retries = field(default_factory=Retries)
     system: str = ""
     effort: Effort = ""
     after_outside: frozenset[str] = frozenset()
@@ -228,7 +228,7 @@ class Loop:
             effort=setup.effort,
             session=setup.caller.session or "",
         )
-        return await reply_to(request, setup.model, self._emit, setup.patience)
+        return await reply_to(request, setup.model, self._emit, setup.retries)
 
     def _taken(self, replied: Replied) -> Message:
         """Take a reply into the history and the log; each of its calls gets the id and the key it keeps."""

@@ -14,13 +14,13 @@ from toolcrib.define.result import Text
 
 from .repeats import Babble
 
-__all__ = ["Patience", "reply_to"]
+__all__ = ["Retries", "reply_to"]
 
 log = logging.getLogger("toolcrib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Retries:
     """How often to ask, and how long to wait between: `first` seconds, doubled each time, never more than `longest`."""
 
     tries: int = 4
@@ -29,23 +29,23 @@ class Patience:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-async def reply_to(request: Request, model: Model, emit: Callable[[Event], None], patience: Patience) -> Replied:
+async def reply_to(request: Request, model: Model, emit: Callable[[Event], None], retries: Retries) -> Replied:
     """Return the model's reply, telling `emit` of it as it comes.
 
     One that failed for a passing reason is asked for again: what was told of it does not count, and no call of it runs.
     One that says the same over and over is broken off.
     """
-    for attempt in range(1, patience.tries + 1):
+    for attempt in range(1, retries.tries + 1):
         replied = await _once(request, model, emit)
-        if replied.retry is None or replied.message.finish != "error" or attempt == patience.tries:
+        if replied.retry is None or replied.message.finish != "error" or attempt == retries.tries:
             return replied
-        if replied.retry > patience.longest:  # nobody wants to wait that long without having been asked
+        if replied.retry > retries.longest:  # nobody wants to wait that long without having been asked
             return replied
         # some spread, so that many sessions do not come back all at once
-        backed_off = min(patience.longest, patience.first * 2 ** (attempt - 1)) * random.uniform(0.75, 1)  # noqa: S311
+        backed_off = min(retries.longest, retries.first * 2 ** (attempt - 1)) * random.uniform(0.75, 1)  # noqa: S311
         seconds = max(replied.retry, backed_off)
         emit(Retrying(attempt + 1, seconds, replied.error))
-        await patience.sleep(seconds)
+        await retries.sleep(seconds)
     raise AssertionError("tries is at least one")
 
 

@@ -2,23 +2,23 @@
 
 wrapped      Agent -> Tool: kind think, its inputs as parameters, Markdown out, progress on the way
 worked       the executor: belt with complete_task -> loop -> one last reply after a limit -> Outcome
-result_of    Outcome -> Result: an answer is ok, a limit or a failure is an error with what was gathered until then
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-from pydantic_core import to_jsonable_python
+from typing import Any
 
 from toolcrib.adapter.cut import cut
 from toolcrib.define.agent import Agent
 from toolcrib.define.context import Ctx
-from toolcrib.define.event import Ending, TurnFinished, Usage
+from toolcrib.define.errors import ToolError
+from toolcrib.define.event import Ending, Event, TurnFinished, Usage
 from toolcrib.define.history import History
 from toolcrib.define.hook import Block, Hook
-from toolcrib.define.mandate import COMPLETE, answer_text, inputs_shape
+from toolcrib.define.log import Noted, Said, Shortened
+from toolcrib.define.mandate import COMPLETE, OUTCOME, WORKING, inputs_shape
 from toolcrib.define.message import Message
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
@@ -31,18 +31,17 @@ from .inbox import Inbox
 from .journal import Journal
 from .limits import Limits
 from .loop import Loop, Setup, Shorten, turn_above
+from .outcome import Outcome, Reason, ending_of, gathered, words_of
 from .outside import outside_guard
 
-__all__ = ["GRACE", "Outcome", "Reason", "result_of", "worked", "wrapped"]
+__all__ = ["GRACE", "Told", "worked", "wrapped"]
 
 log = logging.getLogger("toolcrib")
 
 GRACE = 60.0  # seconds for the last reply
+_LONGEST_NOTE = 2_000  # characters of an answer in the note about it; the whole of it is in the call
 _LONGEST_RUN = 7 * 24 * 3600.0  # the executor has a clock of its own, which stands still while a human is asked
-_LONGEST_TEXT, _LONGEST_RESULT, _MOST_TEXTS = 2_000, 800, 3  # of what is told of a run that did not finish
 
-# Why a run ended. One that somebody stopped leaves as cancelled, like any other body.
-Reason = Literal["goal", "rescued", "timeout", "max_turns", "budget", "no_completion", "error"]
 
 _REASONS: Mapping[Ending, Reason] = {
     "done": "no_completion",
@@ -51,6 +50,7 @@ _REASONS: Mapping[Ending, Reason] = {
     "timeout": "timeout",
     "tokens": "budget",
     "cost": "budget",
+    "stopped": "aborted",
 }
 _LAST_WORD = (
     f"{{why}} This is your last reply: call {COMPLETE} now, with the best answer you can give from what you have, and "
@@ -58,22 +58,21 @@ _LAST_WORD = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a run ended: `answer` are the checked arguments of `complete_task`, `why` says what kept it from its goal.
+def _nobody(told: object) -> None:
+    """Hear nothing."""
 
-    `gathered` is what it had said and seen by then; `outside` where texts that it read came from.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Where a run is told as it goes on: `tell` its parent, `emit` those who follow it, `journal` its own log.
+
+    `inputs` are those it was started with, as JSON: a run that was cut off is gone on with from its log alone.
     """
 
-    reason: Reason
-    why: str = ""
-    answer: Mapping[str, Any] | None = None
-    gathered: tuple[Text, ...] = ()
-    outside: tuple[str, ...] = ()
-    turns: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost: float | None = None
-    steps: tuple[Mapping[str, Any], ...] = ()
+    tell: Callable[[Result], None] = _nobody
+    emit: Callable[[Event], None] = _nobody
+    journal: Journal | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def wrapped(agent: Agent) -> Tool:
@@ -95,48 +94,109 @@ def wrapped(agent: Agent) -> Tool:
 
 
 async def worked(
-    agent: Agent, setup: Setup, query: str, tell: Callable[[Result], None], grace: float = GRACE
+    agent: Agent, setup: Setup, start: str | History, told: Told | None = None, grace: float = GRACE
 ) -> Outcome:
-    """Run an agent from its first message to its end, with one last reply when it would end without an answer."""
-    completion = Completion(agent)
-    history = History([Message(role="user", content=(Text(query),))])
-    if (above := turn_above()) is not None:
-        history.outside.update(above.history.outside)  # what its parent has read may be in the query
-    loop: Loop
-    activity = Activity(agent.name, tell, redact=setup.window.redact, outside=lambda: loop.history.outside)
-    guards = setup.window.guards
-    if setup.after_outside:
-        guards = (outside_guard(setup.after_outside, lambda: loop.history.outside), *guards)
-    setup = replace(
-        setup,
-        belt=completion.on(setup.belt),
-        window=replace(setup.window, guards=guards),
-        is_done=lambda: completion.answer is not None,
-        shorten=_shortener(setup),
-    )
-    journal = Journal(setup.window.record)
-    loop = Loop(setup, history, journal, activity.hear)
-    end = await loop.run()
-    ends, reason = [end], _reason(end)
-    if completion.answer is None and reason != "error" and loop.spent.above_budget() is None:
-        activity.note(f"{_why(end)}; it has one last reply")
-        loop = Loop(_last(setup, completion, grace), loop.history, journal, activity.hear)
-        loop.history.append(Message(role="user", content=(Text(_LAST_WORD.format(why=_sentence(_why(end)))),)))
-        ends.append(await loop.run())
-        rescued: Reason = "rescued"
-    else:
-        rescued = "goal"
-    return Outcome(
-        reason=reason if completion.answer is None else rescued,
-        why="" if completion.answer is not None and rescued == "goal" else _why(end),
-        answer=completion.answer,
-        gathered=() if completion.answer is not None else tuple(_gathered(loop.history)),
-        outside=tuple(loop.history.outside),
-        turns=end.steps,
-        usage=sum((each.usage for each in ends), Usage()),
-        cost=None if any(each.cost is None for each in ends) else sum(each.cost or 0.0 for each in ends),
-        steps=tuple(activity.steps),
-    )
+    """Run an agent from its first message, or from where its log stands, to its end.
+
+    It has one last reply when it would end without an answer. Cancelled, it leaves as cancelled, and has told before
+    what it had.
+    """
+    run = _Run(agent, setup, start, told or Told())
+    try:
+        return await run.worked(grace)
+    except asyncio.CancelledError:
+        run.aborted()
+        raise
+
+
+class _Run:
+    """One run: its end, its journal and the loop it is in."""
+
+    def __init__(self, agent: Agent, setup: Setup, start: str | History, told: Told) -> None:
+        self.agent, self.told = agent, told
+        self.journal = told.journal or Journal(setup.window.record)
+        history = start if isinstance(start, History) else self._begun(start)
+        if (above := turn_above()) is not None:
+            history.outside.update(above.history.outside)  # what its parent has read may be in the query
+        self.completion = Completion(agent)
+        self.activity = Activity(
+            agent.name, told.tell, redact=setup.window.redact, outside=lambda: self.loop.history.outside
+        )
+        guards = self.completion.heard_by(setup.window.guards, setup.belt)
+        if setup.after_outside:
+            guards = (outside_guard(setup.after_outside, lambda: self.loop.history.outside), *guards)
+        self.setup = replace(
+            setup,
+            belt=self.completion.on(setup.belt),
+            window=replace(setup.window, guards=guards),
+            is_done=lambda: self.completion.answer is not None,
+            send=None,  # what is sent is the answer, and that is in no loop's last words
+            shorten=setup.shorten or _shortener(setup, self.journal),
+        )
+        self.loop = Loop(self.setup, history, self.journal, self._hear)
+
+    def _begun(self, query: str) -> History:
+        message = Message(role="user", content=(Text(query),), at=self.journal.now())
+        self.journal.add(Said(message))
+        return History([message])
+
+    async def worked(self, grace: float) -> Outcome:
+        self.journal.add(Noted(WORKING, {"agent": self.agent.name, "inputs": dict(self.told.inputs)}))
+        end = await self.loop.run()
+        ends, is_rescued = [end], False
+        if self.completion.answer is None and _reason(end) != "error" and self.loop.spent.above_budget() is None:
+            self.activity.note(f"{_why(end)}; it has one last reply")
+            self._say_last(_LAST_WORD.format(why=_sentence(_why(end))))
+            self.loop = Loop(_last(self.setup, self.completion, grace), self.loop.history, self.journal, self._hear)
+            ends.append(await self.loop.run())
+            is_rescued = self.completion.answer is not None
+        reason: Reason = "rescued" if is_rescued else "goal" if self.completion.answer is not None else _reason(end)
+        outcome = self._outcome(reason, "" if reason == "goal" else _why(end), ends)
+        await self._note(outcome)
+        return outcome
+
+    def aborted(self) -> None:
+        """Tell the parent what there is, for it will not be told otherwise."""
+        outcome = self._outcome("aborted", "it was stopped before it was done", [])
+        if outcome.gathered:
+            self.told.tell(Result(outcome.gathered, {"agent": self.agent.name, "reason": "aborted"}))
+
+    def _say_last(self, words: str) -> None:
+        message = Message(role="user", content=(Text(words),), at=self.journal.now())
+        self.loop.history.append(message)
+        self.journal.add(Said(message))
+
+    async def _note(self, outcome: Outcome) -> None:
+        """Write down how it ended; where that cannot be kept, the log says that it was cut off, and nothing false."""
+        if self.told.journal is None:
+            return
+        said = cut(words_of(self.agent, outcome), _LONGEST_NOTE)
+        end = ending_of(outcome)
+        self.journal.add(Noted(OUTCOME, {"reason": outcome.reason, "why": outcome.why, "end": end, "text": said}))
+        try:
+            await self.journal.settled()
+        except ToolError:
+            log.exception("the outcome of %s could not be kept", self.agent.name)
+
+    def _hear(self, event: Event) -> None:
+        self.activity.hear(event)
+        if not isinstance(event, TurnFinished):  # of the loops: the end of the run is another
+            self.told.emit(event)
+
+    def _outcome(self, reason: Reason, why: str, ends: Sequence[TurnFinished]) -> Outcome:
+        answer, history = self.completion.answer, self.loop.history
+        return Outcome(
+            reason=reason,
+            why=why,
+            answer=answer,
+            gathered=() if answer is not None else tuple(gathered(history)),
+            outside=tuple(history.outside),
+            turns=ends[0].steps if ends else self.activity.replies,
+            usage=sum((each.usage for each in ends), Usage()),
+            cost=None if any(each.cost is None for each in ends) else sum(each.cost or 0.0 for each in ends),
+            steps=tuple(self.activity.steps),
+            end=ends[0].reason if ends else "stopped",
+        )
 
 
 def _last(setup: Setup, completion: Completion, grace: float) -> Setup:
@@ -160,18 +220,20 @@ def _only_completion() -> Ready:
     return guard
 
 
-def _shortener(setup: Setup) -> Shorten:
+def _shortener(setup: Setup, journal: Journal) -> Shorten:
     hopeless = 0  # tokens of a history from which nothing could be taken
 
     async def shorten(history: History, force: bool) -> Shorter | None:
         nonlocal hopeless
         if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
             return None
-        shorter = await compacted(history, setup.model, force=force, patience=setup.patience)
+        shorter = await compacted(history, setup.model, force=force, retries=setup.retries)
         if shorter is None:
             hopeless = history.tokens * 11 // 10
             return None
         shorter.history.outside.update(history.outside)
+        if (kept := journal.line_of(history[shorter.at])) is not None:
+            journal.add(Shortened(shorter.summary, kept, shorter.before))
         return shorter
 
     return shorten
@@ -187,63 +249,3 @@ def _why(end: TurnFinished) -> str:
 
 def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:].rstrip('.')}."
-
-
-def _gathered(history: History) -> Iterator[Text]:
-    """Yield the last words of a conversation and the last results in it, oldest first."""
-    names = {call.id: call.name for message in history for call in message.calls}
-    texts: list[Text] = []
-    results: list[Text] = []
-    for message in reversed(list(history)):
-        words = [part for part in message.content if isinstance(part, Text) and part.text.strip()]
-        if not words or message.role == "user":
-            continue
-        source = next((part.source for part in words if part.source), None)
-        said = "\n".join(part.text for part in words)
-        if message.role == "assistant" and len(texts) < _MOST_TEXTS:
-            texts.append(Text(cut(said, _LONGEST_TEXT), source))
-        elif message.role == "tool" and len(results) < _MOST_TEXTS:
-            name = names.get(message.call_id or "", "a tool")
-            results.append(Text(f"[{name}, {message.status}] {cut(said, _LONGEST_RESULT)}", source))
-    yield from reversed(texts)
-    yield from reversed(results)
-
-
-def result_of(agent: Agent, outcome: Outcome) -> Result:
-    """Return what the parent reads: the answer in Markdown, or why there is none and what was gathered until then."""
-    title = agent.label or agent.name
-    details: dict[str, Any] = {
-        "agent": agent.name,
-        "reason": outcome.reason,
-        "turns": outcome.turns,
-        "tokens": outcome.usage.input + outcome.usage.output,
-        "cost": outcome.cost,
-        "activity": list(outcome.steps),
-        "format": "markdown",
-    }
-    if outcome.answer is None:
-        sentence = f"{agent.name} did not finish: {outcome.why}"
-        details["display"] = f"**{title}** did not finish: {outcome.why}"
-        known = "what it had until then follows" if outcome.gathered else "it had found nothing yet"
-        error = Result.error(sentence, code=outcome.reason, details=details)
-        return error._replace(content=(Text(f"{sentence} ({known})"), *outcome.gathered))
-    text = _rendered(agent, outcome.answer)
-    took = f"{outcome.turns} {'reply' if outcome.turns == 1 else 'replies'}"
-    details["output"] = to_jsonable_python(outcome.answer[agent.output_name], fallback=str)
-    # what it says may go back to what it read: it stays marked as coming from there
-    source = f"agent:{agent.name} after {outcome.outside[0]}" if outcome.outside else None
-    content = (Text(text, source),)
-    if outcome.reason == "rescued":
-        note = f"[rescued: {outcome.why}; {agent.name} then handed in what it had, which may be incomplete]"
-        details["display"] = f"**{title}** was rescued: {outcome.why}\n\n{text}"
-        return Result((Text(note), *content), details)
-    details["display"] = f"**{title}** finished after {took}\n\n{text}"
-    return Result(content, details)
-
-
-def _rendered(agent: Agent, answer: Mapping[str, Any]) -> str:
-    try:
-        return answer_text(agent, answer)
-    except Exception:  # the author's own function: an answer is not lost by it
-        log.exception("agent %s could not write its answer as Markdown; it is told as JSON", agent.name)
-        return answer_text(replace(agent, render=None), answer)

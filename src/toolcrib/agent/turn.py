@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,10 +25,15 @@ from .moments import Moments
 from .outside import outside_guard, sources_of
 from .recall import recall
 
-__all__ = ["Order", "Turns"]
+__all__ = ["Order", "Turns", "Work"]
 
 _LONGEST_TITLE = 80
 _REMEMBERED = 64  # sessions whose conversation stays in memory between two turns
+
+
+# Answers what stands last in a history; returns how it ended and the conversation behind it, None when that has to be
+# recalled from the log.
+Work = Callable[[Setup, History, Journal, Callable[[Event], None]], Awaitable[tuple[TurnFinished, History | None]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +41,8 @@ class Order:
     """A message to be answered in a session.
 
     `setup` says who answers, given the model that the session was switched to, "" when it was not. `leaf` goes on from
-    an older line of the session instead of its last one: a branch.
+    an older line of the session instead of its last one: a branch. `work` is what answers, where that is more than one
+    loop.
     """
 
     session: str
@@ -44,6 +50,7 @@ class Order:
     setup: Callable[[str], Setup]
     caller: Caller
     leaf: str | None = None
+    work: Work | None = None
 
 
 @dataclass(slots=True)
@@ -146,21 +153,19 @@ class Turns:
         keep = partial(moments.kept, caller) if "tool_result_persist" in moments else None
         send = partial(self._sent, caller) if "message_sending" in moments else None
         setup = replace(setup, inbox=inbox, shorten=self._shortener(setup, journal, emit), keep=keep, send=send)
-        if setup.after_outside:
-            guard = outside_guard(setup.after_outside, lambda: loop.history.outside)
-            setup = replace(setup, window=replace(setup.window, guards=(guard, *setup.window.guards)))
-        loop = Loop(setup, session.history, journal, emit)
         end: TurnFinished | None = None
+        history: History | None = None
         try:
-            end = await loop.run()
+            end, history = await (order.work or _one_loop)(setup, session.history, journal, emit)
         finally:
-            if end is not None and end.reason != "error":
+            if end is not None and end.reason != "error" and history is not None:
                 model = _switched(journal.path[len(session.path) :], session.model)
-                self._remember(key, _Session(loop.history, journal.path, journal.count, model))
+                self._remember(key, _Session(history, journal.path, journal.count, model))
             reason = "stopped" if end is None else end.reason
             if end is not None and end.reason == "done":
                 await moments.tell("message_sent", caller, content=end.text)
-            await moments.tell("agent_end", caller, success=reason == "done", reason=reason, messages=len(loop.history))
+            many = len(session.history if history is None else history)
+            await moments.tell("agent_end", caller, success=reason == "done", reason=reason, messages=many)
         return end
 
     async def _prepared(self, order: Order, setup: Setup, history: History) -> tuple[Message, Setup]:
@@ -229,12 +234,15 @@ class Turns:
             if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
                 return None
             await self._moments.tell("before_compaction", setup.caller, messages=len(history), tokens=history.tokens)
-            shorter = await compacted(history, setup.model, force=force, patience=setup.patience)
+            shorter = await compacted(history, setup.model, force=force, retries=setup.retries)
             if shorter is None:
                 hopeless = history.tokens * 11 // 10
                 return None
             shorter.history.outside.update(history.outside)
-            journal.add(Shortened(shorter.summary, _line_of(history[shorter.at], journal.path), shorter.before))
+            kept = journal.line_of(history[shorter.at])
+            if kept is None:
+                raise LookupError("a message of the conversation is not in its log")
+            journal.add(Shortened(shorter.summary, kept, shorter.before))
             await journal.settled()
             after = shorter.history.tokens
             emit(Compacted(shorter.before, after))
@@ -244,15 +252,20 @@ class Turns:
         return shorten
 
 
+async def _one_loop(
+    setup: Setup, history: History, journal: Journal, emit: Callable[[Event], None]
+) -> tuple[TurnFinished, History]:
+    loop: Loop
+    if setup.after_outside:
+        guard = outside_guard(setup.after_outside, lambda: loop.history.outside)
+        setup = replace(setup, window=replace(setup.window, guards=(guard, *setup.window.guards)))
+    loop = Loop(setup, history, journal, emit)
+    return await loop.run(), loop.history
+
+
 def _switched(lines: Sequence[Line], model: str) -> str:
     """Return the model of a session behind these lines."""
     return next((line.body.model for line in reversed(lines) if isinstance(line.body, Switched)), model)
-
-
-def _line_of(message: Message, path: Sequence[Line]) -> str:
-    """Return the line that holds this very message."""
-    found: str = next(line.id for line in reversed(path) if type(line.body) is Said and line.body.message is message)
-    return found
 
 
 def _title(message: Message) -> str:

@@ -23,6 +23,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
+from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import Approver
 from toolcrib.define.tool import Tool
 from toolcrib.policy.identity import sender_key
@@ -32,7 +33,6 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import Router
-from toolcrib.services.subagents import Places
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .agents import agents_for, folders_for
@@ -42,7 +42,7 @@ from .belt import BeltHandle
 from .commands import Commands
 from .mcp import Servers, servers_for
 from .models import Models
-from .plugins import enabled_plugins, plugin_offers
+from .plugins import enabled_plugins, handed_over, plugin_offers
 from .ports import PortsOf, terms_of
 from .record import audit_in, record_for
 from .sessions import sessions_for
@@ -87,7 +87,7 @@ class Crib:
         self.mcp.service.on_change(self.renew)
         self._agency, self.subagents = parts.agency, parts.background.service
         self._desk = Desk(loaded.config, parts.models, parts.turns, self.belt)
-        parts.background.join(self._desk.turn)
+        parts.background.join(self._desk.turn, self._agency, self.belt)
 
     def renew(self) -> None:
         """Take in what MCP servers bring now; a belt that was handed out stays as it is."""
@@ -195,7 +195,7 @@ class Crib:
 def open(  # noqa: PLR0913  each by name, and all have a default
     config: str | Path | Mapping[str, Any] | None = None,
     *,
-    plugins: Sequence[Offer] = (),
+    plugins: Sequence[Plugin | Offer] = (),
     services: Sequence[object] = (),
     import_plugins: bool = True,
     openclaw: bool | None = None,
@@ -205,20 +205,22 @@ def open(  # noqa: PLR0913  each by name, and all have a default
 ) -> Crib:
     """Open a crib from a path, a mapping, or nothing for the defaults.
 
-    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes
-    enabled plugins as their manifests declare them: enough to explain and lint. `state` is the folder where sessions,
-    the record of calls and big results are kept; without one they live as long as the crib.
+    `plugins` are a program's own, besides those that the configuration turns on. `services` are objects with `@rpc`
+    methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes enabled plugins as their manifests
+    declare them: enough to explain and lint. `state` is the folder where sessions, the record of calls and big results
+    are kept; without one they live as long as the crib.
     """
     loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
-    offers, problems = plugin_offers(loaded, import_plugins=import_plugins)
+    found, problems = plugin_offers(loaded, import_plugins=import_plugins)
+    offers = [*found, *handed_over(plugins)]
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
-    catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *plugins, *channels], problems)
+    catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *channels], problems)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
     folder, surroundings = None if state is None else Path(state), os.environ if env is None else env
     # a program that says everything in a mapping has no user whose files count
     folders = folders_for(loaded, surroundings, folder, own=not isinstance(config, Mapping))
-    agents = agents_for(loaded, catalog, [*offers, *plugins], folders, imported=import_plugins)
+    agents = agents_for(loaded, catalog, offers, folders, imported=import_plugins)
     tools = Catalog(catalog.tools, (*told, *agents.problems))
     whole = with_agents(tools, agents, loaded.policy.tools.subagents)
     kept = state_in(folder)
@@ -226,24 +228,23 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     commands = Commands(loaded, terms_of(loaded), kept.blobs)
     approvals = approvals_for(loaded, whole, state=folder, can_lend=commands.can_lend, record=record)
     # the judge comes last: what it judged is what runs
-    guards = [*(hook for offer in (*offers, *plugins) for hook in offer.before), commands.guard]
+    guards = [*(hook for offer in offers for hook in offer.before), commands.guard]
     window = Window(
         record=record,
         guards=ready_guards(guards),
-        observers=ready_observers(hook for offer in (*offers, *plugins) for hook in offer.after),
+        observers=ready_observers(hook for offer in offers for hook in offer.after),
         approver=approver or approvals,
         blobs=kept.blobs,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
     models = Models(loaded.config, surroundings)
-    hooks = (hook for offer in (*offers, *plugins) for hook in offer.hooks.items())
+    hooks = (hook for offer in offers for hook in offer.hooks.items())
     turns = Turns(kept.sessions, record, Moments(hooks))
     sessions = sessions_for(loaded, kept.sessions, turns, models)
     audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
     servers = servers_for(loaded, folder, surroundings)
-    places = Places()
-    background = Background(loaded, kept.sessions, turns, models, places)
+    background = Background(loaded, kept.sessions, turns, models, agents)
     own = [approvals, commands.processes, sessions, servers.service, background.service]
     router = Router([*services, *own, *audits])
     ports_of = PortsOf(loaded, router, kept.blobs)
@@ -260,7 +261,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
             models=models,
             state=kept,
             turns=turns,
-            agency=Agency(loaded, models, ports_of, places),
+            agency=Agency(loaded, models, ports_of, background.places, None if folder is None else kept.sessions),
             background=background,
         )
     )

@@ -27,19 +27,28 @@ IN_WORKSPACE = Path(".toolcrib", "agents")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFolders:
-    """Where files of agents are looked for: `own` holds the user's, None for none; a workspace's need a yes each."""
+    """Where files of agents are looked for: `own` holds the user's, None for none; a workspace's need a yes each.
+
+    Every agent of the configuration may have a workspace of its own. What any of them brings, once accepted, is there
+    for all: whom it serves is a matter of policy, as with any other tool.
+    """
 
     own: Path | None
-    workspace: Path
+    workspaces: tuple[Path, ...]
     accepted: AcceptedAgents
 
 
 def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, own: bool) -> AgentFolders:
     """Return the folders of a crib; with `own` the user's are among them."""
-    root = loaded.config.workspace.root
+    roots = [loaded.config.workspace.root or "", *(each.workspace for _, each in loaded.config.listed_agents())]
+    workspaces: dict[Path, Path] = {}
+    for root in roots:
+        if root is not None:
+            folder = Path(os.path.expanduser(root))  # noqa: PTH111  Path's own raises for a user who is not there
+            workspaces.setdefault(_place(folder), folder)
     return AgentFolders(
         own=Path(platformdirs.user_config_dir("toolcrib", appauthor=False)) / "agents" if own else None,
-        workspace=Path(os.path.expanduser(root or "")),  # noqa: PTH111  Path's own raises for a user who is not there
+        workspaces=tuple(workspaces.values()),
         accepted=accepted_agents(env, state),
     )
 
@@ -62,9 +71,10 @@ def agents_for(
     found = [AgentOffer(agent=agent, source="core") for agent in AGENTS]
     found += [AgentOffer(agent=agent, source=offer.source) for offer in offers for agent in offer.agents]
     if folders.own is not None:
-        is_inside = _is_within(folders.own, folders.workspace)
+        is_inside = any(_is_within(folders.own, each) for each in folders.workspaces)
         found += _from_files(folders.own, folders.accepted if is_inside else None, "user", problems)
-    found += _from_files(folders.workspace / IN_WORKSPACE, folders.accepted, "workspace", problems)
+    for workspace in folders.workspaces:
+        found += _from_files(workspace / IN_WORKSPACE, folders.accepted, "workspace", problems)
     known = Known(
         catalog, servers=tuple(loaded.config.mcp_servers), is_whole=imported or not enabled_plugins(loaded.config)
     )
@@ -105,3 +115,11 @@ def _is_within(folder: Path, root: Path) -> bool:
         return folder.resolve().is_relative_to(root.resolve())
     except FileNotFoundError:  # the current folder is gone, and nothing can lie in it
         return False
+
+
+def _place(folder: Path) -> Path:
+    """Return one name for a folder that may be written in several ways."""
+    try:
+        return folder.resolve()
+    except FileNotFoundError:
+        return folder

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 
 from toolcrib.backends.providers.known import configured
+from toolcrib.backends.providers.late import LateModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define import session
 from toolcrib.define.errors import CribError
-from toolcrib.define.model import Model, model_name
+from toolcrib.define.model import Model, ModelCard, Price, model_name
 
 __all__ = ["OFFLINE", "Models"]
 
 OFFLINE = "offline:rules"
+_OFFLINE_CARD = ModelCard(provider="offline", model="rules", window=1_000_000, price=Price(input=0, output=0))
 
 
 class Models:
@@ -60,9 +62,7 @@ class Models:
 
     def _make(self, provider: str, model: str) -> Model:
         if provider == "offline":
-            from toolcrib.backends.providers.offline import OfflineModel  # noqa: PLC0415  only who talks to it pays
-
-            return OfflineModel()
+            return LateModel(_OFFLINE_CARD, _offline)
         from toolcrib.backends.providers.make import model_for  # noqa: PLC0415  HTTP takes longer to load than we do
 
         given = self._providers().get(provider, ProviderSettings())
@@ -74,3 +74,9 @@ class Models:
             headers=given.headers,
             env=self._env,
         )
+
+
+def _offline() -> Model:
+    from toolcrib.backends.providers.offline import OfflineModel  # noqa: PLC0415  only who talks to it pays
+
+    return OfflineModel()

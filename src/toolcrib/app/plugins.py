@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from toolcrib.backends.plugins import Found, find_plugins, pick
 from toolcrib.config.complain import conceal
@@ -10,10 +11,11 @@ from toolcrib.config.load import Loaded
 from toolcrib.config.places import printable
 from toolcrib.config.settings import Config, PluginSettings
 from toolcrib.define.errors import PluginError
+from toolcrib.define.plugin import Plugin
 from toolcrib.registry.catalog import Problem
 from toolcrib.registry.sources import Offer
 
-__all__ = ["enabled_plugins", "plugin_offers"]
+__all__ = ["enabled_plugins", "handed_over", "plugin_offers"]
 
 
 def enabled_plugins(config: Config) -> tuple[str, ...]:
@@ -46,6 +48,11 @@ def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer],
             # plugins of OpenClaw are not for us: without them the caller has less, never more
             problems.append(Problem("plugins", str(told)))
     return offers, problems
+
+
+def handed_over(plugins: Sequence[Plugin | Offer]) -> list[Offer]:
+    """Return what a program brings itself: nobody has to name it in the configuration, for the program did."""
+    return [each if isinstance(each, Offer) else _offer_of(each, f"plugin:{each.name}", {}) for each in plugins]
 
 
 def _picked(id: str, found: Mapping[str, Found], broken: Sequence[PluginError]) -> Found:
@@ -83,15 +90,18 @@ def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Off
     source = f"plugin:{plugin.id}"
     if not import_plugins:
         return Offer(source=source, tools=plugin.declared(), config=own)
-    loaded = plugin.loaded()
+    return _offer_of(plugin.loaded(), source, own)
+
+
+def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:
     return Offer(
         source=source,
-        tools=loaded.tools,
-        config=own,
-        before=loaded.before,
-        after=loaded.after,
-        hooks=loaded.hooks,
-        agents=loaded.agents,
+        tools=plugin.tools,
+        config=config,
+        before=plugin.before,
+        after=plugin.after,
+        hooks=plugin.hooks,
+        agents=plugin.agents,
     )
 
 

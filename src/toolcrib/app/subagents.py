@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from fnmatch import fnmatchcase
 from secrets import token_hex
+from time import time
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from toolcrib.agent.belt import Belts
+from toolcrib.agent.journal import Journal
 from toolcrib.agent.limits import Limits
 from toolcrib.agent.loop import Loop, Setup, turn_above
+from toolcrib.agent.outcome import result_of
 from toolcrib.agent.outside import asked_after_outside
 from toolcrib.agent.prompt import Surroundings, system_prompt
-from toolcrib.agent.subagent import result_of, worked, wrapped
+from toolcrib.agent.subagent import Told, worked, wrapped
 from toolcrib.agent.window import Window
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings
@@ -21,7 +25,8 @@ from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.mandate import COMPLETE, prompts_of
+from toolcrib.define.log import SessionHead, SessionStore
+from toolcrib.define.mandate import COMPLETE, called_key, prompts_of
 from toolcrib.define.model import Model
 from toolcrib.define.names import fold
 from toolcrib.define.result import Result
@@ -33,9 +38,11 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services.subagents import Places
 
 from .models import Models
+from .turns import today
 
-__all__ = ["Agency", "Within", "mandates_of", "root_of", "with_agents"]
+__all__ = ["Agency", "Within", "mandates_of", "plain_inputs", "root_of", "system_of", "with_agents"]
 
+_LONGEST_TITLE = 80
 _EVERY_AGENT = "group:agents"
 _FINISH = (
     f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call reaches nobody. If "
@@ -84,12 +91,19 @@ class Within:
 
 
 class Agency:
-    """Runs agents for callers of one crib."""
+    """Runs agents for callers of one crib; `store` keeps the log of every run, None keeps none."""
 
-    def __init__(self, loaded: Loaded, models: Models, ports_of: Callable[[Caller], Ports], places: Places) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        models: Models,
+        ports_of: Callable[[Caller], Ports],
+        places: Places,
+        store: SessionStore | None = None,
+    ) -> None:
         self._config, self._policy, self._models, self._ports_of = loaded.config, loaded.policy, models, ports_of
         self._settings = {session.to_agent(id): each for id, each in loaded.config.listed_agents()}
-        self._places = places
+        self._places, self._store = places, store
 
     def ports(self, caller: Caller, within: Within) -> Ports:
         """Return the caller's ports, with the one that runs agents for it."""
@@ -110,20 +124,26 @@ class Agency:
             above = None  # called by a program, in the midst of somebody else's turn
         prompts = prompts_of(agent, args)
         setup = self._setup(agent, ctx.caller, within, above)
-        system = system_prompt(
-            (*setup.belt.tools, COMPLETE),
-            Surroundings(agent=agent.name, date=datetime.now().astimezone().date().isoformat()),
-            own=prompts.system,
-            extras=(_FINISH,),
+        setup = replace(setup, system=system_of(agent, prompts.system, setup.belt.tools))
+        told = Told(tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args))
+        return result_of(agent, await worked(agent, setup, prompts.query, told))
+
+    async def _journal(self, setup: Setup, query: str) -> Journal | None:
+        """Return the log of a run, in a session of its own under its parent's."""
+        if self._store is None:
+            return None
+        now, key = time(), setup.caller.session or ""
+        title = " ".join(query[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE]
+        await self._store.make(
+            SessionHead(key=key, made_at=now, changed_at=now, parents=setup.caller.parents, title=title)
         )
-        outcome = await worked(agent, replace(setup, system=system), prompts.query, ctx.progress)
-        return result_of(agent, outcome)
+        return Journal(setup.window.record, self._store, key)
 
     def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> Setup:
         """Return who works: its own model, belt and limits, within what its parent has."""
         own = self._settings.get(session.to_agent(agent.name))
-        model = self._model(agent, own, parent, above)
-        child = child_of(self._policy, parent, agent.name, f"agent:{agent.name}:subagent:{token_hex(8)}")
+        model = self.model_of(agent, parent, above)
+        child = child_of(self._policy, parent, agent.name, called_key(agent.name, token_hex(8)))
         child = replace(child, provider=model.card.provider, model=model.card.model)
         belt = within.belts.belt_for(child, within.extra)
         asked = (*self._config.tools.ask_after_outside, *(own.tools.ask_after_outside if own else ()))
@@ -133,13 +153,18 @@ class Agency:
             caller=child,
             window=replace(within.window, approver=above.approver if above else within.window.approver),
             ports=self.ports(child, within),
-            limits=_limits(agent, own),
+            limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",
             after_outside=asked_after_outside(asked, belt, within.belts.catalog_with(within.extra).groups),
         )
 
-    def _model(self, agent: Agent, own: AgentSettings | None, parent: Caller, above: Loop | None) -> Model:
+    def limits_of(self, agent: Agent) -> Limits:
+        """Return the limits of a run: the agent's, and those of the configuration where they are lower."""
+        return _limits(agent, self._settings.get(session.to_agent(agent.name)))
+
+    def model_of(self, agent: Agent, parent: Caller, above: Loop | None) -> Model:
         """Return the model that the configuration or the agent names, else its parent's."""
+        own = self._settings.get(session.to_agent(agent.name))
         named = (own.model if own else None) or agent.model
         if named is None and above is not None:
             return above.setup.model
@@ -147,6 +172,18 @@ class Agency:
             return self._models.get(named or self._models.name_for(agent_of(parent)))
         except CribError as error:
             raise ToolError(f"{agent.name} has no model that could answer: {error}", code="unavailable") from error
+
+
+def system_of(agent: Agent, own: str, tools: Iterable[str]) -> str:
+    """Return the system prompt of an agent: `own` is its prompt with the inputs filled in."""
+    where = Surroundings(agent=agent.name, date=today())
+    return system_prompt((*tools, COMPLETE), where, own=own, extras=(_FINISH,))
+
+
+def plain_inputs(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked inputs as JSON, to be kept and checked again."""
+    plain: dict[str, Any] = to_jsonable_python(dict(args), fallback=str)
+    return plain
 
 
 def _without_spawning(rpc: Rpc) -> Rpc:
@@ -162,11 +199,12 @@ def _without_spawning(rpc: Rpc) -> Rpc:
 
 def root_of(caller: Caller) -> str:
     """Return what all callers of one tree have in common: its outermost session, or agent."""
-    return caller.parents[0] if caller.parents else caller.session or agent_of(caller)
+    if not caller.parents:
+        return caller.session or agent_of(caller)
+    return next((each for each in caller.parents if session.parse(each)), caller.parents[0])
 
 
 def _limits(agent: Agent, own: AgentSettings | None) -> Limits:
-    """Return the limits of a run: the agent's, and those of the configuration where they are lower."""
     set_ = own.limits if own else None
 
     def least(declared: Any, configured: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from secrets import token_hex
@@ -14,7 +14,7 @@ from toolcrib.agent.limits import Limits
 from toolcrib.agent.loop import Setup
 from toolcrib.agent.outside import asked_after_outside
 from toolcrib.agent.prompt import Surroundings, system_prompt
-from toolcrib.agent.turn import Order, Turns
+from toolcrib.agent.turn import Order, Turns, Work
 from toolcrib.config.settings import AgentSettings, Config, LimitSettings
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
@@ -30,7 +30,7 @@ from toolcrib.policy.layers import agent_of
 from .belt import BeltHandle
 from .models import Models
 
-__all__ = ["Desk", "Running", "Wanted"]
+__all__ = ["Desk", "Running", "Wanted", "limits_of", "today"]
 
 Emit = Callable[[Event], None]
 
@@ -39,7 +39,8 @@ Emit = Callable[[Event], None]
 class Wanted:
     """What a turn is asked for besides its message; whatever is left out comes from the configuration.
 
-    `leaf` is the line of the session to go on from; without one, its last.
+    `leaf` is the line of the session to go on from; without one, its last. `system` makes the system prompt from the
+    names of the tools, and `work` answers, where either is not the usual.
     """
 
     session: str = ""
@@ -50,6 +51,8 @@ class Wanted:
     limits: Limits | None = None
     effort: Effort = ""
     leaf: str | None = None
+    system: Callable[[Iterable[str]], str] | None = None
+    work: Work | None = None
 
 
 class Running(AsyncIterator[Event]):
@@ -147,6 +150,7 @@ class Desk:
             setup=lambda switched: self._setup(key, wanted, switched),
             caller=replace(wanted.caller, session=key),
             leaf=wanted.leaf,
+            work=wanted.work,
         )
         running = Running(key, lambda emit, inbox: self._turns.run(order, emit, inbox))
         self._going.add(running)
@@ -174,7 +178,7 @@ class Desk:
             window=handle.window,
             ports=handle.ports,
             limits=wanted.limits or limits_of(self._config, agent),
-            system=system_prompt(handle.tools, Surroundings(agent=agent, date=_today())),
+            system=wanted.system(handle.tools) if wanted.system else _usual_prompt(handle.tools, agent),
             effort=wanted.effort,
             after_outside=asked_after_outside(self._after_outside(agent), handle.belt, handle.catalog.groups),
         )
@@ -200,7 +204,12 @@ def _settings_of(config: Config, agent: str) -> AgentSettings | None:
     return next((each for id, each in config.listed_agents() if session.to_agent(id) == agent), None)
 
 
-def _today() -> str:
+def _usual_prompt(tools: Iterable[str], agent: str) -> str:
+    return system_prompt(tuple(tools), Surroundings(agent=agent, date=today()))
+
+
+def today() -> str:
+    """Return the date where we are."""
     return datetime.now().astimezone().date().isoformat()
 
 

@@ -121,7 +121,7 @@ def read_agent_text(text: str, header: Header, parse: Parse) -> Agent | None:
     front, body, after = cut
     try:
         # an empty line stands for the mark, so that the lines of the header are those of the file
-        value, lines = parse("\n" + front, header.file)
+        value, lines = parse(f"\n{front}\n", header.file)
     except ConfigError as error:
         key = f"{error.place.path}: " if error.place.path else ""
         header.say((), f"{key}{error.message}", line=error.place.line)

@@ -16,12 +16,31 @@ from .schema import Schema, object_schema
 from .shape import Check, Shape
 from .template import as_text, fill, placeholders
 
-__all__ = ["COMPLETE", "Prompts", "answer_text", "completion_shape", "declared_inputs", "inputs_shape", "prompts_of"]
+__all__ = [
+    "COMPLETE", "OUTCOME", "WORKING", "Prompts", "answer_text", "called_key", "completion_shape", "declared_inputs",
+    "inputs_from", "inputs_shape", "is_called", "prompts_of",
+]  # fmt: skip
 
 COMPLETE = "complete_task"  # the tool by which a subagent says that it is done
+# Noted in the log of a run as it begins and once it is known how it ended: one that has the first alone was cut off,
+# whatever its turns say about themselves.
+WORKING, OUTCOME = "subagent:working", "subagent:outcome"
 
 _PLAIN: Schema = {"type": "string", "description": "The whole answer, in Markdown.", "minLength": 1}
 _BEGIN = "Begin."
+
+
+_CALLED = "call-"
+
+
+def called_key(agent: str, id: str) -> str:
+    """Return the key of the session of a run that its parent waits for."""
+    return f"agent:{agent}:subagent:{_CALLED}{id}"
+
+
+def is_called(key: str) -> bool:
+    """Tell whether a session is that of a run its parent waited for: nobody lists, steers or goes on with it."""
+    return key.rpartition(":")[2].startswith(_CALLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +59,36 @@ def declared_inputs(agent: Agent) -> tuple[str, ...]:
 def inputs_shape(agent: Agent) -> Shape:
     """Return the parameters of the agent's tool and the check of its arguments."""
     return shape_of(agent.inputs, f"agent {agent.name}")
+
+
+def inputs_from(agent: Agent, task: str) -> Mapping[str, Any]:
+    """Return the checked inputs of an agent that is asked in plain words, or in a JSON object of its inputs.
+
+    Words go to the one text that has to be there, else to the first that may be. Raises ArgumentError when they cannot
+    be all that it takes.
+    """
+    shape = inputs_shape(agent)
+    properties, required = shape.schema.get("properties", {}), shape.schema.get("required", ())
+    texts = [name for name in (*required, *properties) if properties[name].get("type") == "string"]
+    if not properties:
+        return shape.check({})
+    given = _object(task)
+    if given is not None and set(given) <= set(properties):
+        return shape.check(given)
+    if not texts or len(required) > 1:
+        names = ", ".join(properties)
+        raise ArgumentError(f"{agent.name} takes {names}; write the task as a JSON object with them")
+    return shape.check({texts[0]: task})
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def prompts_of(agent: Agent, args: Mapping[str, Any]) -> Prompts:

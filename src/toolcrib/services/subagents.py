@@ -8,8 +8,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any
 from uuid import uuid4
 
 from pydantic import Field
@@ -17,26 +17,24 @@ from pydantic import Field
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished
-from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead, SessionStore
-from toolcrib.define.message import Message
+from toolcrib.define.log import Body, Noted, SessionHead, SessionStore
+from toolcrib.define.mandate import is_called
 from toolcrib.define.model import Effort
 from toolcrib.define.names import nearest
-from toolcrib.define.result import Text
 from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
 from toolcrib.define.shown import escaped
 
 from ._places import Places
+from ._runs import LONGEST_LABEL, STOPPED, Cleanup, Errand, Going, Run, Spawned, row_of, row_of_log, run_id
 
-__all__ = ["Errand", "Places", "Run", "Spawned", "Subagents", "Ways"]
+__all__ = ["STOPPED", "Errand", "Places", "Run", "Spawned", "Subagents", "Ways"]
 
 log = logging.getLogger("toolcrib")
 
-STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
-
 _MOST_KEPT = 256  # runs that are remembered besides those that go on
 _MOST_LISTED = 200
-_LONGEST_TASK, _LONGEST_MESSAGE, _LONGEST_LABEL, _LONGEST_TEXT = 50_000, 4_000, 80, 400
+_LONGEST_TASK, _LONGEST_MESSAGE = 50_000, 4_000
 _EFFORTS: Mapping[str, Effort] = {
     "": "",
     "off": "off",
@@ -48,52 +46,15 @@ _EFFORTS: Mapping[str, Effort] = {
 }
 
 
-class Run(Protocol):
-    """A turn that goes on."""
-
-    async def end(self) -> TurnFinished:
-        """Wait for its end."""
-        ...
-
-    def steer(self, text: str, /) -> None:
-        """Say something that is heard as soon as the calls under way are done."""
-        ...
-
-    def stop(self) -> None:
-        """End it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
-    """What a subagent is started with, besides who starts it; what is empty comes from the configuration."""
-
-    key: str
-    agent: str
-    text: str
-    label: str = ""
-    model: str = ""
-    effort: Effort = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spawned:
-    """How a run went, as it is announced."""
-
-    key: str
-    label: str
-    end: TurnFinished
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
     """What the service needs of the rest of the crib.
 
     `start` starts a turn for a child of the caller, `announce` tells a session how a run went, `note` adds a line to a
     session. `agents` are the configured ones with their names, `allowed` says whom an agent may start (`*` is anybody),
-    `model` is the configured model that a word stands for, `most` how many subagents may run in the caller's tree.
+    `tools` are the agents that the caller may call as tools, with what they are for: whoever it may wait for, it may
+    also start in the background. `is_tool` tells whether there is such an agent, whoever may call it. `model` is the
+    configured model that a word stands for, `most` how many subagents may run in the caller's tree.
     """
 
     start: Callable[[Caller, Errand], Awaitable[Run]]
@@ -101,28 +62,13 @@ class Ways:
     note: Callable[[str, Body], Awaitable[None]]
     agents: Mapping[str, str]
     allowed: Callable[[str], Sequence[str]]
+    tools: Callable[[Caller], Mapping[str, str]]
+    is_tool: Callable[[str], bool]
     model: Callable[[str], str | None]
     most: Callable[[Caller], int]
     root: Callable[[Caller], str]
     is_owner: Callable[[Caller], bool]
     is_enabled: Callable[[Caller], bool]
-
-
-@dataclass(slots=True)
-class _Going:
-    """A run of this process."""
-
-    key: str
-    parent: str
-    label: str
-    task: str
-    turn: Run
-    began: float
-    cleanup: Literal["keep", "delete"]
-    ended: float | None = None
-    end: TurnFinished | None = None
-    is_stopped: bool = False
-    done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Subagents:
@@ -132,7 +78,7 @@ class Subagents:
         self, store: SessionStore, ways: Ways, places: Places, *, now: Callable[[], float] = time.time
     ) -> None:
         self._store, self._ways, self._places, self._now = store, ways, places, now
-        self._runs: dict[str, _Going] = {}
+        self._runs: dict[str, Going] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
@@ -141,12 +87,12 @@ class Subagents:
         self,
         caller: Caller,
         task: Annotated[str, Field(min_length=1, max_length=_LONGEST_TASK, description="what is to be done")],
-        label: Annotated[str, Field(max_length=_LONGEST_LABEL, description="a short name for it")] = "",
+        label: Annotated[str, Field(max_length=LONGEST_LABEL, description="a short name for it")] = "",
         agent: Annotated[str, "who does it; the caller's own agent when empty"] = "",
         model: Annotated[str, "a model that the configuration names; only the owner may choose"] = "",
         thinking: Annotated[str, "how hard to think: off, low, medium or high"] = "",
         seconds: Annotated[float, Field(ge=0, le=604_800, description="how long it may take; 0 is the usual")] = 0,
-        cleanup: Literal["keep", "delete"] = "keep",
+        cleanup: Cleanup = "keep",
     ) -> dict[str, Any]:
         """Start a subagent in a session of its own and return at once; its outcome is told to the caller's session."""
         if caller.parents or not self._ways.is_enabled(caller):
@@ -168,7 +114,7 @@ class Subagents:
         return {
             "status": "accepted",
             "childSessionKey": going.key,
-            "runId": _run_id(going.key),
+            "runId": run_id(going.key),
             "agentId": target,
             "label": going.label,
         }
@@ -182,10 +128,10 @@ class Subagents:
         """List the caller's subagents: those that run, and those that ended or were interrupted lately."""
         own, since = self._key(caller), self._now() - minutes * 60
         going = {run.key: run for run in self._runs.values() if run.parent == own}
-        rows = [_row(run, self._now()) for run in going.values() if run.end is None or (run.ended or 0) >= since]
+        rows = [row_of(run, self._now()) for run in going.values() if run.end is None or (run.ended or 0) >= since]
         for head in await self._heads(own):
             if head.key not in going and head.changed_at >= since:
-                rows.append(await self._kept(head))
+                rows.append(row_of_log(head, await self._store.lines(head.key)))
         rows.sort(key=lambda row: (row["state"] != "running", -row["startedAt"]))
         return rows[:_MOST_LISTED]
 
@@ -201,9 +147,9 @@ class Subagents:
         running = self._runs.get(key)
         if running is not None and running.end is None:
             running.turn.steer(message)
-            return {"status": "steered", "childSessionKey": key, "runId": _run_id(key)}
+            return {"status": "steered", "childSessionKey": key, "runId": run_id(key)}
         await self._start(caller, Errand(key=key, agent=agent_from_key(key), text=message, label=label), "keep")
-        return {"status": "resumed", "childSessionKey": key, "runId": _run_id(key)}
+        return {"status": "resumed", "childSessionKey": key, "runId": run_id(key)}
 
     @rpc("subagents.stop", scope="write")
     async def stop(
@@ -226,14 +172,16 @@ class Subagents:
 
     @rpc("agents.list", scope="read")
     async def agents(self, caller: Caller) -> dict[str, Any]:
-        """Tell which agents the caller may start: itself first, then those that its configuration allows."""
+        """Tell which agents the caller may start: itself first, then those that its lists and its tools allow."""
         own = _agent(caller)
-        allowed = self._allowed(own)
-        rest = sorted(self._ways.agents if "*" in allowed else allowed)
+        allowed, tools = self._allowed(own), self._ways.tools(caller)
+        rest = {each for each in (self._ways.agents if "*" in allowed else allowed) if not self._ways.is_tool(each)}
         rows = []
-        for id in dict.fromkeys((own, *rest)):
-            name = self._ways.agents.get(id, "")
-            rows.append({"id": id, **({"name": name} if name else {}), "configured": id in self._ways.agents})
+        for id in dict.fromkeys((own, *sorted({*rest, *tools} - {own}))):
+            name, what = self._ways.agents.get(id, ""), tools.get(id, "")
+            told = {"name": name, "description": what}
+            given = {key: value for key, value in told.items() if value}
+            rows.append({"id": id, **given, "configured": id in self._ways.agents})
         return {"requester": own, "allowAny": "*" in allowed, "agents": rows}
 
     async def idle(self) -> None:
@@ -248,19 +196,18 @@ class Subagents:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
 
-    async def _start(self, caller: Caller, errand: Errand, cleanup: Literal["keep", "delete"]) -> _Going:
+    async def _start(self, caller: Caller, errand: Errand, cleanup: Cleanup) -> Going:
         root = self._ways.root(caller)
         self._places.take(root, self._ways.most(caller))
         try:
             await self._places.come_in()
             run = await self._ways.start(caller, errand)
-        except CribError as error:
+        except BaseException as error:
             self._places.leave(root)
-            raise ToolError(str(error), code="unavailable") from error
-        except BaseException:
-            self._places.leave(root)
+            if isinstance(error, CribError) and not isinstance(error, ToolError):
+                raise ToolError(str(error), code="unavailable") from error
             raise
-        going = _Going(errand.key, self._key(caller), errand.label, errand.text, run, self._now(), cleanup)
+        going = Going(errand.key, self._key(caller), errand.label, errand.text, run, self._now(), cleanup)
         self._runs.pop(errand.key, None)
         self._runs[errand.key] = going
         self._forget()
@@ -269,7 +216,7 @@ class Subagents:
         watching.add_done_callback(self._watching.discard)
         return going
 
-    async def _watch(self, going: _Going, root: str) -> None:
+    async def _watch(self, going: Going, root: str) -> None:
         """Wait for the end of a run and tell it to whom it may concern."""
         try:
             end = await going.turn.end()
@@ -292,7 +239,7 @@ class Subagents:
         finally:
             going.done.set()
 
-    async def _concluded(self, going: _Going, end: TurnFinished) -> None:
+    async def _concluded(self, going: Going, end: TurnFinished) -> None:
         if going.is_stopped:
             await self._ways.note(going.key, Noted(STOPPED, True))
         else:
@@ -312,17 +259,19 @@ class Subagents:
     def _target(self, caller: Caller, agent: str) -> str:
         own = _agent(caller)
         target = to_agent(agent) if agent.strip() else own
+        if target == own or target in self._ways.tools(caller):
+            return target
         allowed = self._allowed(own)
-        if target == own or "*" in allowed or target in allowed:
-            if target != own and target not in self._ways.agents:
-                close = nearest(target, self._ways.agents)
+        # one that is a tool is started by whoever has that tool: no list of agents lifts what policy denies
+        if ("*" in allowed or target in allowed) and not self._ways.is_tool(target):
+            if target not in self._ways.agents:
+                close = nearest(target, (*self._ways.agents, *self._ways.tools(caller)))
                 hint = f"did you mean {close[0]!r}?" if close else "agents_list tells which there are"
                 raise ToolError(f"there is no agent {escaped(agent[:64])!r}; {hint}", code="not_found")
             return target
-        raise ToolError(
-            f"{own} may not start {escaped(agent[:64])!r}; agents.{own}.subagents.allowAgents lists whom it may",
-            code="denied",
-        )
+        lists = f"agents.{own}.subagents.allowAgents lists whom it may"
+        how = f"the tool {target} is not on its belt" if self._ways.is_tool(target) else lists
+        raise ToolError(f"{own} may not start {escaped(agent[:64])!r}; {how}", code="denied")
 
     def _allowed(self, own: str) -> tuple[str, ...]:
         return tuple(each if each == "*" else to_agent(each) for each in self._ways.allowed(own))
@@ -343,7 +292,8 @@ class Subagents:
     async def _heads(self, own: str) -> list[SessionHead]:
         """Return the sessions that this one started, as far as they are among the latest."""
         heads = await self._store.list(most=1_000)
-        return [head for head in heads if is_subagent(head.key) and head.parents[-1:] == (own,)]
+        # whoever spoke in the session of another agent stands behind that session
+        return [head for head in heads if _is_run(head.key) and own in head.parents[-2:]]
 
     async def _found(self, caller: Caller, target: str) -> tuple[str, str]:
         """Return the key and the label of the run that is meant, among the caller's own."""
@@ -352,67 +302,15 @@ class Subagents:
         for head in await self._heads(own):
             known.setdefault(head.key, head.title)
         for key, label in reversed(known.items()):
-            if wanted and wanted in (key, _run_id(key), label):
+            if wanted and wanted in (key, run_id(key), label):
                 return key, label
         hint = "subagents list shows them" if known else "this session has started none"
         raise ToolError(f"there is no subagent {escaped(wanted[:100])!r} of this session; {hint}", code="not_found")
 
-    async def _kept(self, head: SessionHead) -> dict[str, Any]:
-        """Return the row of a run that only its session tells of."""
-        lines = await self._store.lines(head.key)
-        state, text = _standing(lines)
-        return {
-            "runId": _run_id(head.key),
-            "sessionKey": head.key,
-            "agentId": agent_from_key(head.key),
-            "label": head.title,
-            "state": state,
-            "text": text,
-            "startedAt": head.made_at,
-            "endedAt": None if state == "interrupted" else head.changed_at,
-            "seconds": round(max(0.0, head.changed_at - head.made_at), 1),
-        }
 
-
-def _row(run: _Going, now: float) -> dict[str, Any]:
-    end = run.end
-    state = "running" if end is None else "stopped" if run.is_stopped else end.reason
-    return {
-        "runId": _run_id(run.key),
-        "sessionKey": run.key,
-        "agentId": agent_from_key(run.key),
-        "label": run.label or " ".join(run.task.split())[:_LONGEST_LABEL],
-        "state": state,
-        "text": "" if end is None else (end.text or end.sentence)[:_LONGEST_TEXT],
-        "startedAt": run.began,
-        "endedAt": run.ended,
-        "seconds": round(max(0.0, (run.ended or now) - run.began), 1),
-    }
-
-
-def _standing(lines: Sequence[Line]) -> tuple[str, str]:
-    """Return how a run stands by its log, and its last words; one without an end was cut off."""
-    state, is_stopped = "", False
-    for line in reversed(lines):
-        body = line.body
-        if isinstance(body, Noted) and body.name == STOPPED:
-            is_stopped = True
-        elif isinstance(body, Ended) and not state:
-            # one that the crib stopped, because it was closed, can go on
-            state = "interrupted" if body.reason == "stopped" and not is_stopped else body.reason
-        elif isinstance(body, Said):
-            state = state or "interrupted"
-            if body.message.role == "assistant" and (words := _words(body.message)):
-                return state, words[:_LONGEST_TEXT]
-    return state or "interrupted", ""
-
-
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
-
-
-def _run_id(key: str) -> str:
-    return key.rpartition(":")[2]
+def _is_run(key: str) -> bool:
+    """Tell whether a session is that of a run in the background; of one that was waited for, its parent has told."""
+    return is_subagent(key) and not is_called(key)
 
 
 def _agent(caller: Caller) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -61,10 +62,28 @@ class AcceptedAgents:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    def forget(self, digests: Iterable[str]) -> list[Accepted]:
+        """Take back what was said to these contents; return what that was. It is gone from the disk then."""
+        gone: list[Accepted] = []
+        for digest in dict.fromkeys(digests):
+            if (found := self.find(digest)) is None:
+                continue
+            try:
+                (self._folder / digest).unlink(missing_ok=True)
+                _sync(self._folder)
+            except OSError as error:
+                words = f"the yes to {found.file} could not be taken out of {self._folder} ({error.strerror})"
+                raise ToolError(words, code="failed") from None
+            gone.append(found)
+        return gone
+
+    def all_of_file(self, file: str) -> list[Accepted]:
+        """Return every yes to what has lain there."""
+        return [each for name in self._names() if (each := self.find(name)) is not None and each.file == file]
+
     def of_file(self, file: str) -> Accepted | None:
         """Return the latest yes to what lay there, if there ever was one: the file may have changed since."""
-        found = [each for name in self._names() if (each := self.find(name)) is not None and each.file == file]
-        return max(found, key=lambda each: each.at, default=None)
+        return max(self.all_of_file(file), key=lambda each: each.at, default=None)
 
     def _names(self) -> list[str]:
         try:

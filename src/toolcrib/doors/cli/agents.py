@@ -27,6 +27,7 @@ Examples:
   toolcrib agents list
   toolcrib agents show codebase_investigator
   toolcrib agents accept .toolcrib/agents/reviewer.md
+  toolcrib agents forget .toolcrib/agents/reviewer.md
 """
 _HEAD = 12  # lines of a prompt that are shown before a yes is kept
 _WIDE, _SHOWN = 100, 60
@@ -40,7 +41,7 @@ class _Options(ConfigOptions):
 
 @click.group("agents", epilog=_EXAMPLES)
 def command() -> None:
-    """List and show subagents, and accept those that a workspace brings."""
+    """List and show subagents; accept those that a workspace brings, or take that back."""
 
 
 @command.command("list", epilog="\b\nExamples:\n  toolcrib agents list --json\n")
@@ -110,6 +111,25 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
     crib = crib_from_options(options, import_plugins=True, told=False)
     if not any(_is_same(offer, file) for offer in crib.agents.offers.values()):
         _print_why_not(file, [problem.sentence for problem in crib.agents.problems])
+    return 0
+
+
+@command.command("forget", epilog="\b\nExamples:\n  toolcrib agents forget .toolcrib/agents/reviewer.md\n")
+@click.argument("file", type=click.Path(path_type=Path))
+def forget(file: Path) -> int:
+    """Take back the yes to an agent in a file of a workspace: to what is in it now, and to whatever was before."""
+    accepted, where = accepted_agents(os.environ, None), str(file.absolute())
+    digests = [each.digest for each in accepted.all_of_file(where)]
+    if (now := file_at(file).digest) and accepted.find(now):
+        digests.append(now)
+    try:
+        gone = accepted.forget(digests)
+    except ToolError as error:
+        raise CribError(str(error)) from error
+    if not gone:
+        raise CribError(f"nobody has accepted {str(file)!r}; `toolcrib agents list` shows what is used")
+    names = ", ".join(dict.fromkeys(each.name for each in gone))
+    click.echo(f"toolcrib: {visible(str(file))} ({visible(names)}) is not accepted any more", err=True)
     return 0
 
 

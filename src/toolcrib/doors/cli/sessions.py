@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from toolcrib.agent.recall import Recalled, recall
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionHead, SessionStore
 from toolcrib.define.log_json import read_log, write_log
+from toolcrib.define.mandate import is_called
 from toolcrib.define.message import Message
 from toolcrib.define.result import Image
 from toolcrib.define.session import check_key
@@ -33,6 +34,7 @@ Examples:
   toolcrib sessions delete agent:main:copy
 """
 _COLUMNS = ("session", "lines", "changed")
+_EVERY = 1_000_000
 _NARROW = 20  # columns of a title at least
 _ROLE = 9  # columns of the longest role
 
@@ -55,7 +57,7 @@ def command() -> None:
 @config_options
 @json_option
 def list_(most: int, **options: Unpack[_Options]) -> int:
-    """List sessions, the latest first."""
+    """List sessions, the latest first; those of subagents stand below whoever started them."""
     heads = _with_store(options, lambda store: store.list(most=most))
     if options["as_json"]:
         print_json({"sessions": [_head(head) for head in heads]})
@@ -63,9 +65,10 @@ def list_(most: int, **options: Unpack[_Options]) -> int:
     if not heads:
         click.echo('nothing is kept yet; `toolcrib run "list the files"` begins a session')
         return 0
-    rows = [(escaped(head.key), str(head.count), _clock(head.changed_at)) for head in heads]
+    placed = list(_placed(heads))
+    rows = [(f"{mark}{escaped(head.key)}", str(head.count), _clock(head.changed_at)) for head, mark in placed]
     taken = sum(max(len(row[at]) for row in [*rows, _COLUMNS]) + 2 for at in range(3))
-    titles = [cut(visible(" ".join(head.title.split())), max(columns() - taken, _NARROW)) for head in heads]
+    titles = [cut(visible(" ".join(head.title.split())), max(columns() - taken, _NARROW)) for head, _ in placed]
     print_table((*_COLUMNS, "title"), [(*row, title) for row, title in zip(rows, titles, strict=True)])
     return 0
 
@@ -141,15 +144,36 @@ def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> in
 @click.argument("key")
 @config_options
 def delete(key: str, **options: Unpack[ConfigOptions]) -> int:
-    """Forget a session. The record of its calls stays."""
+    """Forget a session, and the logs of agents that it called. The record of its calls stays."""
 
-    async def gone(store: SessionStore) -> None:
+    async def gone(store: SessionStore) -> int:
         await _found(store, key)
+        called = [head for head in await store.list(most=_EVERY) if key in head.parents and is_called(head.key)]
+        for head in called:
+            await store.delete(head.key)
         await store.delete(key)
+        return len(called)
 
-    _with_store(options, gone)
-    click.echo(f"{key} is gone", err=True)
+    many = _with_store(options, gone)
+    also = f", and {many} {'log' if many == 1 else 'logs'} of agents that it called" if many else ""
+    click.echo(f"{key} is gone{also}", err=True)
     return 0
+
+
+def _placed(heads: Sequence[SessionHead]) -> Iterator[tuple[SessionHead, str]]:
+    """Yield sessions in their order, each followed by those it started, and the mark that shows how deep they are."""
+    known = {head.key for head in heads}
+    below: dict[str, list[SessionHead]] = {}
+    for head in heads:
+        above = next((parent for parent in reversed(head.parents) if parent in known and parent != head.key), "")
+        below.setdefault(above, []).append(head)
+    waiting = [(head, 0) for head in reversed(below.pop("", []))]
+    while waiting:
+        head, depth = waiting.pop()
+        yield head, f"{'  ' * (depth - 1)}└ " if depth else ""
+        waiting += [(each, depth + 1) for each in reversed(below.pop(head.key, []))]
+    for circle in below.values():  # parents that name one another: only a log that somebody wrote by hand has them
+        yield from ((head, "") for head in circle)
 
 
 def _with_store(options: ConfigOptions, work: Callable[[SessionStore], Awaitable[T]]) -> T:

@@ -1,0 +1,149 @@
+"""Runs of subagents in the background: what one is started with, how it goes, and how it stands by its log alone."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from toolcrib.define.event import TurnFinished
+from toolcrib.define.log import Ended, Line, Noted, Said, SessionHead
+from toolcrib.define.mandate import OUTCOME, WORKING
+from toolcrib.define.message import Message
+from toolcrib.define.model import Effort
+from toolcrib.define.result import Text
+from toolcrib.define.session import agent_from_key
+
+__all__ = ["LONGEST_LABEL", "STOPPED", "Cleanup", "Errand", "Going", "Run", "Spawned", "row_of", "row_of_log", "run_id"]
+
+STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
+LONGEST_LABEL = 80
+
+_LONGEST_TEXT = 400
+
+Cleanup = Literal["keep", "delete"]
+
+
+class Run(Protocol):
+    """A turn that goes on."""
+
+    async def end(self) -> TurnFinished:
+        """Wait for its end."""
+        ...
+
+    def steer(self, text: str, /) -> None:
+        """Say something that is heard as soon as the calls under way are done."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """What a subagent is started with, besides who starts it; what is empty comes from the configuration."""
+
+    key: str
+    agent: str
+    text: str
+    label: str = ""
+    model: str = ""
+    effort: Effort = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawned:
+    """How a run went, as it is announced."""
+
+    key: str
+    label: str
+    end: TurnFinished
+    seconds: float
+
+
+@dataclass(slots=True)
+class Going:
+    """A run of this process."""
+
+    key: str
+    parent: str
+    label: str
+    task: str
+    turn: Run
+    began: float
+    cleanup: Cleanup
+    ended: float | None = None
+    end: TurnFinished | None = None
+    is_stopped: bool = False
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def run_id(key: str) -> str:
+    """Return what a run is called: the last word of its session's key."""
+    return key.rpartition(":")[2]
+
+
+def row_of(run: Going, now: float) -> dict[str, Any]:
+    """Return a run of this process as it is listed."""
+    end = run.end
+    state = "running" if end is None else "stopped" if run.is_stopped else end.reason
+    return {
+        "runId": run_id(run.key),
+        "sessionKey": run.key,
+        "agentId": agent_from_key(run.key),
+        "label": run.label or " ".join(run.task.split())[:LONGEST_LABEL],
+        "state": state,
+        "text": "" if end is None else (end.text or end.sentence)[:_LONGEST_TEXT],
+        "startedAt": run.began,
+        "endedAt": run.ended,
+        "seconds": round(max(0.0, (run.ended or now) - run.began), 1),
+    }
+
+
+def row_of_log(head: SessionHead, lines: Sequence[Line]) -> dict[str, Any]:
+    """Return a run that only its session tells of."""
+    state, text = _standing(lines)
+    return {
+        "runId": run_id(head.key),
+        "sessionKey": head.key,
+        "agentId": agent_from_key(head.key),
+        "label": head.title,
+        "state": state,
+        "text": text,
+        "startedAt": head.made_at,
+        "endedAt": None if state == "interrupted" else head.changed_at,
+        "seconds": round(max(0.0, head.changed_at - head.made_at), 1),
+    }
+
+
+def _standing(lines: Sequence[Line]) -> tuple[str, str]:
+    """Return how a run stands by its log, and its last words; one without an end was cut off."""
+    state, is_stopped, must_say_so = "", False, _is_unfinished(lines)
+    for line in reversed(lines):
+        body = line.body
+        if isinstance(body, Noted) and body.name == STOPPED:
+            is_stopped = True
+        elif isinstance(body, Noted) and body.name == OUTCOME and isinstance(body.data, Mapping) and not state:
+            told = body.data.get("text") or body.data.get("why")
+            return str(body.data.get("end") or "done"), str(told)[:_LONGEST_TEXT]
+        elif isinstance(body, Ended) and not state:
+            # one that the crib stopped, because it was closed, can go on
+            state = "interrupted" if body.reason == "stopped" and not is_stopped else body.reason
+            if must_say_so and not is_stopped:
+                state = "interrupted"
+        elif isinstance(body, Said):
+            state = state or "interrupted"
+            if body.message.role == "assistant" and (words := _words(body.message)):
+                return state, words[:_LONGEST_TEXT]
+    return state or "interrupted", ""
+
+
+def _is_unfinished(lines: Sequence[Line]) -> bool:
+    """Tell whether the last turn is one of an agent that has not said how it ended: a loop that did is not the end."""
+    marks = (line.body.name for line in reversed(lines) if isinstance(line.body, Noted))
+    return next((mark for mark in marks if mark in (WORKING, OUTCOME)), OUTCOME) == WORKING
+
+
+def _words(message: Message) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, Text))
