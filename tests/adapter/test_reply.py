@@ -190,7 +190,7 @@ MIB = 1024 * 1024
         (lambda made, at: made.thinking("x" * MIB), "longer than 8,388,608 characters"),
         (lambda made, at: made.call(0, piece="x" * MIB), "arguments longer than any tool takes"),
         (lambda made, at: made.call(at, piece="x" * MIB), "calls were longer than 33,554,432 characters"),
-        (lambda made, at: made.call(at, name="r"), "more than 256 calls"),
+        (lambda made, at: made.call(at, name="r"), "more than 64 calls"),
     ],
 )
 def test_a_reply_beyond_every_measure_is_stopped_and_runs_nothing(grow: object, words: str) -> None:

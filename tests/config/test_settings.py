@@ -98,7 +98,7 @@ TAKEN: dict[str, list[Any]] = {
     "tools.results.maxChars": [100, 8000],
     "tools.subagents.maxDepth": [0, 1, 8],
     "limits.cost": [0, 1, 0.25],
-    "limits.turns": [0, 50],
+    "limits.turns": [1, 50],
     "models.default": ["openai:gpt-5", "ollama/llama3:8b"],
     "models.ollama.baseUrl": [
         "http://localhost:11434/v1", "https://api.openai.com/v1", "http://[::1]:8080",
@@ -221,7 +221,7 @@ REFUSED: dict[str, list[Any]] = {
     "tools.subagents.maxDepth": [-1, 9, "1", True, 1.0],
     "tools.subagents.mode": ["free", "", "Ceiling"],
     "limits.cost": [-1, "1", True, 1e9],
-    "limits.turns": [-1, 1.5, "5", True],
+    "limits.turns": [0, -1, 1.5, "5", True],
     "models.default": ["", " ", 5, None, ["a:b"]],
     "models.ollama.baseUrl": [
         "", "localhost:11434", "ftp://x", "javascript:x", "http://", "http://x y", "http://x:99999", "file:///x", 5,

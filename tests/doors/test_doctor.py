@@ -189,6 +189,23 @@ def test_a_store_that_cannot_be_read_costs_every_tool(tmp_path: Path, capsys: Ca
     (state / "crib.db").write_text("no database")
     answer = ask(capsys, "doctor", "--json")
     assert (answer.code, row(answer, "record")["tools"]) == (1, ["*"])
+    assert row(answer, "record")["remedy"].endswith(f"mv {state / 'crib.db'} {state / 'crib.db'}.old")
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_looking_changes_nothing(tmp_path: Path, capsys: Capture, is_damaged: bool) -> None:
+    state = recorded(tmp_path / "home" / "state" / "toolcrib")
+    if is_damaged:
+        (state / "crib.db").write_bytes((state / "crib.db").read_bytes()[:5000])
+    before = everything_in(tmp_path)
+    answer = ask(capsys, "doctor", "--json")
+    assert row(answer, "record")["state"] == ("broken" if is_damaged else "ok")
+    assert everything_in(tmp_path) == before
+
+
+def everything_in(folder: Path) -> dict[Path, bytes]:
+    """All files but the one in which those who read a store at this moment know of each other."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "crib.db-shm"}
 
 
 def test_a_file_where_the_state_folder_should_be_costs_every_tool(

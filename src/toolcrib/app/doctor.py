@@ -6,6 +6,7 @@ Nothing is changed by looking, and nothing takes longer than a few seconds. Only
 import asyncio
 import os
 import platform
+import shlex
 import shutil
 import sys
 import tempfile
@@ -165,9 +166,14 @@ def _workspace(loaded: Loaded) -> Sequence[Check]:
 async def _state(folder: Path, loaded: Loaded) -> Sequence[Check]:
     """Look whether calls can be recorded: without that nothing runs. The record is read as far as time allows."""
     place = await in_thread(_place, folder)
-    if place.state != "ok" or not await in_thread((folder / FILE).exists):
+    if place.state != "ok" or not await in_thread(_has_store, folder):
         return [place]
     return [place, await _record(folder, loaded)]
+
+
+def _has_store(folder: Path) -> bool:
+    """Tell whether there is a store, or one that was found broken and set aside."""
+    return (folder / FILE).exists() or any(folder.glob(f"{FILE}.broken-*"))
 
 
 def _place(folder: Path) -> Check:
@@ -192,12 +198,14 @@ def _place(folder: Path) -> Check:
 async def _record(folder: Path, loaded: Loaded) -> Check:
     try:
         async with asyncio.timeout(_READING):
-            report = await audit_in(folder / FILE, loaded).verify()
+            report = await audit_in(folder / FILE, loaded, only_looks=True).verify()
     except TimeoutError:
         found = f"begins well, and is too long to be read in {_READING:g} seconds"
         return Check(what="record", found=found, remedy="toolcrib audit verify")
     except ToolError as error:
-        return Check(what="record", state="broken", found=str(error), tools=EVERY_TOOL, remedy="toolcrib audit verify")
+        file = shlex.quote(str(folder / FILE))
+        remedy = f"put a good copy back; without one, begin anew: mv {file} {file}.old"
+        return Check(what="record", state="broken", found=str(error), tools=EVERY_TOOL, remedy=remedy)
     if report.findings:
         found = f"{len(report.findings)} of {report.count} rows are not as they were written"
         return Check(what="record", state="broken", found=found, remedy="toolcrib audit verify")

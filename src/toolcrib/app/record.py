@@ -38,9 +38,9 @@ class _Unkept:
         )
 
 
-def audit_in(path: Path, loaded: Loaded) -> Audit:
-    """Return what looks at the record in this store; the store itself is not touched before it does."""
-    rows = SqliteRows(SqliteFile(path))
+def audit_in(path: Path, loaded: Loaded, *, only_looks: bool = False) -> Audit:
+    """Return what looks at the record in this store; the store itself is not touched before it does, or not at all."""
+    rows = SqliteRows(SqliteFile(path, only_looks=only_looks))
     return Audit(rows, is_owner=lambda caller: is_owner(loaded.policy, caller), rederive=judge_from)
 
 

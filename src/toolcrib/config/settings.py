@@ -104,10 +104,13 @@ class ToolSettings(ToolsSettings):
     ask_after_outside: Entries = Field(default=(), alias="askAfterOutside")
 
 
+_AtLeastOne = Annotated[Int, Field(ge=1, le=1_000_000_000)]
+
+
 class LimitSettings(Section):
-    turns: Count | None = None
+    turns: _AtLeastOne | None = None  # 0 would end every turn before its first reply
     seconds: Seconds | None = None
-    tokens: Count | None = None
+    tokens: _AtLeastOne | None = None
     cost: Amount | None = None
 
 

@@ -348,7 +348,14 @@ _ROWS = [
     ),
     Misbehaviour("redirect elsewhere", wrong.redirect, says="baseUrl", retry=False),
     # addresses
-    Misbehaviour("nobody listens", wrong.silent, at="http://127.0.0.1:1/v1", says="nothing listens", recovers=False),
+    Misbehaviour(
+        "nobody listens",
+        wrong.silent,
+        at="http://127.0.0.1:1/v1",
+        says="nothing listens there; start it",
+        retry=False,
+        recovers=False,
+    ),
     Misbehaviour(
         "no such host", wrong.silent, at="http://nobody.invalid/v1", says="http://nobody.invalid", recovers=False
     ),

@@ -243,15 +243,15 @@ def test_what_was_typed_is_kept_for_nobody_else(folder: Path) -> None:
         desk.until("Run it?")
         desk.say("y")
         desk.until("ended well")
-        desk.type("\x04")
+        desk.say("exit")
         assert desk.left() == 0
     kept = folder.parent / "home" / "state" / "chat_history"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert [line for line in kept.read_text().splitlines() if line.startswith("+")] == ["+run echo hi"]
+    assert [line for line in kept.read_text().splitlines() if line.startswith("+")] == ["+run echo hi", "+exit"]
     with at_the_desk(folder) as desk:
         desk.ready("Going on with")
-        desk.type("\x1b[A")
-        desk.until_true(lambda: desk.text.endswith("\n› run echo hi\n"), "the last line")
+        desk.type("\x1b[A\x1b[A")
+        desk.until_true(lambda: desk.text.endswith("\n› run echo hi\n"), "the line before the last")
 
 
 def test_ctrl_c_throws_a_line_away_then_warns_then_leaves(folder: Path) -> None:
@@ -369,7 +369,9 @@ def test_a_pipe_is_answered_line_by_line(folder: Path) -> None:
     ran = piped(folder, "find TODO in *.py\nshow the first file\n/why exec")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "`prices.py`, 2 lines:" in ran.stdout
-    assert ran.stdout.endswith("says how.\n  no layer says anything about it\n")
+    assert ran.stdout.endswith(
+        "  no layer says anything about it\nEach command line is judged by itself: /why exec git push says how.\n"
+    )
     assert "\x1b" not in ran.stdout
 
 

@@ -1,5 +1,7 @@
 """The parts of a chat by themselves: blocks of Markdown, paper, words for calls, sessions of a folder, undo."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,15 @@ from toolcrib.backends.stores.memory_sessions import MemorySessions
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished, TurnStarted
 from toolcrib.define.files import Change
-from toolcrib.define.log import Line, Said, SessionHead
-from toolcrib.define.message import Call, Message
+from toolcrib.define.log import Began, Line, Said, SessionHead
+from toolcrib.define.message import Call, Message, Role
 from toolcrib.define.result import Result, Text
 from toolcrib.define.session import check_key, kind_from_key
 from toolcrib.define.verdict import Verdict
 from toolcrib.doors.cli.chat.calls import bar, label, outcome, started
 from toolcrib.doors.cli.chat.completion import ChatCompleter
 from toolcrib.doors.cli.chat.paper import Paper
-from toolcrib.doors.cli.chat.place import latest, new_key, recap
+from toolcrib.doors.cli.chat.place import Claim, latest, new_key, recap
 from toolcrib.doors.cli.chat.screen import Screen
 from toolcrib.doors.cli.chat.stream import Blocks
 from toolcrib.doors.cli.chat.undo import Undo
@@ -74,9 +76,23 @@ def test_plain_paper_has_no_sequences_at_all() -> None:
 
 
 def test_markdown_is_set_without_centred_headings_or_hidden_links() -> None:
-    text = Paper(lambda: 40, colour=False).markdown("# Title\n\n- one\n- [two](http://x.test/y)\n")
+    text = Paper(lambda: 40, colour=False).markdown(
+        "# Title\n\n- one\n- [two](http://x.test/y)\n- ![three](http://x.test/z)\n"
+    )
     lines = text.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
-    assert [line for line in lines if line] == ["# Title", " • one", " • two (http://x.test/y)"]
+    assert [line for line in lines if line] == [
+        "# Title",
+        " • one",
+        " • two (http://x.test/y)",
+        " • three (http://x.test/z)",
+    ]
+
+
+def test_what_looks_like_html_is_text() -> None:
+    text = Paper(lambda: 40, colour=False).markdown("a List<String> b\n\n<answer>\n4\n</answer>\n")
+    assert [line.strip() for line in text.splitlines() if line.strip()] == [
+        "a List<String> b", "<answer>", "4", "</answer>",
+    ]  # fmt: skip
 
 
 def test_a_question_is_shown_whole_however_long_its_lines_are() -> None:
@@ -173,7 +189,9 @@ def test_what_goes_on_is_told_apart_from_what_is_whole() -> None:
     screen.tick()
     screen.show(ToolFinished(make, Result.text("built")))
     screen.show(TurnFinished("stopped", sentence="stopped before it was done"))
-    assert page.text.endswith("  … 4 s: 2 of 4\n  ✓ built\n    (4 s)\nstopped before it was done\n")
+    assert page.text.endswith(
+        "  … 4 s: 2 of 4\n  ✓ built\n    (4 s)\nstopped before it was done; what was done until then is\n  kept\n"
+    )
     assert screen.live(60, 10) == []
 
 
@@ -209,6 +227,43 @@ def test_whatever_a_folder_is_called_its_chats_are_nothing_else(name: str) -> No
     key = new_key("main", Path("/") / name)
     assert check_key(key) == key
     assert kind_from_key(key) == "other"
+
+
+def said(at: int, role: Role, text: str = "", calls: tuple[Call, ...] = ()) -> Line:
+    message = Message(
+        role=role, content=(Text(text),) if text else (), calls=calls, finish="calls" if calls else "stop"
+    )
+    return Line(str(at), str(at - 1) if at else None, 0.0, Said(message))
+
+
+async def test_what_was_not_finished_is_told_and_an_older_answer_is_none_to_it() -> None:
+    store = MemorySessions()
+    lines = [said(0, "user", "one"), said(1, "assistant", "first"), said(2, "user", "two")]
+    await store.add(SessionHead(key="agent:main:a", made_at=0.0, changed_at=0.0), lines)
+    found = await recap(store, "agent:main:a")
+    assert (found.asked, found.answered, found.unfinished) == ("two", "", "That was not finished")
+    make = call_of("k", "make")
+    begun = [*lines, said(3, "assistant", calls=(make,)), Line("4", "3", 0.0, Began(make))]
+    await store.add(SessionHead(key="agent:main:b", made_at=0.0, changed_at=0.0), begun)
+    found = await recap(store, "agent:main:b")
+    assert (found.asked, found.unfinished) == ("two", "exec began and never ended, and may have done a part of it")
+
+
+def test_a_session_is_held_by_one_chat_and_let_go_for_the_next(tmp_path: Path) -> None:
+    holder = (
+        "import sys; from pathlib import Path; from toolcrib.doors.cli.chat.place import Claim; claim = Claim(Path("
+    )
+    code = f"{holder}sys.argv[1])); print(claim.take('a'), flush=True); sys.stdin.read()"
+    path = tmp_path / "state" / "chats.lock"
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        mine = Claim(path)
+        assert [mine.take("a"), mine.take("b"), mine.take("b")] == [False, True, True]
+        other.communicate("")
+    assert mine.take("a")
+    mine.close()
 
 
 # undo

@@ -23,6 +23,7 @@ from .reading import NotJsonError, parsed
 __all__ = ["FailedError", "Place", "of_status", "of_transport", "retry_of"]
 
 _AGAIN = frozenset({408, 409, 425, 429})
+_HERE = frozenset({"127.0.0.1", "localhost", "::1"})
 _LONGEST_WAIT = 86_400.0  # seconds that a provider may ask for
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
 # How providers name failures that pass, in the body of an answer or in the middle of a stream.
@@ -112,12 +113,22 @@ def of_transport(place: Place, error: httpx2.HTTPError) -> FailedError:
             return FailedError(f"{who} did not take a connection at {place.address} in time", 0.0)
         case httpx2.ConnectError() | httpx2.ProxyError():
             why = next((each.strerror for each in causes if isinstance(each, OSError) and each.strerror), str(error))
-            why = "nothing listens there" if any(isinstance(each, ConnectionRefusedError) for each in causes) else why
+            if any(isinstance(each, ConnectionRefusedError) for each in causes):
+                return _refused(place)
             return FailedError(f"{who} cannot be reached at {place.address}: {place.said(why)}", 0.0)
         case httpx2.TimeoutException():
             return FailedError(f"{who} did not take the request in time", 0.0)
     why = place.said(str(error) or type(error).__name__)
     return FailedError(f"the connection to {who} broke off before the end of the reply ({why})", 0.0, is_cut=True)
+
+
+def _refused(place: Place) -> FailedError:
+    """Return that nobody listens: on this machine nobody will, until somebody starts it."""
+    sentence = f"{place.provider} cannot be reached at {place.address}: nothing listens there"
+    if urlsplit(place.base_url).hostname not in _HERE:
+        return FailedError(sentence, 0.0)
+    how = " with `ollama serve`" if place.provider == "ollama" else ""
+    return FailedError(f"{sentence}; start it{how}, or set {place.setting}.baseUrl to where it listens")
 
 
 def retry_of(value: Any) -> float | None:

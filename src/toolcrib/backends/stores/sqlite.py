@@ -35,15 +35,22 @@ class SqliteFile:
     """A file of tables. It is opened at the first use, and used by one thread at a time.
 
     Without `sync` nothing waits for the disk: what was acknowledged may be gone when the power is. Without `check`
-    damage is found where it is touched, not when the file is opened: for a further connection to a file in use.
+    damage is found where it is touched, not when the file is opened: for a further connection to a file in use. With
+    `only_looks` nothing in the folder is changed, not even by damage.
     """
 
     def __init__(
-        self, path: Path, migrations: Sequence[str] = MIGRATIONS, *, sync: bool = True, check: bool = True
+        self,
+        path: Path,
+        migrations: Sequence[str] = MIGRATIONS,
+        *,
+        sync: bool = True,
+        check: bool = True,
+        only_looks: bool = False,
     ) -> None:
         self.path, self.migrations = path, migrations
         self._name = os.fspath(path)
-        self.sync, self._check = sync, check
+        self.sync, self._check, self._only_looks = sync, check, only_looks
         self._lock = threading.Lock()
         self._opened: tuple[apsw.Connection, tuple[int, int]] | None = None
 
@@ -62,6 +69,8 @@ class SqliteFile:
                     if db.in_transaction:
                         db.execute("ROLLBACK")
             except _BROKEN as error:
+                if self._only_looks:
+                    raise ToolError(f"the store {self.path.name!r} is broken ({error})", code="unavailable") from error
                 raise self._set_aside(str(error)) from error
             except apsw.Error as error:
                 raise self.failure(error) from error
@@ -85,8 +94,11 @@ class SqliteFile:
             if self._opened[1] == _inode(self._name):
                 return self._opened[0]
             self._close()
-        inode = _inode(self._name) or self._create()
-        db = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
+        if self._only_looks:
+            inode, db = _inode(self._name) or (0, 0), _looking(self.path)
+        else:
+            inode = _inode(self._name) or self._create()
+            db = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             self._prepare(db)
         except BaseException:
@@ -105,6 +117,8 @@ class SqliteFile:
             raise ToolError(
                 f"{self.path.name!r} is no store of toolcrib's; keep the store elsewhere", code="unavailable"
             )
+        if self._only_looks:
+            return
         wait = "FULL" if self.sync else "OFF"
         for pragma in ("journal_mode=WAL", f"synchronous={wait}", "fullfsync=ON", "trusted_schema=OFF"):
             db.execute(f"PRAGMA {pragma}")
@@ -162,7 +176,18 @@ class SqliteFile:
             return ToolError(f"the disk is full, so {name!r} could not be written", code="failed")
         if isinstance(error, (apsw.BusyError, apsw.LockedError)):
             return ToolError(f"{name!r} is busy: another process holds it; try again", code="busy")
+        if isinstance(error, (OSError, apsw.CantOpenError, apsw.ReadOnlyError)):
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            sentence = f"{name!r} cannot be used: {self.path.parent} cannot be written to ({why})"
+            return ToolError(f"{sentence}; set TOOLCRIB_STATE to a folder that can be", code="unavailable")
         return ToolError(f"{name!r} cannot be used ({type(error).__name__}: {error})", code="unavailable")
+
+
+def _looking(path: Path) -> apsw.Connection:
+    """Return a connection that writes nothing: beside a file that nobody has open, not even what readers share."""
+    is_open = path.with_name(f"{path.name}-wal").exists()
+    name = f"{path.absolute().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
+    return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def _migrate(db: apsw.Connection, migrations: Sequence[str], name: str) -> None:

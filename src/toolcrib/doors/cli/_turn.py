@@ -1,11 +1,10 @@
 """A turn as it is shown: words on stdout, what happens around them on stderr; or one JSON object a line."""
 
-import re
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable
+from typing import Protocol, TextIO
 
 import click
 
@@ -25,11 +24,11 @@ from toolcrib.define.event import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib.define.log_json import to_text
 from toolcrib.define.message import Call
-from toolcrib.define.result import Image, Result, Text
+from toolcrib.define.result import Result, Text
 from toolcrib.define.verdict import Verdict
 
+from ._calls import Judged, decided, flat, label, started, text_of
 from ._show import columns, cut, visible
 
 __all__ = ["JsonLines", "Screen", "Shows"]
@@ -37,7 +36,6 @@ __all__ = ["JsonLines", "Screen", "Shows"]
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 _LONG = 3.0  # seconds after which a call is worth a word on how it goes, and between two such words
 _MOST_LINES = 4  # of a sentence about what went wrong
-_PLAIN = re.compile(r"[^\s\"'=]+")  # a value that needs no quotes among others
 _LABEL = 40  # characters of a call that is spoken of again
 
 
@@ -68,13 +66,15 @@ class JsonLines:
 
 
 class Screen:
-    """Shows a turn to a person; `verbose` shows thoughts and the whole of results, too.
+    """Shows a turn to a person; `verbose` shows thoughts and the whole of results, too. `judged` knows command lines.
 
     It knows where the cursor is: words and remarks go to the same terminal, and never to the same line.
     """
 
-    def __init__(self, *, verbose: bool = False, now: Callable[[], float] = time.monotonic) -> None:
-        self._verbose, self._now, self._out = verbose, now, sys.stdout
+    def __init__(
+        self, *, verbose: bool = False, judged: Judged | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._verbose, self._judged, self._now, self._out = verbose, judged, now, sys.stdout
         self._is_terminal, self._is_watched = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
         self._is_mid_line = self._is_mid_thought = False
         self._session = ""
@@ -90,7 +90,7 @@ class Screen:
                 self._thought(text)
             case ToolStarted(call=call, verdict=verdict):
                 self._open[call.key] = _Open(self._now())
-                self._remark(_started(call, verdict, columns()), of=call)
+                self._remark(_started(call, verdict, self._judged, columns()), of=call)
             case ToolProgress(call=call, partial=partial):
                 self._progress(call, partial)
             case ToolFinished(call=call, result=result):
@@ -100,7 +100,7 @@ class Screen:
                 self._sentence(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", fg="yellow")
             case Received(message=message):
                 words = " ".join(part.text for part in message.content if isinstance(part, Text))
-                self._remark(click.style(cut(f"› {_flat(words)}", columns()), dim=True))
+                self._remark(click.style(cut(f"› {flat(words)}", columns()), dim=True))
             case Compacted(before=before, after=after):
                 self._remark(click.style(f"… the history was shortened: {before:,} to {after:,} tokens", dim=True))
             case TurnStarted(session=session):
@@ -138,35 +138,35 @@ class Screen:
         still, now = self._open.get(call.key), self._now()
         if still is None or now - still.told < _LONG:
             return
-        lines = [line for line in map(_flat, _text(partial).splitlines()) if line]
+        lines = [line for line in map(flat, text_of(partial).splitlines()) if line]
         if lines:
             still.told = now
             words = f"  … {self._label(call)}{now - still.since:.0f} s: {lines[-1]}"
             self._remark(click.style(cut(words, columns()), dim=True), of=call)
 
     def _finished(self, call: Call, result: Result) -> None:
-        still, label = self._open.pop(call.key, None), self._label(call)
+        still, before = self._open.pop(call.key, None), self._label(call)
         took = self._now() - still.since if still else 0.0
         seconds = f" ({took:.0f} s)" if took >= _LONG else ""
-        text = _text(result).strip()
+        text = text_of(result).strip()
         if result.status == "error":
-            self._sentence(f"  ✗ {label}{text or 'failed'}{seconds}", fg="red", most=_MOST_LINES)
+            self._sentence(f"  ✗ {before}{text or 'failed'}{seconds}", fg="red", most=_MOST_LINES)
             self._spoken_of = call.key
         elif self._verbose and text:
-            head = [f"  ✓ {label[:-2]}{seconds}"] if label or seconds else []
+            head = [f"  ✓ {before[:-2]}{seconds}"] if before or seconds else []
             whole = [*head, *(f"  {visible(line)}" for line in text.splitlines())]
             self._remark(click.style("\n".join(whole), dim=True), of=call)
         else:
             lines = text.splitlines() or ["no output"]
             more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
-            first = cut(f"  ✓ {label}{_flat(lines[0])}", columns() - len(more) - len(seconds))
+            first = cut(f"  ✓ {before}{flat(lines[0])}", columns() - len(more) - len(seconds))
             self._remark(click.style(f"{first}{more}{seconds}", dim=True), of=call)
 
     def _label(self, call: Call) -> str:
         """Return how to speak of a call when it could be another one that is meant."""
         if self._spoken_of == call.key and not self._open.keys() - {call.key}:
             return ""
-        return f"{cut(_flat(f'{call.name} {_arguments(call.args)}'), _LABEL)}: "
+        return f"{cut(label(call), _LABEL)}: "
 
     def _ended(self, end: TurnFinished) -> None:
         self._end_thought()
@@ -185,7 +185,7 @@ class Screen:
         """Write a sentence on as many lines as it takes, or on the most it is given."""
         indent = " " * (4 if text.startswith("  ") else 2)
         wrapped = textwrap.wrap(
-            _flat(text), columns() - 2, initial_indent=text[: len(text) - len(text.lstrip())], subsequent_indent=indent,
+            flat(text), columns() - 2, initial_indent=text[: len(text) - len(text.lstrip())], subsequent_indent=indent,
             break_on_hyphens=False, max_lines=most, placeholder=" …",
         )  # fmt: skip
         self._remark(click.style("\n".join(wrapped), fg=fg))
@@ -216,42 +216,11 @@ class _Open:
         self.since = self.told = now
 
 
-def _started(call: Call, verdict: Verdict | None, width: int) -> str:
-    decision = verdict.decision if verdict else "unknown"
-    layer = f" at the {verdict.layer} layer" if verdict and verdict.layer and decision == "deny" else ""
-    said = f"  [{decision}{layer}]"
-    name = _flat(call.name[:64])
-    # what was decided is always seen, however long the arguments are
-    words = cut(f"{name} {_arguments(call.args)}".rstrip(), max(width - 2 - len(said), len(name)))
+def _started(call: Call, verdict: Verdict | None, judged: Judged | None, width: int) -> str:
+    decision, said = decided(call, verdict, judged)
+    name, words = started(call, label(call), said, width - 2)
     mark = click.style("●", fg=_COLOURS.get(decision, "red"))
-    return f"{mark} {click.style(name, bold=True)}{words[len(name) :]}{click.style(said, dim=True)}"
-
-
-def _arguments(args: Mapping[str, Any]) -> str:
-    """Return arguments for one line: one alone as it is, several by name."""
-    if len(args) == 1:
-        return _flat(_value(next(iter(args.values()))))
-    return _flat(" ".join(f"{name}={_among(value)}" for name, value in args.items()))
-
-
-def _among(value: Any) -> str:
-    text = _value(value)
-    return text if not isinstance(value, str) or _PLAIN.fullmatch(text) else to_text(text)
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else to_text(value)
-
-
-def _text(result: Result) -> str:
-    return "\n".join(
-        f"[{part.mime}, {len(part.data):,} bytes]" if isinstance(part, Image) else part.text for part in result.content
-    )
-
-
-def _flat(text: str) -> str:
-    """Return a text as it can stand in one line."""
-    return visible(" ".join(text.split()))
+    return f"{mark} {click.style(name, bold=True)}{words}{click.style(said, dim=True)}"
 
 
 def _write(stream: TextIO | None, text: str) -> None:

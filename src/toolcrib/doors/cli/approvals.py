@@ -248,6 +248,8 @@ class _Desk:
                         return lasting
                 case "" | "n" | "no":
                     return {"answer": "no"}
+                case _:
+                    self._say(f"answer with {words}")
         return {"answer": "no"}
 
     async def _lasting(self, question: Question) -> dict[str, Any] | None:

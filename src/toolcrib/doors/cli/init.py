@@ -12,7 +12,8 @@ from toolcrib.app import open
 from toolcrib.config.load import find_file
 from toolcrib.define.errors import CribError
 
-from ._show import visible
+from ._options import json_option
+from ._show import print_json, visible
 
 __all__ = ["command", "sample_configuration"]
 
@@ -32,7 +33,8 @@ _NEXT = (
 
 @click.command("init", epilog=_EXAMPLES)
 @click.option("--config", metavar="FILE", help="Where to write it; else $TOOLCRIB_CONFIG, else the user's folder.")
-def command(config: str | None) -> int:
+@json_option
+def command(config: str | None, as_json: bool) -> int:
     """Write a commented sample configuration, with six situations as promises that lint keeps an eye on.
 
     A file that is there is never touched.
@@ -42,6 +44,9 @@ def command(config: str | None) -> int:
     crib = open(path, import_plugins=False)
     findings = crib.lint()
     holding = len(crib.config.expect) - sum(finding.kind == "expect" for finding in findings)
+    if as_json:
+        print_json({"wrote": str(path), "promises": len(crib.config.expect), "holding": holding})
+        return 0
     click.echo(f"wrote {visible(str(path))}; {holding} of {len(crib.config.expect)} promises in it hold\n")
     click.echo("Next:")
     named = f" --config {shlex.quote(config)}" if config else ""

@@ -19,6 +19,8 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import TurnFinished, TurnStarted
 from toolcrib.define.session import agent_from_key, check_key, to_agent
 
+from ._calls import judging
+from ._meeting import met
 from ._options import (
     CallerOptions,
     caller_from_options,
@@ -84,7 +86,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     text = _from_stdin() if words == ("-",) else _checked(" ".join(words))
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     wish = _Wish(text, caller_from_options(crib, options), options["model"], options["last"])
-    shows: Shows = JsonLines() if options["as_json"] else Screen(verbose=options["verbose"])
+    shows: Shows = _shows(crib, wish, options)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
     try:
@@ -95,12 +97,19 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
         raise KeyboardInterrupt from None
 
 
+def _shows(crib: Crib, wish: _Wish, options: _Options) -> Shows:
+    if options["as_json"]:
+        return JsonLines()
+    return Screen(verbose=options["verbose"], judged=judging(crib, lambda: wish.caller))
+
+
 async def _answered(crib: Crib, wish: _Wish, shows: Shows, *, attended: bool) -> int:
     """Answer, and return the exit code."""
     door = asking_here(crib.approvals) if attended else contextlib.nullcontext()
     with _CtrlC() as ctrl_c:
         async with crib, door:
             caller, news = await _in_its_session(crib, wish)
+            await met(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
             async with crib.turn(wish.text, caller=caller, model=wish.model) as turn:
                 ctrl_c.stop = turn.stop
                 ctrl_c.tell = shows.interrupted

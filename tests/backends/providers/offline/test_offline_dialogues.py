@@ -402,3 +402,59 @@ async def test_a_request_that_was_broken_off_is_not_taken_up_again(root: Path) -
         words = await talk.ask("list the files in docs")
         assert talk.took == ["ls"]
     assert "guide.md" in words
+
+
+@pytest.mark.parametrize(
+    "said_of_it",
+    ["this call was not run: stopped before it was done", "it was stopped while it ran, so it may have done a part of"],
+)
+async def test_what_was_stopped_is_not_taken_up_again(root: Path, said_of_it: str) -> None:
+    async with talking(root) as talk:
+        talk.history.append(said("run sleep 60 and list src"))
+        message = await reply(talk.history, talk.tools)
+        talk.history.append(message)
+        talk.history.append(answer(message.calls[0], Result.error(said_of_it)))
+        words = await talk.ask("how many lines has a.txt")
+        assert talk.took == ["read"]
+    assert words.startswith("`a.txt` has 3 lines.")
+
+
+async def test_again_asks_for_what_was_stopped(root: Path) -> None:
+    async with talking(root) as talk:
+        talk.history.append(said("list src"))
+        message = await reply(talk.history, talk.tools)
+        talk.history.append(message)
+        talk.history.append(answer(message.calls[0], Result.error("this call was not run: stopped before it was done")))
+        assert "app.py" in await talk.ask("try again")
+        assert "app.py" in await talk.ask("once more, please")
+        assert talk.took == ["ls"]
+
+
+async def test_the_second_one_is_the_second_of_what_was_listed(root: Path) -> None:
+    async with talking(root) as talk:
+        await talk.ask("list the files")
+        words = await talk.ask("and the second one?")
+    assert "`b.txt`, 3 lines" in words
+
+
+async def test_nothing_is_overwritten_by_a_new_name(root: Path) -> None:
+    async with talking(root) as talk:
+        assert "overwrite nothing" in await talk.ask("rename a.txt to b.txt")
+        assert "renamed" in await talk.ask("rename a.txt to c.txt")
+    assert (root / "b.txt").read_text() == "one\n2\nthree\n"
+    assert (root / "c.txt").read_text() == "one\ntwo\nthree\n"
+
+
+async def test_what_code_defines_is_told_and_not_its_remarks(root: Path) -> None:
+    async with talking(root) as talk:
+        words = await talk.ask("explain src/app.py")
+    assert "It begins: App.\n" in words
+    assert "- class Foo" in words
+    assert "TODO" not in words
+
+
+async def test_every_line_of_its_own_words_fits_into_eighty_columns(root: Path) -> None:
+    async with talking(root) as talk:
+        for text in ("hello", "who are you", "help", "undo that", f"why {'is ' * 40}it so", "thanks", "install x"):
+            words = await talk.ask(text)
+            assert max(map(len, words.splitlines())) <= 80, text

@@ -4,8 +4,9 @@ Words become tasks (requests), tasks become calls (plans), and what came of them
 request has come is read from the history (course), anew at every step.
 """
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -15,13 +16,14 @@ from toolcrib.define.history import estimate
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Text
+from toolcrib.define.threads import in_thread
 
+from .agents import tasks_of
 from .answers import Answer, clipped
 from .complete import completion
 from .course import COMPLETE, Course, Step, course_of
 from .plans import FOOTER, Desk, plan_of
-from .requests import understood
-from .tasks import Talk, Task
+from .tasks import Task
 
 __all__ = ["CARD", "OfflineModel"]
 
@@ -45,10 +47,13 @@ class OfflineModel:
     def __init__(self, new_id: Callable[[], str] = lambda: f"call_{secrets.token_hex(6)}") -> None:
         self.card = CARD
         self._new_id = new_id
+        self._thinking = asyncio.Lock()
 
     async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
         """Answer the last request of the history, or ask for the next calls that it takes."""
-        move = _move(request)
+        # in a thread, one at a time: the first takes as long as a hundred patterns take to compile
+        async with self._thinking:
+            move = await in_thread(_move, request)
         for piece in _pieces(move.text):
             yield TextDelta(piece)
         calls = tuple(Call(id=self._new_id(), name=step.name, args=dict(step.args)) for step in move.calls)
@@ -67,12 +72,12 @@ class OfflineModel:
 
 def _move(request: Request) -> _Move:
     tools = {} if request.choice == "none" else {tool.name: tool for tool in request.tools}
-    course = course_of(request.history)
+    course = course_of(request.history, is_child=COMPLETE in tools)
     if course.is_complete:
         return _Move(text="Done.")
     desk = Desk({name: tool for name, tool in tools.items() if name != COMPLETE}, course.seen)
     answers: list[Answer] = []
-    for task in _tasks(course.said):
+    for task in tasks_of(course.said, desk.tools, is_child=COMPLETE in tools):
         done = _played(task, course, desk, is_over=course.steps >= _MOST_STEPS)
         if not isinstance(done, Answer):
             return _Move(done)
@@ -88,12 +93,6 @@ def _move(request: Request) -> _Move:
             return _Move((last,))
     is_told = "OPENAI_API_KEY" in answer.text or not course.is_first or COMPLETE in tools
     return _Move(text=answer.text if is_told else f"{answer.text}\n\n{FOOTER}")
-
-
-def _tasks(said: Sequence[str]) -> list[Task]:
-    """Return what all messages of a request ask for; one that nobody can follow is not told twice."""
-    tasks = [task for text in said for task in understood(text)]
-    return list(dict.fromkeys(tasks)) or [Talk(topic="unknown")]
 
 
 def _played(task: Task, course: Course, desk: Desk, *, is_over: bool) -> Answer | tuple[Step, ...]:

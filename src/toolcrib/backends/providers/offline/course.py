@@ -1,7 +1,8 @@
 """How far a request has come: read from the history, which is all the memory there is.
 
-A request begins behind the last finished answer. Its plans are played again from their beginning at every step: what
-they ask for and the history has already is handed to them, and the first thing it does not have is the next call.
+A request begins behind the last finished answer, or behind a call that was stopped: what a person broke off is not
+taken up again by itself. Its plans are played again from their beginning at every step: what they ask for and the
+history has already is handed to them, and the first thing it does not have is the next call.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 
 from .answers import Found, Outcome, found_in, joined, rows_of
-from .requests import starts_over
+from .requests import asks_again, starts_over
 
 __all__ = ["COMPLETE", "Course", "Seen", "Step", "course_of"]
 
@@ -26,6 +27,10 @@ COMPLETE = "complete_task"
 _BROKEN = frozenset({"length", "refused", "error", "aborted"})
 _REMEMBERED = 60  # messages before the request in which `it` and `the first file` are looked for
 _CHANGING = frozenset({"write", "edit", "apply_patch", "exec", "process"})
+_STOPPED = (  # how the answers begin of calls that the end of a turn cut short
+    "this call was not run: ", "it was stopped while it ran", "it ran to its end, and what came of it was not kept",
+    "what came of this call was never kept",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +105,15 @@ class Course:
         return _refused(step, tools)
 
 
-def course_of(history: History) -> Course:
-    """Return how far the last request of a history has come."""
-    start = _start(history)
+def course_of(history: History, *, is_child: bool = False) -> Course:
+    """Return how far the last request of a history has come; that of a subagent, a child, goes on until it is done."""
+    start = _start(history, is_child=is_child)
     said: list[str] = []
     done: list[tuple[Call, Outcome]] = []
     steps = 0
     for message in history.since(start):
         if message.role == "user" and (text := _text(message).strip()):
+            text = _asked_before(history, start, text)
             said = [text] if starts_over(text) else [*said, text]
         elif message.role == "assistant":
             if message.finish in _BROKEN:
@@ -121,14 +127,33 @@ def course_of(history: History) -> Course:
     return Course(tuple(said), done, steps, is_first=_is_first(history, start), seen=seen, is_complete=is_complete)
 
 
-def _start(history: History) -> int:
-    """Return where the last request begins: behind the last answer in words that had no calls."""
+def _start(history: History, *, is_child: bool) -> int:
+    """Return where the last request begins: behind the last answer in words that had no calls, or a stopped call."""
     at = len(history)
-    while at and not (
-        history[at - 1].role == "assistant" and not history[at - 1].calls and history[at - 1].finish == "stop"
-    ):
+    while at and not (_is_answer(history[at - 1]) or (not is_child and _is_stopped(history[at - 1]))):
         at -= 1
     return at
+
+
+def _is_answer(message: Message) -> bool:
+    return message.role == "assistant" and not message.calls and message.finish == "stop"
+
+
+def _is_stopped(message: Message) -> bool:
+    if message.role != "tool" or message.status == "ok" or not message.content:
+        return False
+    last = message.content[-1]
+    return isinstance(last, Text) and last.text.startswith(_STOPPED)
+
+
+def _asked_before(history: History, start: int, text: str) -> str:
+    """Return what a message asks for: `again` asks for what was asked last."""
+    if not asks_again(text):
+        return text
+    before = (
+        _text(each).strip() for each in reversed(history.since(max(0, start - _REMEMBERED))) if each.role == "user"
+    )
+    return next((each for each in before if each and not asks_again(each)), text)
 
 
 def _is_first(history: History, start: int) -> bool:

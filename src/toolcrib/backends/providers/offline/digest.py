@@ -10,7 +10,10 @@ from typing import Any
 from .answers import clipped, counted
 from .patterns import Pattern
 
-__all__ = ["dependencies", "difference_counts", "first_paragraph", "headings", "measures", "outline", "version"]
+__all__ = [
+    "dependencies", "difference_counts", "first_paragraph", "first_remark", "headings", "measures", "outline",
+    "version",
+]  # fmt: skip
 
 _HASH = Pattern(r"(#{1,6})\s+(.*?)\s*#*")
 _UNDER = Pattern(r"(=+|-+|~+|\^+)\s*")
@@ -18,6 +21,9 @@ _FENCE = Pattern(r"\s*(?:```|~~~)")
 _DEFINES = Pattern(
     r"\s*(?:export\s+)?(?:default\s+)?(?:pub(?:\(\w+\))?\s+)?(?:async\s+)?(?:def|class|fn|func|function|"
     r"struct|enum|trait|interface|impl|type)\s+[\w.<>]+"
+)
+_REMARK = Pattern(
+    r"(?:#![^\n]*\n)?\s*(?:\"\"\"|'''|//+!?|#+|/\*+|--|;+)[ \t]*(?P<words>\w[^\n]*?)(?:\"\"\"|'''|\*/|\n|$)"
 )
 _REQUIREMENT = Pattern(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?[^#;]*")
 
@@ -60,6 +66,12 @@ def first_paragraph(text: str) -> str:
         if lines and re.search(r"[A-Za-z]{3}", " ".join(lines)):
             return " ".join(" ".join(lines).strip("\"'# ").split())[:400]
     return ""
+
+
+def first_remark(text: str) -> str:
+    """Return the first line of the remark that a source file begins with, empty when it begins with code."""
+    found = _REMARK.match(text)
+    return found["words"].strip() if found else ""
 
 
 def outline(text: str) -> list[str]:

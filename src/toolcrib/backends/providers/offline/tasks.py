@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = [
-    "Compare", "List", "Names", "Pointing", "Read", "Refuse", "Replace", "Run", "Search", "Talk", "Target", "Task",
-    "Topic", "View", "Way", "Write",
+    "Compare", "Delegate", "List", "Names", "Pointing", "Read", "Refuse", "Replace", "Run", "Search", "Talk", "Target",
+    "Task", "Topic", "View", "Way", "Write",
 ]  # fmt: skip
 
 
@@ -23,8 +23,9 @@ Target = str | Pointing
 View = Literal["text", "headings", "summary", "dependencies", "lines", "words", "characters", "version"]
 Way = Literal["text", "word", "regex", "defined", "imported", "definitions", "imports"]
 Topic = Literal[
-    "bye", "connect", "hello", "help", "missed", "nothing", "stop", "sum", "thanks", "tools", "unknown", "who"
-]
+    "bye", "connect", "hello", "help", "missed", "needs", "nothing", "quit", "stop", "sum", "thanks", "tools", "undo",
+    "unknown", "who",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,4 +126,13 @@ class Talk:
     text: str = ""
 
 
-Task = List | Names | Search | Read | Compare | Write | Replace | Refuse | Run | Talk
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegate:
+    """Words for an agent on the belt, under the name of the input that takes them."""
+
+    agent: str
+    takes: str
+    words: str
+
+
+Task = List | Names | Search | Read | Compare | Write | Replace | Refuse | Run | Talk | Delegate

@@ -1,6 +1,7 @@
 """toolcrib chat: a talk at the terminal, with tools; kept, so that it can go on."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from .commands import HELP
 from .completion import ChatCompleter
 from .lines import Lines
 from .paper import Paper
+from .place import Claim
 from .seat import Seat
 from .talk import Talk
 from .terminal import Terminal
@@ -78,15 +80,19 @@ async def _talked(crib: Crib, caller: Caller, options: _Options) -> int:
     plain = options["plain"] or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
     colour = not plain and not os.environ.get("NO_COLOR")
     async with crib:
-        seat = Seat(crib, caller, Path.cwd(), options["model"])
-        talk = Talk(seat, attended=has_terminal)
-        surface = Lines() if plain else _terminal(seat, talk, colour=colour)
-        return await talk.run(surface, Paper(columns, plain=plain, colour=colour), anew=options["anew"])
+        with contextlib.closing(Claim(state_folder() / "chats.lock")) as claim:
+            seat = Seat(crib, caller, Path.cwd(), options["model"], claim)
+            talk = Talk(seat, attended=has_terminal)
+            surface = Lines() if plain else _terminal(seat, talk, colour=colour)
+            return await talk.run(surface, Paper(columns, plain=plain, colour=colour), anew=options["anew"])
 
 
 def _terminal(seat: Seat, talk: Talk, *, colour: bool) -> Terminal:
-    tools = tuple(seat.crib.catalog.tools)
-    takes = {"why": lambda: tools, "model": lambda: (*seat.models(), "default"), "agent": seat.agents}
+    takes = {
+        "why": lambda: tuple(seat.crib.catalog.tools),
+        "model": lambda: (*seat.models(), "default"),
+        "agent": seat.agents,
+    }
     completer = ChatCompleter({name: takes.get(name, tuple) for name in HELP}, seat.folder)
     history = state_folder() / "chat_history"
     return Terminal(history=history, completer=completer, live=talk.live, stop=talk.interrupted, colour=colour)

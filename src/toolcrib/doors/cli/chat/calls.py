@@ -4,43 +4,37 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.define.log_json import to_text
 from toolcrib.define.message import Call
-from toolcrib.define.result import Image, Result
+from toolcrib.define.result import Result
 from toolcrib.define.verdict import Verdict
+from toolcrib.doors.cli._calls import Judged, decided, flat, text_of
+from toolcrib.doors.cli._calls import label as plain_label
+from toolcrib.doors.cli._calls import started as on_a_line
 from toolcrib.doors.cli._show import cut
 
-from .paper import Paper, Style, flat
+from .paper import Paper, Style
 
-__all__ = ["bar", "label", "outcome", "started", "tail", "text_of"]
+__all__ = ["bar", "label", "outcome", "started", "tail"]
 
 _STYLES: dict[str, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
 _CHANGES = frozenset({"content", "oldText", "newText", "edits", "input", "replaceAll"})  # a diff says it better
-_PLAIN = re.compile(r"[^\s\"'=]+")  # a value that needs no quotes among others
 _FAR = re.compile(r"(\d+(?:\.\d+)?) of (\d+(?:\.\d+)?)\b")
 _CELLS = 20  # of a bar
 _OUTPUT = 8  # lines of what a command printed
 _SENTENCE = 6  # lines of what went wrong
 
 
-def started(call: Call, verdict: Verdict | None, paper: Paper) -> str:
+def started(call: Call, verdict: Verdict | None, paper: Paper, judged: Judged | None = None) -> str:
     """Return the line about a call that was taken up, with the verdict on it, however long its arguments are."""
-    decision = verdict.decision if verdict else "unknown"
-    layer = f" at the {verdict.layer} layer" if verdict and verdict.layer and decision != "allow" else ""
-    said, name = f"  [{decision}{layer}]", flat(call.name[:64])
-    words = cut(label(call), max(paper.width - 3 - len(said), len(name)))
+    decision, said = decided(call, verdict, judged)
+    name, words = on_a_line(call, label(call), said, paper.width - 3)
     mark = paper.styled("●", _STYLES.get(decision, "bad"))
-    return f"{mark} {paper.styled(name, 'bold')}{words[len(name) :]}{paper.styled(said, 'dim')}\n"
+    return f"{mark} {paper.styled(name, 'bold')}{words}{paper.styled(said, 'dim')}\n"
 
 
 def label(call: Call) -> str:
-    """Return a call in one line: one argument alone as it is, several by name."""
-    args = {name: value for name, value in call.args.items() if name not in _CHANGES or "path" not in call.args}
-    if len(args) == 1:
-        words = _value(next(iter(args.values())))
-    else:
-        words = " ".join(f"{name}={_among(value)}" for name, value in args.items())
-    return flat(f"{call.name[:64]} {words[:2000]}").rstrip()
+    """Return a call in one line, without what a diff says better."""
+    return plain_label(call, _CHANGES if "path" in call.args else ())
 
 
 def outcome(call: Call, result: Result, paper: Paper, *, before: str = "", diff: str = "") -> str:
@@ -90,13 +84,6 @@ def tail(partial: Result, most: int) -> list[str]:
     return [line for line in (flat(line) for line in text_of(partial).splitlines()) if line][-most:]
 
 
-def text_of(result: Result) -> str:
-    """Return a result in words, pictures by what they are."""
-    return "\n".join(
-        f"[{part.mime}, {len(part.data):,} bytes]" if isinstance(part, Image) else part.text for part in result.content
-    )
-
-
 def _far(partial: Result) -> tuple[float, float]:
     details = partial.details
     if isinstance(details, Mapping):
@@ -105,12 +92,3 @@ def _far(partial: Result) -> tuple[float, float]:
             return float(done), float(total)
     found = _FAR.match(text_of(partial))
     return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
-
-
-def _among(value: Any) -> str:
-    text = _value(value)
-    return text if not isinstance(value, str) or _PLAIN.fullmatch(text) else to_text(text)
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else to_text(value)

@@ -7,13 +7,14 @@ from typing import Literal
 from toolcrib.agent.recall import recall
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
-from toolcrib.define.session import agent_from_key, check_key
+from toolcrib.define.session import check_key
 from toolcrib.define.shown import escaped
 from toolcrib.define.verdict import Decision, Verdict
+from toolcrib.doors.cli._calls import flat
 from toolcrib.doors.cli._options import known_tool
 from toolcrib.policy.explain import explain_sentence
 
-from .paper import Style, flat
+from .paper import Style
 from .screen import Screen
 from .seat import Seat
 from .undo import Undo
@@ -38,6 +39,10 @@ _KEYS = (
     "turn, and leaves when pressed again. A message may begin with a blank and a slash."
 )
 _STYLES: dict[Decision, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
+_LINES: dict[str, tuple[str, Style]] = {
+    "run": ("would run", "good"), "ask": ("would be asked about", "ask"), "deny": ("would never run", "bad"),
+}  # fmt: skip
+_KEYS_OF_MODELS = "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY connects one, /model ollama:qwen3 a local one"
 _ALONE, _ALONE_WITH = ("new", "undo"), ("agent", "session")  # not while a turn runs; the second two with a word
 _WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
 
@@ -61,7 +66,8 @@ class Commands:
     async def run(self, line: str) -> After:
         """Carry out a line that begins with a slash; what is wrong with it is a CribError."""
         name, _, rest = line[1:].partition(" ")
-        command = self._known.get(name.lower())
+        name = name.lower() or "help"
+        command = self._known.get(name)
         if command is None:
             near = nearest(name[:64], list(self._known))
             hint = f"did you mean /{near[0]}?" if near else "/help shows what there is"
@@ -72,19 +78,28 @@ class Commands:
 
     async def _tools(self, rest: str) -> After | None:
         belt = await self._seat.belt()
-        paper, verdicts = self._screen.paper, list(belt.verdicts.values())
+        verdicts = list(belt.verdicts.values())
         for decision, style in _STYLES.items():
             found = [verdict for verdict in verdicts if verdict.decision == decision]
             if not found:
                 continue
-            self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
             if decision == "allow":
-                names = ", ".join(verdict.tool for verdict in found)
-                self._screen.put(paper.lines(textwrap.wrap(names, paper.width - 3), indent=2))
+                runs = [verdict.tool for verdict in found if belt.catalog[verdict.tool].has_body]
+                later = [verdict.tool for verdict in found if verdict.tool not in runs]
+                self._names(f"{_WORDS[decision]} ({len(runs)})", runs, style)
+                self._names(f"yours as soon as they are built ({len(later)})", later, "dim")
             else:
+                self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
                 self._screen.put("".join(map(self._because, found)))
         self._screen.say("/why TOOL says more about one of them", "dim")
         return None
+
+    def _names(self, head: str, names: Sequence[str], style: Style) -> None:
+        paper = self._screen.paper
+        if names:
+            self._screen.say(head, style)
+            wrapped = textwrap.wrap(", ".join(names), paper.width - 3, break_on_hyphens=False)
+            self._screen.put(paper.lines(wrapped, indent=2))
 
     def _because(self, verdict: Verdict) -> str:
         return self._screen.paper.remark(f"{verdict.tool}: {verdict.reason}", indent=2, most=2)
@@ -96,12 +111,6 @@ class Commands:
         belt, paper = await self._seat.belt(), self._screen.paper
         verdict = belt.verdicts[known_tool(name, list(belt.verdicts))]
         self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
-        if verdict.tool == "exec" and verdict.decision != "deny":
-            if line.strip():
-                judged = self._seat.crib.commands.judged(belt.caller, line.strip())
-                self._screen.say(f"{line.strip()}: {judged.decision}; {judged.reason}")
-            else:
-                self._screen.say("Each command line is judged by itself: /why exec git push says how.", "dim")
         said = [step for step in belt.belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
         for step in said:
             rule = f"{step.rule!r} in " if step.rule else ""
@@ -109,6 +118,13 @@ class Commands:
             self._screen.put(paper.remark(f"{step.layer}: {step.decision}, {where}", "dim", indent=2))
         if not said:
             self._screen.put(paper.remark("no layer says anything about it", "dim", indent=2))
+        if verdict.tool == "exec" and verdict.decision != "deny":
+            if line.strip():
+                judged = self._seat.crib.commands.judged(belt.caller, line.strip())
+                how, style = _LINES[judged.decision]
+                self._screen.say(f"{line.strip()} {how}: {judged.reason}.", style)
+            else:
+                self._screen.say("Each command line is judged by itself: /why exec git push says how.", "dim")
         return None
 
     async def _model(self, rest: str) -> After | None:
@@ -117,7 +133,8 @@ class Commands:
             self._screen.say(f"{await self._seat.model()} answers from your next message on, in this chat.")
             return None
         self._screen.say(f"{await self._seat.model()} answers.")
-        self._screen.say(f"Others: {_others(self._seat.models(), await self._seat.model())}", "dim")
+        others = _others(self._seat.models(), await self._seat.model())
+        self._screen.say(f"Others: {others or f'none yet; {_KEYS_OF_MODELS}'}", "dim")
         self._screen.say("/model PROVIDER:MODEL lets another one answer, /model default the configured one.", "dim")
         return None
 
@@ -126,7 +143,8 @@ class Commands:
             await self._seat.to_agent(rest)
             return "sat down"
         self._screen.say(f"This is the agent {self._seat.agent}.")
-        self._screen.say(f"Others: {_others(self._seat.agents(), self._seat.agent)}", "dim")
+        others = _others(self._seat.agents(), self._seat.agent)
+        self._screen.say(f"Others: {others or 'none; the section agents of the configuration makes some'}", "dim")
         return None
 
     async def _session(self, rest: str) -> After | None:
@@ -134,7 +152,7 @@ class Commands:
         if rest:
             if await seat.crib.sessions.find(check_key(rest)) is None:
                 raise CribError(f"there is no session {rest[:200]!r}; `toolcrib sessions list` shows what there is")
-            seat.agent, seat.session = agent_from_key(rest), rest
+            await seat.to_session(rest)
             return "sat down"
         self._screen.say(f"This is the session {seat.session}.")
         if await seat.crib.sessions.find(seat.session) is None:
@@ -175,4 +193,4 @@ class Commands:
 
 
 def _others(all: Sequence[str], this: str) -> str:
-    return ", ".join(flat(each) for each in all if each != this) or "none"
+    return ", ".join(flat(each) for each in all if each != this)

@@ -10,9 +10,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.text import Text
 
+from toolcrib.doors.cli._calls import flat
 from toolcrib.doors.cli._show import cut, visible
 
-__all__ = ["Paper", "Style", "flat"]
+__all__ = ["Paper", "Style"]
 
 Style = Literal["", "bold", "dim", "good", "ask", "bad", "accent"]
 
@@ -56,7 +57,7 @@ class Paper:
             width=min(self.width, _WIDEST), highlight=False, markup=False, emoji=False, legacy_windows=False,
         )  # fmt: skip
         # a link is written out: what stands behind it must not hide
-        console.print(_Markdown(safe, code_theme="ansi_dark", hyperlinks=False))
+        console.print(_shown_whole(_Markdown(safe, code_theme="ansi_dark", hyperlinks=False)))
         lines = [line.rstrip() for line in out.getvalue().split("\n")]
         while lines and not _SGR.sub("", lines[0]).strip():
             del lines[0]
@@ -103,9 +104,17 @@ class Paper:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
-def flat(text: str) -> str:
-    """Return a text as it can stand in one line."""
-    return visible(" ".join(text.split()))
+def _shown_whole(markdown: Markdown) -> Markdown:
+    """Return the text with nothing left out: pictures by name and place, what looks like HTML as it is."""
+    for token in markdown.parsed:
+        if token.type == "html_block":
+            token.type = "code_block"
+        for each in token.children or ():
+            if each.type == "html_inline":
+                each.type = "text"
+            elif each.type == "image":
+                each.type, each.content = "text", f"{each.content or 'picture'} ({each.attrs.get('src', '')})"
+    return markdown
 
 
 def _diff_style(line: str) -> Style:

@@ -1,7 +1,8 @@
 """A turn as a person sees it: what is whole is written for good, what still goes on is told apart from it."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,10 +23,11 @@ from toolcrib.define.event import (
 )
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result, Text
+from toolcrib.doors.cli._calls import Judged, flat
 from toolcrib.doors.cli._show import cut
 
 from .calls import bar, label, outcome, started, tail
-from .paper import Paper, Style, flat
+from .paper import Paper, Style
 from .stream import Blocks
 
 __all__ = ["Screen", "Writes"]
@@ -60,7 +62,10 @@ class _Open:
 
 
 class Screen:
-    """Shows the turns of a chat. `diff_of` knows what a call changed where its result does not say it."""
+    """Shows the turns of a chat.
+
+    `diff_of` knows what a call changed where its result does not say it, `judged` what becomes of a command line.
+    """
 
     def __init__(
         self,
@@ -68,9 +73,12 @@ class Screen:
         out: Writes,
         *,
         diff_of: Callable[[Call], str] = lambda call: "",
+        judged: Judged | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.paper, self._out, self._diff_of, self._now = paper, out, diff_of, now
+        self.paper, self._out, self._diff_of, self._judged, self._clock = paper, out, diff_of, judged, now
+        self._asked_at: float | None = None  # since when a person is asked, and how long one was in all
+        self._asked = 0.0
         self._blocks = Blocks()
         self._open: dict[str, _Open] = {}
         self._spoken_of = ""  # the call that the last remark is about
@@ -88,7 +96,7 @@ class Screen:
                 self._doing = f"calls {flat(name[:64])}" if name else self._doing
             case ToolStarted(call=call, verdict=verdict):
                 self._open[call.key] = _Open(call, self._now(), self._now())
-                self._write(started(call, verdict, self.paper), of=call)
+                self._write(started(call, verdict, self.paper, self._judged), of=call)
             case ToolProgress(call=call, partial=partial):
                 self._progress(call, partial)
             case ToolFinished(call=call, result=result):
@@ -112,12 +120,27 @@ class Screen:
         """Write what was set already."""
         self._write(text)
 
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Let the time stand still while a person is asked: nothing takes it."""
+        self._asked_at = self._clock()
+        try:
+            yield
+        finally:
+            self._asked += self._clock() - self._asked_at
+            self._asked_at = None
+
+    def _now(self) -> float:
+        return (self._clock() if self._asked_at is None else self._asked_at) - self._asked
+
     def live(self, width: int, most: int) -> list[tuple[Style, str]]:
         """Return what goes on at this moment, in at most so many lines of this width."""
         lines: list[tuple[Style, str]] = []
         if rest := self._blocks.rest.strip():
             lines += [("", cut(flat(line), width)) for line in _wrapped(rest, width)[-_WORDS:]]
         for each in self._open.values():
+            if self._asked_at is not None and not each.lines and not each.bar:
+                continue  # it may be the one that is asked about
             took = self._now() - each.since
             seconds = f"  {took:.0f} s" if took >= _LONG else ""
             lines.append(("accent", cut(f"… {label(each.call)}", width - len(seconds)) + seconds))
@@ -189,7 +212,8 @@ class Screen:
         self._open.clear()
         self._doing = ""
         if end.sentence:
-            self.say(end.sentence, "bad" if end.reason in ("error", "refused") else "ask")
+            kept = "; what was done until then is kept" if end.reason == "stopped" else ""
+            self.say(f"{end.sentence}{kept}", "bad" if end.reason in ("error", "refused") else "ask")
         tokens = end.usage.input + end.usage.output
         if tokens and not self._model.startswith("offline:"):  # which costs nothing
             cost = f", ${end.cost:.4f}" if end.cost else ""

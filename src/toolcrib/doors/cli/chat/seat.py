@@ -9,27 +9,43 @@ from toolcrib.app.models import OFFLINE
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
-from toolcrib.define.session import to_agent
+from toolcrib.define.session import agent_from_key, to_agent
 
-from .place import latest, new_key
+from .place import Claim, latest, new_key
 
 __all__ = ["Seat"]
 
 
 class Seat:
-    """One caller of a crib, who goes from session to session and from model to model."""
+    """One caller of a crib, who goes from session to session and from model to model.
 
-    def __init__(self, crib: Crib, caller: Caller, folder: Path, model: str | None = None) -> None:
+    `elsewhere` is the session that this one would have gone on with, did another chat not do so.
+    """
+
+    def __init__(
+        self, crib: Crib, caller: Caller, folder: Path, model: str | None = None, claim: Claim | None = None
+    ) -> None:
         self.crib, self.folder = crib, folder
         self.agent = to_agent(caller.agent or "main")
         self.session = caller.session or ""
-        self._caller, self._model = caller, model
+        self._caller, self._model, self._claim = caller, model, claim
+        self.elsewhere = ""
 
     async def sit(self, *, anew: bool = False) -> None:
         """Take the session that was named, else the latest of this agent and folder; `anew` begins another one."""
+        self.elsewhere = ""
         if anew or not self.session:
             found = None if anew else await latest(self.crib.sessions, self.agent, self.folder)
-            self.session = found or new_key(self.agent, self.folder)
+            is_free = not found or not self._claim or self._claim.take(found)
+            self.elsewhere = "" if is_free else found or ""
+            self.session = found if found and is_free else new_key(self.agent, self.folder)
+        if self._claim:
+            self._claim.take(self.session)  # one that was named is taken even if another chat has it
+
+    async def to_session(self, key: str) -> None:
+        """Go on with another session."""
+        self.agent, self.session = agent_from_key(key), key
+        await self.sit()
 
     async def to_agent(self, id: str) -> None:
         """Talk to another agent, in its latest session here."""

@@ -15,10 +15,11 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import Event, Replied, ToolFinished
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
+from toolcrib.doors.cli._calls import judging, text_of
 from toolcrib.doors.cli._log import state_folder
+from toolcrib.doors.cli._meeting import met
 from toolcrib.doors.cli.approvals import asking_here
 
-from .calls import text_of
 from .commands import Commands
 from .paper import Paper, Style
 from .pictures import pictures_in, saved
@@ -34,6 +35,7 @@ log = logging.getLogger("toolcrib")
 _INTERRUPTED = 130
 _PICTURE = re.compile(r"\[image/[a-z]+, [0-9,]+ bytes\]")  # as watchers are told of one
 _TICK = 0.5  # seconds
+_LEAVE = frozenset({"exit", "quit", "exit()", "quit()", ":q", "logout"})  # as people leave other programs
 _RECAP = 4  # lines of what was said last
 
 
@@ -105,12 +107,18 @@ class Talk:
 
     async def run(self, surface: Surface, paper: Paper, *, anew: bool = False) -> int:
         """Talk until the person leaves; return the exit code."""
-        screen = Screen(paper, surface, diff_of=self._diff_of)
+        judged = judging(self._seat.crib, lambda: self._seat.caller)
+        screen = Screen(paper, surface, diff_of=self._diff_of, judged=judged)
+
+        async def ask(prompt: str) -> str:
+            with screen.asking():
+                return await surface.ask(prompt)
+
         self._surface, self._screen = surface, screen
         commands = Commands(self._seat, screen, self._undo, stop=self._stopped, running=lambda: self._turn is not None)
         approvals = self._seat.crib.approvals
         door = (
-            asking_here(approvals, surface.ask, lambda text: self._question(text, screen))
+            asking_here(approvals, ask, lambda text: self._question(text, screen))
             if self._attended
             else contextlib.nullcontext()
         )
@@ -132,6 +140,8 @@ class Talk:
         if self._turn is None:
             self._presses = 0
         try:
+            if self._turn is None and text.strip().lower() in _LEAVE:
+                return "leave"
             if text.startswith("/"):
                 after = await commands.run(text.strip())
                 if after == "sat down":
@@ -149,6 +159,7 @@ class Talk:
         return "go on"
 
     async def _begin(self, text: str, surface: Surface, screen: Screen) -> None:
+        await met(self._seat.crib, lambda words: screen.say(f"({words})", "dim"))
         belt = await self._seat.belt()
         self._undo.watch(belt.ports.workspace)
         self._turn = self._seat.turn(text)
@@ -199,14 +210,21 @@ class Talk:
         seat, paper = self._seat, screen.paper
         found = await recap(seat.crib.sessions, seat.session) if await self._count(seat.session) else None
         screen.say(f"toolcrib chat: {seat.agent}, {await seat.model()}, in {_home(seat.folder)}", "bold")
+        if seat.elsewhere:
+            screen.say(f"Another chat goes on with {seat.elsewhere}, so this is a new one.", "dim")
         if found is None or not found.count:
             screen.say("Say what is to be done; /help shows what else there is.", "dim")
             return
-        screen.say(f"Going on with {seat.session} ({found.count} messages; /new begins another).", "dim")
+        many = "1 message" if found.count == 1 else f"{found.count} messages"
+        screen.say(f"Going on with {seat.session} ({many}; /new begins another).", "dim")
         if found.asked:
             screen.put(paper.remark(f"› {found.asked}", "dim", most=2))
         if found.answered:
-            screen.put(paper.lines(found.answered.splitlines()[:_RECAP], "dim", indent=2))
+            lines = found.answered.splitlines()
+            shown = lines if len(lines) <= _RECAP else [*lines[: _RECAP - 1], "…"]
+            screen.put(paper.lines(shown, "dim", indent=2))
+        elif found.asked:
+            screen.say(f"{found.unfinished}; say it again, or something else.", "ask")
 
     def _question(self, text: str, screen: Screen) -> None:
         if text.strip():

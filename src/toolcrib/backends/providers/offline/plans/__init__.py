@@ -8,6 +8,7 @@ from typing import assert_never
 
 from toolcrib.backends.providers.offline.tasks import (
     Compare,
+    Delegate,
     List,
     Names,
     Read,
@@ -20,6 +21,7 @@ from toolcrib.backends.providers.offline.tasks import (
     Write,
 )
 
+from .agents import delegate
 from .changes import refuse, replace, write
 from .commands import run
 from .desk import Desk, Plan
@@ -54,4 +56,6 @@ def plan_of(task: Task, desk: Desk) -> Plan:
             return run(task, desk)
         case Talk():
             return talk(task, desk)
+        case Delegate():
+            return delegate(task, desk)
     assert_never(task)

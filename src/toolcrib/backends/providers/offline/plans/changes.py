@@ -63,6 +63,6 @@ def refuse(task: Refuse, desk: Desk) -> Plan:
     yield from ()
     how = f"ask me to run `{task.command}`" if desk.has("exec") else "run it in a shell yourself"
     return Answer(
-        f"I do not {task.what} files on a word, as it cannot be undone. The command would be:\n\n    "
+        f"I do not {task.what} files on a word, as that cannot be undone. The command would be:\n\n    "
         f"{task.command}\n\nIf you are sure, {how}."
     )

@@ -14,6 +14,7 @@ __all__ = ["run"]
 _STILL = Pattern(r"The command is still running as (?P<name>\S+) \(pid")
 _RUNS = Pattern(r"(?P<name>\S+) is still running\.")
 _ENDED = Pattern(r"(?:The command|\S+) (?P<how>(?:exited with|was|timed out|ended|ran|could not)[^\n]*)\.?$")
+_KEEPING = ("mv -nv ", "cp -nv ")  # they say what they did, and nothing when they did nothing
 _WAITS = (20_000, 40_000, 60_000)  # milliseconds
 _MISSING = Pattern(r"No module named \S*pytest|command not found|not found$|No such file or directory", re.MULTILINE)
 
@@ -119,6 +120,8 @@ def told(command: str, outcome: Outcome) -> Answer:
     if outcome.ok:
         if found := _STILL.match(text):
             return Answer(f"`{command}` is still running, as {found['name']}; it has not ended yet.")
+        if text == "(no output)" and command.startswith(_KEEPING):
+            return Answer("Nothing was done: something of that name is there already, and I overwrite nothing.")
         if text == "(no output)":
             return Answer(f"`{command}` ended well and printed nothing.")
         return Answer(f"`{command}` ended well:\n\n{fenced(text, tail=True)}")

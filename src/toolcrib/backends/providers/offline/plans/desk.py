@@ -64,7 +64,8 @@ def resolved(target: Target, desk: Desk) -> str:
     """Return the file that is meant, empty when nothing was seen that it could be."""
     if isinstance(target, str):
         return target
-    files = [place.path for place in desk.seen.places] if target.at and not target.whole else list(desk.seen.files)
+    lines = [place.path for place in desk.seen.places]  # `the second one` is the second line, where lines were found
+    files = lines if lines and target.at and not target.whole else list(desk.seen.files)
     if not target.at and not target.everything and not target.whole:
         return desk.seen.file
     return files[target.at] if files and -len(files) <= target.at < len(files) else ""

@@ -58,11 +58,14 @@ def search(task: Search, desk: Desk) -> Plan:
 
 
 def _nearest(path: str, desk: Desk) -> Asking[str]:
-    """Return the file that a name without its ending stands for: README is README.md."""
-    if "." in path.rpartition("/")[2] or not desk.has("find"):
+    """Return the file that a name stands for: README is README.md, and app.py the only one of that name."""
+    if not desk.has("find"):
         return ""
-    outcome = yield from call("find", pattern=f"{path.lower()}.*")
-    rows = rows_of(outcome)[0] if outcome.ok else []
+    is_whole = "." in path.rpartition("/")[2]
+    outcome = yield from call("find", pattern=path if is_whole else f"{path.lower()}.*")
+    rows = [row for row in rows_of(outcome)[0] if row != path] if outcome.ok else []
+    if is_whole and len(rows) > 1:
+        return ""  # nobody knows which
     return min(rows, key=len, default="").rstrip("/")
 
 
@@ -120,10 +123,11 @@ def _told(task: Search, path: str, found: Sequence[Found], note: str, loose: str
     files = list(dict.fromkeys(each.path for each in found))
     if task.way in ("definitions", "imports"):
         what = "definition" if task.way == "definitions" else "import"
-        head = f"`{path}` has {counted(len(found), what)}"
+        head = f"{'This folder' if path == '.' else f'`{path}`'} has {counted(len(found), what)}"
         if task.counted or not found:
             return Answer(f"{head}.")
-        return Answer(f"{head}:\n\n{listing([f'{each.line}: {each.text.rstrip()}' for each in found])}", tuple(found))
+        rows = [f"{each.line}: {each.text.rstrip()}" for each in found] if path != "." else None
+        return Answer(f"{head}:\n\n{listing(rows) if rows else _rows(found)}", tuple(found))
     if not found:
         return Answer(f"No line {where} has `{task.text}`.")
     if task.way == "defined":

@@ -1,6 +1,8 @@
 """What is only said: who this is, what it can do, and how to connect a model that understands more."""
 
+import re
 from collections.abc import Sequence
+from textwrap import fill
 
 from toolcrib.backends.providers.offline.answers import Answer, clipped, rows_of
 from toolcrib.backends.providers.offline.tasks import Talk
@@ -24,22 +26,30 @@ _CAN = (
     "read, summarise and compare files, write, append and replace text, and run\n"
     "commands, the tests and git; several steps at once are fine."
 )
+_WIDTH = 78
 _SAID = {
     "hello": "Hello.",
     "thanks": "You are welcome.",
     "bye": "Goodbye.",
     "nothing": "All right. Ask me for something: `help` says what I can do.",
+    "undo": (
+        "I cannot take a change back myself. In `toolcrib chat`, `/undo` takes back the\n"
+        "last change of a file; elsewhere, `run git diff` shows what changed."
+    ),
+    "quit": "`/quit` or Ctrl-D leaves the chat; it is kept, and goes on the next time.",
     "stop": "Stopped; nothing more is done for that request.",
 }
 
 
 def talk(task: Talk, desk: Desk) -> Plan:
     match task.topic:
-        case "thanks" | "bye" | "nothing" | "stop":
+        case "thanks" | "bye" | "nothing" | "stop" | "undo" | "quit":
             yield from ()
             return Answer(_SAID[task.topic])
         case "missed":
-            return Answer(f"I did not follow “{clipped(' '.join(task.text.split()))}”.")
+            return Answer(_filled(f"I did not follow “{clipped(' '.join(task.text.split()))}”."))
+        case "needs":
+            return Answer(f"I run commands only as they are written. Say: run `{task.text}`.")
         case "sum":
             return Answer(f"{task.text}.")
         case "tools":
@@ -49,15 +59,18 @@ def talk(task: Talk, desk: Desk) -> Plan:
     tries = _tries((yield from _folder(desk)), desk)
     match task.topic:
         case "hello":
-            return Answer(f"Hello! {_WHO}\n\nTry:\n\n{tries}")
+            return Answer(f"{_filled(f'Hello! {_WHO}')}\n\nTry:\n\n{tries}")
         case "who":
             return Answer(f"{_WHO}\n\n{CONNECT}")
         case "help":
             return Answer(f"{_CAN}\n\nTry:\n\n{tries}\n\n{CONNECT}")
-    what = f"I did not understand “{clipped(' '.join(task.text.split()))}”.\n" if task.text else ""
-    return Answer(
-        f"{what}I am not a language model, only a small set of rules.\n{_CAN}\n\nTry:\n\n{tries}\n\n{CONNECT}"
-    )
+    what = f"I did not understand “{clipped(' '.join(task.text.split()))}”." if task.text else ""
+    head = _filled(f"{what} I am not a language model, only a small set of rules for plain English. {_CAN}")
+    return Answer(f"{head}\n\nTry:\n\n{tries}\n\n{CONNECT}")
+
+
+def _filled(text: str) -> str:
+    return fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _folder(desk: Desk) -> Asking[list[str]]:
@@ -69,8 +82,9 @@ def _folder(desk: Desk) -> Asking[list[str]]:
 
 def _tries(rows: Sequence[str], desk: Desk) -> str:
     """Return three requests that fit the folder."""
-    files = [row for row in rows if not row.endswith("/") and " " not in row]
-    folders = [row.rstrip("/") for row in rows if row.endswith("/") and not row.startswith(".")]
+    plain = [row for row in rows if re.fullmatch(r"[\w.][\w.+-]*/?", row)]
+    files = [row for row in plain if not row.endswith("/")]
+    folders = [row.rstrip("/") for row in plain if row.endswith("/") and not row.startswith(".")]
     endings = [name.rpartition(".")[2] for name in files if "." in name[1:]]
     readme = next((name for name in files if name.lower().startswith("readme")), "")
     most = max(dict.fromkeys(endings), key=endings.count, default="py")

@@ -8,6 +8,7 @@ from toolcrib.backends.providers.offline.answers import MOST, Outcome, counted, 
 from toolcrib.backends.providers.offline.digest import (
     dependencies,
     first_paragraph,
+    first_remark,
     headings,
     measures,
     outline,
@@ -17,6 +18,7 @@ from toolcrib.backends.providers.offline.tasks import Read
 
 __all__ = ["MANIFESTS", "viewed"]
 
+_PROSE = frozenset({"md", "markdown", "rst", "txt", "text", "adoc", "org", "tex", "html", "htm"})
 MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml", "go.mod", "requirements.txt", "Gemfile")
 
 
@@ -31,7 +33,7 @@ def viewed(task: Read, path: str, outcome: Outcome) -> str:
         case "words" | "characters":
             return f"`{path}` has {measures(text.text)}{part}."
         case "headings":
-            found = headings(text.text) or outline(text.text)
+            found = _titles(path, text.text) or outline(text.text)
             return (
                 f"`{path}` has {counted(len(found), 'heading')}{part}:\n\n{_indented(found)}"
                 if found
@@ -45,6 +47,16 @@ def viewed(task: Read, path: str, outcome: Outcome) -> str:
         case "summary":
             return _digest(path, text.text, part)
     return _quoted(task, path, outcome)
+
+
+def _is_prose(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return "." not in name[1:] or name.rpartition(".")[2].lower() in _PROSE
+
+
+def _titles(path: str, text: str) -> list[str]:
+    """Return the headings of a text; in code, what looks like one is a remark."""
+    return headings(text) if _is_prose(path) else []
 
 
 def _indented(rows: Sequence[str]) -> str:
@@ -67,7 +79,8 @@ def _depends(path: str, text: str) -> str:
 def _digest(path: str, text: str, part: str) -> str:
     if not text.strip():
         return f"`{path}` is empty."
-    titles, defined, first = headings(text), outline(text), first_paragraph(text)
+    titles, defined = _titles(path, text), outline(text)
+    first = first_paragraph(text) if _is_prose(path) else first_remark(text)
     said = [f"`{path}`: {measures(text)}{part}."]
     if first:
         said.append(fill(f"It begins: {first}", 78, break_long_words=False))

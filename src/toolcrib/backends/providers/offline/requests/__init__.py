@@ -7,14 +7,14 @@ from toolcrib.backends.providers.offline.patterns import Pattern
 from toolcrib.backends.providers.offline.tasks import Compare, List, Pointing, Read, Search, Talk, Task, Write
 
 from .changes import change
-from .commands import command
+from .commands import command, shell_line
 from .listing import listed
 from .reading import about_files, shown
 from .search import RECOUNT, searched
 from .talk import small_talk, sum_of
 from .words import Clause, Token, corrected, tokens_of, words
 
-__all__ = ["starts_over", "understood"]
+__all__ = ["asks_again", "starts_over", "understood"]
 
 _LONGEST, _MOST = 20_000, 8  # characters that are read, and tasks of one message
 _MOST_SENTENCES, _MOST_WORDS, _MOST_JOINTS = 20, 200, 24  # that are looked at; a quotation is one word
@@ -31,6 +31,8 @@ _VERBS = (
     "calculate", "compute", "where", "which", "what", "head", "tail", "who", "how", "cat", "edit", "move", "copy",
     "test", "build", "help", "diff", "touch", "store", "update", "start", "git", "thanks", "hello",
 )  # fmt: skip
+_NOUNS = ("files", "folders", "directories", "directory", "folder")
+_BEFORE_NOUNS = words("the all my our these biggest largest newest")
 _NO_SLIPS = words(
     "fine code lines files tests tools line file text folder hey good great ok please the this that there these those "
     "then when why while whats wheres whos can could should would also and all any are aside after again bye class "
@@ -77,13 +79,19 @@ _PAIR = Pattern(
 )
 _THENS = words("then afterwards finally")
 _JOINTS = _THENS | words(", and but or plus also")
+_AGAIN = Pattern(
+    r"(?:(?:please|ok|okay|now|and) )*(?:again|once more|one more time|"
+    r"(?:re)?try(?: (?:it|that|this))?(?: again| once more)?|"
+    r"(?:do|run|say) (?:it|that|this) (?:again|once more)|redo(?: (?:it|that))?|repeat(?: (?:it|that))?|rerun|go on|"
+    r"continue|carry on|proceed|resume|go ahead)(?: ,)?(?: please)?"
+)
 _OVER = Pattern(r"(?:no|stop|wait|cancel|instead|forget|never ?mind|actually|rather|abort|halt)\b|.*\binstead$")
 
 
 def understood(text: str) -> tuple[Task, ...]:
     """Return what a message asks for, in order; what was not understood is among it, with its words."""
     plain = text[:_LONGEST].encode("utf-8", "replace").decode()
-    if done := sum_of(plain):
+    if done := sum_of(plain) or shell_line(plain.strip()):
         return (done,)
     tasks: list[Task] = []
     for sentence in _sentences(plain):
@@ -102,6 +110,11 @@ def _beside(task: Task) -> Task | None:
     if task.topic == "unknown":
         return None if _CHATTER.match(task.text.lower()) else replace(task, topic="missed")
     return None if task.topic in ("hello", "thanks", "nothing", "bye") else task
+
+
+def asks_again(text: str) -> bool:
+    """Tell whether a message asks for nothing but what was asked before."""
+    return bool(_AGAIN.fullmatch(" ".join(token.mask for token in tokens_of(text[:_LONGEST])).rstrip(" .!?,")))
 
 
 def starts_over(text: str) -> bool:
@@ -197,8 +210,17 @@ def _plain(clause: Clause) -> Clause:
     if clause and clause.tokens[0].mask not in _NO_SLIPS:
         first = clause.tokens[0]
         word = first.mask if first.mask in _VERBS else corrected(first.mask, _VERBS)
-        clause = Clause(clause.whole, (replace(first, mask=word), *clause.tokens[1:]))
+        clause = Clause(clause.whole, (replace(first, mask=word), *_spelled(clause.tokens[1:])))
     return clause
+
+
+def _spelled(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Return the words with `the fils` as `the files`; without an article it may be a name."""
+    made = list[Token]()
+    for token in tokens:
+        is_noun = made and made[-1].mask in _BEFORE_NOUNS and token.mask not in _NO_SLIPS
+        made.append(replace(token, mask=corrected(token.mask, _NOUNS, cutoff=0.85)) if is_noun else token)
+    return tuple(made)
 
 
 def _joined(tasks: list[Task]) -> list[Task]:

@@ -1,12 +1,13 @@
-"""Requests that change files: write, append, replace; and those that are refused, delete and move."""
+"""Requests that change files: write, append, replace, copy, rename; and what is refused, to delete."""
 
 import re
+import shlex
 
 from toolcrib.backends.providers.offline.patterns import Pattern
-from toolcrib.backends.providers.offline.tasks import Pointing, Replace, Target, Task, Write
+from toolcrib.backends.providers.offline.tasks import Pointing, Refuse, Replace, Run, Target, Task, Write
 
 from .commands import refusal
-from .words import Clause
+from .words import Clause, number_of, range_of
 
 __all__ = ["change"]
 
@@ -86,6 +87,10 @@ _CUT = Pattern(
     rf"(?:delete|remove|cut|erase|strip|drop) {_EVERY}(?P<old>.+?) (?:from|in|out of) (?:the )?(?:file "
     rf")?{_PATH}(?: file)?"
 )
+_CUT_LINES = Pattern(
+    r"(?:delete|remove|cut|erase|drop) (?:the )?lines? (?:number )?(?P<one>[NR]\d+)(?: ?(?:to|-|and|through) ?"
+    r"(?P<other>N\d+))? (?:from|in|of|out of) (?:the )?(?:file )?(?P<path>P\d+)(?: file)?"
+)
 _DELETE = Pattern(
     r"(?:delete|remove|rm|erase|unlink|trash|get rid of|wipe|throw away|destroy|del|drop)(?: -\w+)* (?:the |"
     r"all |my |this |that |every )*(?:file |files |folder |directory )?(?P<path>[PQG]\d+|it|them|[\w-]+)(?: "
@@ -105,8 +110,9 @@ def change(clause: Clause) -> Task | None:
             old, new = clause.group(found, "old"), clause.group(found, "new")
             return Replace(path=_target(clause, found), old=old, new=new, once=bool(found["once"]))
     if found := _MOVE.fullmatch(text):
-        what = "move" if found["verb"] in ("move", "mv", "rename") else "copy"
-        return refusal(what, clause.group(found, "one"), clause.group(found, "other") or "NEW_NAME")
+        return _moved(clause, found)
+    if found := _CUT_LINES.fullmatch(text):
+        return _cut(clause, found)
     if (
         (found := _CUT.fullmatch(text))
         and not re.match(r"P\d+$", found["old"])
@@ -115,8 +121,28 @@ def change(clause: Clause) -> Task | None:
         return Replace(path=_target(clause, found), old=clause.group(found, "old"), new="")
     if found := _DELETE.fullmatch(text):
         is_named = found["path"] not in ("everything", "all", "it", "them", "files")
-        return refusal("delete", clause.group(found, "path") if is_named else "NAME")
+        return refusal(clause.group(found, "path") if is_named else "NAME")
     return _written(clause)
+
+
+def _moved(clause: Clause, found: re.Match[str]) -> Task | None:
+    """Return the command that gives a file another name or another place; what is there already stays."""
+    program = "mv" if found["verb"] in ("move", "mv", "rename") else "cp"
+    if not found["other"]:
+        return Refuse(what=found["verb"], command=f"{program} {shlex.quote(clause.group(found, 'one'))} NEW_NAME")
+    names = " ".join(shlex.quote(clause.group(found, name)) for name in ("one", "other"))
+    return Run(command=f"{program} -nv {names}")
+
+
+def _cut(clause: Clause, found: re.Match[str]) -> Refuse:
+    one = clause.group(found, "one")
+    if found["one"].startswith("R"):
+        first, last = range_of(one)
+    else:
+        first = number_of(one)
+        last = number_of(clause.group(found, "other")) if found["other"] else first
+    lines = f"{first}d" if first == last else f"{first},{last}d"
+    return Refuse(what="remove lines of", command=f"sed -i {lines} {shlex.quote(clause.group(found, 'path'))}")
 
 
 def _written(clause: Clause) -> Task | None:

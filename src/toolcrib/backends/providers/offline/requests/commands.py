@@ -9,7 +9,7 @@ from toolcrib.backends.providers.offline.tasks import Pointing, Refuse, Run, Tas
 from .places import is_file, peeled
 from .words import Clause, number_of
 
-__all__ = ["command", "refusal"]
+__all__ = ["command", "refusal", "shell_line"]
 
 _DO = r"(?:re-?run|run|execute|exec|start|launch|invoke|perform|kick off|fire up|do)"
 _COMMAND = (
@@ -33,6 +33,7 @@ _PROGRAMS = Pattern(
     r"curl|wget|echo|poetry|hatch|pre-commit|gcc|java|gradle|mvn|deno|bun)(?: .+)?|(?:pwd|whoami|uname|"
     r"hostname|uptime|df|du|ps|env|id)(?: -.*)?"
     r"|go (?:test|build|run|vet|mod|fmt)\b.*|make(?: [a-z][\w-]*)?|P\d+ -.*|mkdir (?:-p )?\S+|chmod .+"
+    r"|(?:sort|uniq|stat|file|sha256sum|md5sum|nl|tac)(?: -\S+)* P\d+"
 )
 
 _JOBS: tuple[tuple[str, str], ...] = (
@@ -102,7 +103,12 @@ _FOLDER = Pattern(
     r"(?:called |named )?(?P<path>[PQ]\d+|[\w-]+)|mkdir (?:-p )?(?P<other>[PQ]\d+|[\w-]+)"
 )
 _OWN = Pattern(r"\b(?:did|have) (?:i|we|you)\b|\bsince\b")
-_LATELY = Pattern(r"\b(?:recent(?:ly)?|newest|latest)\b")
+_LATELY = Pattern(r"\b(?:recent(?:ly)?|newest|latest|today|yesterday|lately|this (?:week|month))\b")
+# A line for a shell, with marks that only a shell understands.
+_SHELL = Pattern(
+    r"(?:cd|ls|cat|echo|grep|rg|find|mkdir|touch|cp|mv|rm|sort|uniq|head|tail|wc|cut|sed|awk|git|python3?|pip3?|npm|node|"
+    r"cargo|make|curl|ps|du|df|printf|seq|test|env|export)\b[^\n]*(?:&&|\|\||\||>|;) ?[^\n]+"
+)
 _OUTPUT = Pattern(
     r"(?:what (?:does|do|would|is)|show|tell)(?: me)?(?: the (?:output|result) of)? (?P<command>Q\d+)"
     r"(?: (?:say|print|output|give|show|return|report)s?)?"
@@ -111,6 +117,15 @@ _IT = Pattern(
     r"(?:re-?run|run|execute|start|launch) (?:it|that|this|them|(?:the|that|this) (?:file|script|program|code))"
 )
 _NAMES = {"python": "python3", "rust": "rustc"}
+
+
+def shell_line(text: str) -> Run | None:
+    """Return the command that a whole message is: behind `!`, or written for a shell."""
+    if "\n" in text:
+        return None
+    if text.startswith("!") and text[1:].strip(" !?."):
+        return Run(command=text[1:].strip())
+    return Run(command=text) if _SHELL.fullmatch(text) else None
 
 
 def command(clause: Clause) -> Task | None:
@@ -193,8 +208,7 @@ def _facts(clause: Clause) -> Task | None:
     return None
 
 
-def refusal(what: str, *paths: str) -> Refuse:
-    """Return that something is not done here, with the command that would."""
-    program = {"delete": "rm", "move": "mv", "copy": "cp"}[what]
-    folder = "-r " if what == "delete" and "." not in paths[0].rpartition("/")[2] else ""
-    return Refuse(what=what, command=f"{program} {folder}{' '.join(shlex.quote(path) for path in paths)}")
+def refusal(path: str) -> Refuse:
+    """Return that nothing is deleted here, with the command that would."""
+    folder = "-r " if "." not in path.rpartition("/")[2] else ""
+    return Refuse(what="delete", command=f"rm {folder}{shlex.quote(path)}")

@@ -47,9 +47,12 @@ _DEEP = Pattern(
     r"with) (?:all )?(?:sub\w+|nested)\b.*|all levels|everything (?:under|below|beneath)|whole|entire|"
     r"deep\w*|-r|at any depth)\b"
 )
-_SIZE = Pattern(r"\b(?:biggest|largest|heaviest|longest|fattest|by size|sizes|most space)\b")
+_SIZE = Pattern(
+    r"\b(?:biggest|largest|heaviest|longest|fattest|by size|sizes|most space|(?:larger|bigger|greater|more) than)\b"
+)
 _TIME = Pattern(
-    r"\b(?:newest|latest|most recent(?:ly)?|recent(?:ly)?|last (?:changed|modified|edited|touched)|by "
+    r"\b(?:newest|latest|most recent(?:ly)?|recent(?:ly)?|last (?:changed|modified|edited|touched)|"
+    r"(?:changed|modified|edited|touched) (?:today|yesterday|lately|this \w+)|by "
     r"(?:date|time|age))\b"
 )
 _FOLDERS = Pattern(r"\b(?:folders?|director(?:y|ies)|dirs|subfolders?|subdirectories)\b")

@@ -51,6 +51,10 @@ _PROJECT = Pattern(
     r"package|program|library|folder|directory|workspace|code)\b|\bthis(?: all)? about\b|\bwhat is (?:this|"
     r"it)\b"
 )
+_VERSION = Pattern(r"(?:(?:what|which|show|tell)(?: me)? (?:is )?)?(?:the )?(?:current )?version(?: number)?")
+_NEXT = Pattern(
+    r"(?:(?:what|how) about )?the (?:first|second|third|fourth|fifth|last)(?: (?:file|one|match|result|hit))?"
+)
 _DEFINITIONS = Pattern(r"\b(?:functions|classes|methods|definitions|symbols|function names|class names)\b")
 _IMPORTS = Pattern(r"\bimports?\b|\bimport statements\b|^what is imported\b")
 _COMPARE = Pattern(
@@ -74,7 +78,8 @@ _LINES = Pattern(
 _DASHED = Pattern(r"(?P<path>.+?):(?P<one>\d+)(?:-(?P<other>\d+))?")
 _SEVERAL = Pattern(r"\b(?:files|folders|directories|subfolders)\b")
 _LINES_WITH = Pattern(
-    r"\blines? (?:(?:that|which|do|does) )?(?:contain|mention|match|includ|have|has|with|say|start|end)\w*\b"
+    r"\blines? (?!(?:has|have) P\d+$)(?:(?:that|which|do|does) )?"
+    r"(?:contain|mention|match|includ|have|has|with|say|start|end)\w*\b"
 )
 _READS = Pattern(r"(?:read|cat|print|open|dump|output)\b|.*\bcontents?\b")
 _NO_NAMES = Pattern(
@@ -105,7 +110,9 @@ def about_files(clause: Clause) -> Task | None:
             return Search(text="", path=targets[0], way="definitions", counted=bool(COUNTED.search(text)))
         if _IMPORTS.search(text) and is_file(targets[0]):
             return Search(text="", path=targets[0], way="imports")
-    if view == "version" and not (targets or _PROJECT.search(text) or re.search(r"\bversion (?:is|are)\b", text)):
+    if view == "version" and not (
+        targets or _PROJECT.search(text) or re.search(r"\bversion (?:is|are)\b", text) or _VERSION.fullmatch(text)
+    ):
         return None
     if view is None or (not targets and view not in ("dependencies", "summary", "version")):
         return _project(text) if not targets else None
@@ -160,7 +167,7 @@ def shown(clause: Clause) -> Task | None:
         and "." not in targets[0]
     ):
         return None
-    is_bare = not re.sub(r"[PQGR]\d+|[,.?!]|\band\b|\s", "", text)
+    is_bare = not re.sub(r"[PQGR]\d+|[,.?!]|\band\b|\s", "", text) or _NEXT.fullmatch(text)
     if not (_SHOWS.match(text) or _SAYS.fullmatch(text) or is_bare or is_part):
         return None
     first = targets[0]
@@ -181,7 +188,7 @@ def _targets(clause: Clause) -> tuple[Target, ...]:
         for token in clause.tokens
         if token.mask[1:].isdigit()
         and not re.search(rf"\b{token.mask} files?\b", clause.masked if token.text.startswith(".") else "")
-        and (token.mask[0] in "PG" or (token.mask[0] == "Q" and not re.search(r"\s", token.text) and token.text))
+        and (token.mask[0] in "PG" or (token.mask[0] == "Q" and _is_name(token.text)))
     ]
     if (
         not named
@@ -193,6 +200,11 @@ def _targets(clause: Clause) -> tuple[Target, ...]:
         return tuple(dict.fromkeys(named))
     there = pointed(clause.masked)
     return (there,) if there else ()
+
+
+def _is_name(text: str) -> bool:
+    """Tell whether what was quoted may be a file: a word, or several with an ending."""
+    return bool(text) and (not re.search(r"\s", text) or re.fullmatch(r"[^\n]*\S\.\w{1,8}", text) is not None)
 
 
 def _part(clause: Clause) -> Read:

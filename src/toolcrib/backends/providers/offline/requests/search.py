@@ -35,7 +35,18 @@ _BY_NAME = Pattern(
     r")?(?P<path>\S+)(?: folder| directory)?)?"
 )
 _WHERE_IS = Pattern(r"where (?:the )?(?:file )?(?P<name>\S+) (?:is|lives|lies|sits)(?: located)?")
-_SUPERLATIVE = Pattern(r"\b(?:biggest|largest|newest|latest|smallest|oldest|longest|most recent(?:ly)?)\b.*\bfiles?\b")
+_SUPERLATIVE = Pattern(
+    r"\b(?:biggest|largest|newest|latest|smallest|oldest|longest|most recent(?:ly)?)\b.*\bfiles?\b"
+    r"|\bfiles? (?:that are |which are )?(?:larger|bigger|greater|more) than\b"
+)
+_EVERY_DEFINITION = Pattern(
+    r"(?:find|list|show|print|get|give)(?: me| us)? (?:all|every|the) (?:the )?(?:functions|classes|methods|"
+    r"definitions)(?: (?:in|of|under|inside) (?:the |this )?.+| here)?"
+)
+_WHAT_DOES = Pattern(
+    r"what (?:does|do|is) (?:the )?(?:function |class |method |module )?"
+    r"(?!this\b|it\b|that\b|you\b|we\b|i\b|they\b|the\b)(?P<name>Q\d+|[a-z_][\w.]*(?:\(\))?) (?:do|doing|for|mean)"
+)
 _SHELL = Pattern(r"(?:grep|rg|ack|ag)(?P<flags>(?: -\w+)*) (?!for\b|the\b|in\b)(?P<text>\S+) (?P<path>[PGQ]\d+|\S+)")
 _MARKS = Pattern(r"\b(?P<mark>todo|fixme|hack|xxx)s?\b")
 _SEARCH = Pattern(
@@ -83,6 +94,9 @@ def searched(clause: Clause) -> Task | None:
         clause = Clause(clause.whole, clause.tokens[:-2])
     if exact := _exists(clause) or _shell(clause) or _by_name(clause):
         return exact
+    if _EVERY_DEFINITION.fullmatch(clause.masked):
+        _, place = peeled(clause)
+        return Search(text="", path=place.path, glob=place.glob, way="definitions")
     if _SUPERLATIVE.search(clause.masked):
         return None
     any_case = bool(_ANY_CASE.search(clause.masked))
@@ -91,6 +105,8 @@ def searched(clause: Clause) -> Task | None:
         start, end = found.span() if found else (0, 0)
         kept = clause.within(0, start).tokens + clause.within(end, len(clause.masked)).tokens
         clause = Clause(clause.whole, kept)
+    if found := _WHAT_DOES.fullmatch(clause.masked):
+        return Search(text=clause.group(found, "name").removesuffix("()"), way="defined")
     task = definition(clause) or usage(clause) or _marks(clause) or _looked_for(clause)
     if any_case and isinstance(task, Search):
         return replace(task, any_case=True)
@@ -105,6 +121,8 @@ def _exists(clause: Clause) -> Task | None:
     name, is_kind = clause.group(found, "name"), bool(found["file"] or found["kind"])
     is_named = re.match(r"[PG]\d", found["name"]) and is_file(name)
     glob = glob_in(clause)
+    if found["name"] in ("test", "tests"):
+        return Names(pattern="*test*")
     return Names(pattern=glob or name_pattern(name)) if is_named or is_kind else None
 
 

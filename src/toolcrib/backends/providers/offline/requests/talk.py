@@ -25,6 +25,14 @@ _TOPICS: tuple[tuple[Topic, str], ...] = (
         r"(?: ,| (?:thanks|thank you|a lot|a million|so much|very much|again|you|toolcrib|work|job|indeed|for .{0,40}|"
         r"that .{0,30}))*"
     )),
+    ("undo", (
+        r"(?:undo|revert|roll ?back|take back|unwrite)(?: (?:it|that|this|the|my|last|latest|change|changes|edit|write|"
+        r"one|file|please|what you did|again))*"
+    )),
+    ("quit", (
+        r"(?:how|where) (?:do|can|could|would|should) (?:i|one|you|we) (?:quit|exit|leave|stop|end|close)\b.*|how to "
+        r"(?:quit|exit|leave|close)\b.*"
+    )),
     ("bye", r"(?:bye|goodbye|good ?bye|see you|good night|exit)(?: (?:bye|later|soon|now|then|tomorrow|toolcrib))*"),
     ("nothing", r"(?:yes|no|ok|okay|sure|yep|nope|y|n|maybe|fine|right|nothing)"),
     ("connect", (
@@ -63,6 +71,18 @@ _CLOCK = Pattern(
     r"|date (?:is )?today|today's (?:date|time)|today is date|time and date|date and time)\b.{0,20}|(?:time|date|today)"
 )
 
+# What wants a command with words of one's own: the command that would do it.
+_NEEDS = (
+    (r"(?:git )?commit(?: (?:it|this|that|all|my|the|these|our|changes?|work|everything))*", 'git commit -am "..."'),
+    (r"(?:git )?push(?: (?:it|this|that|my|the|our|changes?|work|everything|commits?))*", "git push"),
+    (r"(?:git )?pull(?: (?:it|the|latest|newest|changes?))*", "git pull"),
+    (
+        r"(?:pip )?install (?:the )?(?:package |library |module )?(?P<name>[\w.-]+)(?: (?:package|library))?",
+        "pip install",
+    ),
+)
+_NEEDS_PATTERNS = tuple((Pattern(pattern), command) for pattern, command in _NEEDS)
+
 _FOLDER = Pattern(r"\b(?:in|under|inside|of|from|within) (?:the )?tools\b")  # a folder may be called so
 
 _LEAD = Pattern(
@@ -94,6 +114,10 @@ def small_talk(clause: Clause) -> Task | None:
         return None
     if _CLOCK.fullmatch(text):
         return Run(command="date")
+    for needs, command in _NEEDS_PATTERNS:
+        if found := needs.fullmatch(text):
+            name = found.groupdict().get("name")
+            return Talk(topic="needs", text=f"{command} {name}" if name else command)
     for topic, pattern in _PATTERNS:
         if pattern.fullmatch(text):
             return Talk(topic=topic)

@@ -184,9 +184,9 @@ def range_of(text: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def corrected(word: str, verbs: Sequence[str]) -> str:
+def corrected(word: str, verbs: Sequence[str], cutoff: float = 0.75) -> str:
     """Return the verb that a word was meant to be, else the word: a slip keeps the first letter and most others."""
     if len(word) < 3 or not word.isalpha():
         return word
-    near = difflib.get_close_matches(word, [verb for verb in verbs if verb[0] == word[0]], n=1, cutoff=0.75)
+    near = difflib.get_close_matches(word, [verb for verb in verbs if verb[0] == word[0]], n=1, cutoff=cutoff)
     return near[0] if near else word
