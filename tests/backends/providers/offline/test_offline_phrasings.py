@@ -220,6 +220,7 @@ NEWCOMERS = [
     ('read "a b.txt"', read("a b.txt")),
     ("sort a.txt", run("sort a.txt")),
     ("mkdir foo && cd foo", run("mkdir foo && cd foo")),
+    ("run seq 1 5; sleep 1; echo done", run("seq 1 5; sleep 1; echo done")),
     ("!ls -la", run("ls -la")),
 ]
 RUNNING = [

@@ -104,11 +104,12 @@ _FOLDER = Pattern(
 )
 _OWN = Pattern(r"\b(?:did|have) (?:i|we|you)\b|\bsince\b")
 _LATELY = Pattern(r"\b(?:recent(?:ly)?|newest|latest|today|yesterday|lately|this (?:week|month))\b")
-# A line for a shell, with marks that only a shell understands.
-_SHELL = Pattern(
+# A line for a shell, with marks that only a shell understands; a semicolon stands in plain words, too.
+_STARTS = (
     r"(?:cd|ls|cat|echo|grep|rg|find|mkdir|touch|cp|mv|rm|sort|uniq|head|tail|wc|cut|sed|awk|git|python3?|pip3?|npm|node|"
-    r"cargo|make|curl|ps|du|df|printf|seq|test|env|export)\b[^\n]*(?:&&|\|\||\||>|;) ?[^\n]+"
+    r"cargo|make|curl|ps|du|df|printf|seq|sleep|test|env|export)\b"
 )
+_SHELL = Pattern(rf"(?:(?:run|execute|exec) )?(?P<line>{_STARTS}[^\n]*(?:(?:&&|\|\||\||>) ?[^\n]+|; ?{_STARTS}[^\n]*))")
 _OUTPUT = Pattern(
     r"(?:what (?:does|do|would|is)|show|tell)(?: me)?(?: the (?:output|result) of)? (?P<command>Q\d+)"
     r"(?: (?:say|print|output|give|show|return|report)s?)?"
@@ -125,7 +126,8 @@ def shell_line(text: str) -> Run | None:
         return None
     if text.startswith("!") and text[1:].strip(" !?."):
         return Run(command=text[1:].strip())
-    return Run(command=text) if _SHELL.fullmatch(text) else None
+    found = _SHELL.fullmatch(text)
+    return Run(command=found["line"]) if found else None
 
 
 def command(clause: Clause) -> Task | None:
