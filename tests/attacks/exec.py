@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ def template(profile: Json) -> Path:
 def _template(profile: bytes) -> "tempfile.TemporaryDirectory[str]":
     described = orjson.loads(profile)
     folder = tempfile.TemporaryDirectory(prefix="toolcrib-attacks-")
+    Finalize(folder, folder.cleanup, exitpriority=1)  # workers of a pool leave without the usual farewells
     _plant(Path(folder.name), described["tree"])
     if described.get("git_repo_with_one_commit"):
         who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
