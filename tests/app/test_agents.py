@@ -50,6 +50,17 @@ def test_a_crib_has_the_agents_of_the_shelf_and_of_plugins() -> None:
     assert told(crib) == []
 
 
+def test_an_agent_that_cannot_be_wrapped_is_reported_and_the_rest_go_on() -> None:
+    crew = [Agent(name=name, description="D.", prompt="P.") for name in ("read", "reader")]
+    crib = toolcrib.open({}, plugins=[Plugin(name="crew", agents=tuple(crew))], env={})
+    assert told(crib) == [
+        "agent read (plugin:crew): there is a tool 'read'; the agent was left out, give it another name"
+    ]
+    belt = crib.belt()
+    assert (belt.tools["read"].source, belt.tools["reader"].kind) == ("core", "think")
+    assert belt.tools["reader"].parameters["required"] == ["query"]
+
+
 def test_a_plugin_brings_its_agents(tmp_path: Path) -> None:
     folder = tmp_path / "plugins" / "site"
     folder.mkdir(parents=True)

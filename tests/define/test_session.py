@@ -21,6 +21,7 @@ KEYS = st.lists(
         ("  agent:Main:Telegram:Group:-100 ", SessionKey("Main", "Telegram:Group:-100")),
         ("agent:main::dm:::42:", SessionKey("main", "dm:42")),
         ("agent:a b:main", SessionKey("a b", "main")),
+        ("agent:main: :dm: ", SessionKey("main", "dm")),
         ("agent::main", None),
         ("agent: :main", None),
         ("agent:main:", None),

@@ -34,7 +34,6 @@ Parse = Callable[[str, str], tuple[Any, Mapping[KeyPath, int]]]
 
 LARGEST = 64 * 1024  # bytes of a file
 _MOST = 256  # files in a folder
-_TASK: Mapping[str, Any] = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
 _MARK = "---"
 
 
@@ -132,8 +131,7 @@ def read_agent_text(text: str, header: Header, parse: Parse) -> Agent | None:
         header.say((), "the prompt is missing; write it under the header", line=after)
     if header.complaints:
         return None
-    given = {"inputs": _TASK, "query": "${query}"} if "inputs" not in said else {}
-    return _declared({**given, **said, "prompt": body}, header)
+    return _declared({**said, "prompt": body}, header)
 
 
 def _declared(said: Mapping[str, Any], header: Header) -> Agent | None:

@@ -4,7 +4,7 @@ import copy
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .agent_inputs import Wanted, is_schema, schema_of
@@ -15,6 +15,7 @@ from .schema import Schema
 
 __all__ = ["Agent", "output_schema"]
 
+_TASK: Wanted = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -24,16 +25,16 @@ class Agent:
 
     `inputs` and `output` are dataclasses, pydantic models or TypedDicts within the portable subset, JSON Schema, or
     tables of six types (`define/agent_inputs.py`). `prompt` is what it always knows and `query` its first message; in
-    both `${name}` stands for a declared input. `tools` is an allow list of names, groups and globs: without one it has
-    what its parent has, with an empty one nothing. `model` None (or `inherit`) is the parent's. `timeout` is seconds,
-    `max_tokens` those of the whole run. `output_name` is what `complete_task` calls the answer, `render` what makes
-    Markdown of it.
+    both `${name}` stands for a declared input. Without `inputs` it takes `query`, and that is its first message.
+    `tools` is an allow list of names, groups and globs: without one it has what its parent has, with an empty one
+    nothing. `model` None (or `inherit`) is the parent's. `timeout` is seconds, `max_tokens` those of the whole run.
+    `output_name` is what `complete_task` calls the answer, `render` what makes Markdown of it.
     """
 
     name: str
     description: str
     prompt: str
-    inputs: Wanted
+    inputs: Wanted = field(default_factory=lambda: _TASK)
     output: Wanted | None = None
     tools: tuple[str, ...] | None = None
     label: str = ""
@@ -49,6 +50,8 @@ class Agent:
         if canonical(self.name) != self.name:
             raise DeclarationError(f"agent {self.name!r}: a name is 1 to 64 of a-z, 0-9, _ and -")
         where = f"agent {self.name}"
+        if self.inputs is _TASK:
+            object.__setattr__(self, "query", self.query or "${query}")
         for what, text in (("description", self.description), ("prompt", self.prompt)):
             if not text.strip():
                 raise DeclarationError(f"{where}: the {what} is blank; write one")

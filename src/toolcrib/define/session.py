@@ -91,9 +91,12 @@ def parse(key: str) -> SessionKey | None:
     parts = _parts(trim(key))
     if len(parts) < 3 or parts[0] != "agent" or not (agent := trim(parts[1])):
         return None
-    while not trim(parts[-1]):  # an empty part at the end is gone, and a blank one may stand there now
-        parts.pop()
-    return SessionKey(agent, trim(":".join(parts[2:]))) if len(parts) > 2 else None
+    rest = parts[2:]
+    while rest and not trim(rest[-1]):  # trimming would leave a part that is empty, and such parts are gone
+        rest.pop()
+    while rest and not trim(rest[0]):
+        del rest[0]
+    return SessionKey(agent, trim(":".join(rest))) if rest else None
 
 
 def agent_from_key(key: str) -> str:
