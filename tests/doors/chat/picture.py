@@ -19,7 +19,7 @@ COLOURS = {"brightblack": "bright_black", "brown": "yellow"}  # as the emulator 
 FRAME = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
-.{unique_id}-matrix {{ font-family: monospace; font-size: {char_height}px; line-height: {line_height}px; }}
+.{unique_id}-matrix {{ font-family: monospace; font-size: {char_height}px; line-height: {line_height}px; white-space: pre; }}
 .{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
 {styles}
 </style>
@@ -30,7 +30,7 @@ FRAME = """\
 {chrome}
 <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
 {backgrounds}
-<g class="{unique_id}-matrix">
+<g class="{unique_id}-matrix" xml:space="preserve">
 {matrix}
 </g>
 </g>
@@ -62,9 +62,10 @@ def _drawn(desk: Desk, home: str) -> str:
     console = Console(record=True, width=desk.screen.columns, file=io.StringIO(), force_terminal=True)
     screen = desk.screen
     last = max(at for at in range(screen.lines) if screen.display[at].strip())
-    for row in range(last + 1):
+    # a prompt that is drawn while something else is printed may scroll some lines away
+    for row in [*screen.history.top, *(screen.buffer[at] for at in range(last + 1))]:
         line = Text()
-        cells = [screen.buffer[row][column] for column in range(screen.columns)]
+        cells = [row[column] for column in range(screen.columns)]
         for (colour, bold), same in groupby(cells, lambda cell: (cell.fg, cell.bold)):
             style = Style(color=None if colour == "default" else COLOURS.get(colour, colour), bold=bold)
             line.append("".join(cell.data for cell in same).replace(home, "~"), style)
