@@ -1,10 +1,13 @@
 """The front door: help with examples, one sentence for wrong words, and where the configuration comes from."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from toolcrib import __version__
+from toolcrib.doors.cli.main import cli
 
 from .world import ask, crib_file, refused
 
@@ -34,6 +37,26 @@ def test_help_is_everywhere_and_ends_with_examples(capsys: Capture, command: str
     assert answer.out.startswith(f"Usage: toolcrib {command}".strip())
     _, _, examples = answer.out.partition("Examples:\n")
     assert f"toolcrib {command}".strip() in examples
+
+
+def commands(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        each = group.get_command(context, name)
+        if isinstance(each, click.Group):
+            yield from commands(each, *words, name)
+        elif each is not None:
+            yield " ".join([*words, name]), each
+
+
+def test_every_command_takes_a_configuration_and_how_to_read_it() -> None:
+    lacking = [
+        (name, option)
+        for name, each in commands(cli)
+        for option in ("--config", "--from")
+        if not any(option in parameter.opts for parameter in each.params)
+    ]
+    assert lacking == []
 
 
 def test_no_command_shows_the_help_and_is_an_error(capsys: Capture) -> None:
@@ -72,6 +95,13 @@ def test_tour_shows_eight_callers_and_ends_with_the_next_step(capsys: Capture) -
     assert [line[:2] for line in answer.out.splitlines() if line[:1].isdigit()] == [f"{n}." for n in range(1, 9)]
     assert "7 expectations hold, 0 findings" in answer.out
     assert "toolcrib lint --config crib.yaml" in answer.out
+
+
+def test_tour_walks_through_ones_own_rules(capsys: Capture, tmp_path: Path) -> None:
+    answer = ask(capsys, "tour", "--config", crib_file(tmp_path, DENY_EXEC))
+    assert answer.code == 0
+    assert "exec     deny     global  deny has 'exec' (tools)" in answer.out
+    assert "ask first" not in answer.out
 
 
 # Where the configuration comes from

@@ -116,8 +116,12 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
 
 @command.command("forget", epilog="\b\nExamples:\n  toolcrib agents forget .toolcrib/agents/reviewer.md\n")
 @click.argument("file", type=click.Path(path_type=Path))
-def forget(file: Path) -> int:
-    """Take back the yes to an agent in a file of a workspace: to what is in it now, and to whatever was before."""
+@config_options
+def forget(file: Path, **_: Unpack[ConfigOptions]) -> int:
+    """Take back the yes to an agent in a file of a workspace: to what is in it now, and to whatever was before.
+
+    It works whatever the configuration says, also when it cannot be read.
+    """
     accepted, where = accepted_agents(os.environ, None), str(file.absolute())
     digests = [each.digest for each in accepted.all_of_file(where)]
     if (now := file_at(file).digest) and accepted.find(now):

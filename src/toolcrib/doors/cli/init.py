@@ -33,12 +33,17 @@ _NEXT = (
 
 @click.command("init", epilog=_EXAMPLES)
 @click.option("--config", metavar="FILE", help="Where to write it; else $TOOLCRIB_CONFIG, else the user's folder.")
+@click.option("--from", "read_as", type=click.Choice(["openclaw"]), help="Say how an OpenClaw file is used as it is.")
 @json_option
-def command(config: str | None, as_json: bool) -> int:
+def command(config: str | None, read_as: str | None, as_json: bool) -> int:
     """Write a commented sample configuration, with six situations as promises that lint keeps an eye on.
 
     A file that is there is never touched.
     """
+    if read_as is not None:
+        raise CribError(
+            "an OpenClaw file needs no init: `toolcrib lint --from openclaw --config FILE` reads it as it is"
+        )
     path = _path(config)
     _write(path, sample_configuration())
     crib = open(path, import_plugins=False)
