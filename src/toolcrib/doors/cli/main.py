@@ -11,8 +11,6 @@ from toolcrib import __version__
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 
-from ._log import keep_log
-
 __all__ = ["main", "run"]
 
 # name -> (module, one line of help); the line stands here so that --help imports nothing
@@ -77,7 +75,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a real stream, not a test's
-    keep_log()
+    if any(not word.startswith("-") for word in sys.argv[1:2]):  # --version and --help keep nothing
+        import_module("._log", __package__).keep_log()
     code = run(sys.argv[1:])
     try:
         if sys.stdout is not None:
