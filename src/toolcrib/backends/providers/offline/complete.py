@@ -71,7 +71,10 @@ def _by_file(places: Sequence[Found]) -> list[Found]:
 def _place(schema: Mapping[str, Any], place: Found) -> dict[str, Any]:
     """Return a line of a file as an object with whatever properties are wanted."""
     made: dict[str, Any] = {}
-    for name, part in schema.get("properties", {}).items():
+    wanted = schema.get("properties", {})
+    has_line = any(part.get("type") in ("integer", "number") for part in wanted.values())
+    told = place.text.strip() if has_line else f"line {place.line}: {place.text.strip()}"
+    for name, part in wanted.items():
         low = name.lower()
         match part.get("type"):
             case "integer" | "number":
@@ -84,7 +87,5 @@ def _place(schema: Mapping[str, Any], place: Found) -> dict[str, Any]:
             case "object":
                 made[name] = {}
             case _:
-                made[name] = (
-                    place.path if re.search(r"path|file|loc|where", low) else f"line {place.line}: {place.text.strip()}"
-                )
+                made[name] = place.path if re.search(r"path|file|loc|where", low) else told
     return made
