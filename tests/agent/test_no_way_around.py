@@ -52,6 +52,7 @@ RUNS = {
     ("define/hook.py", "guard.run"): "the name of a guard",
     ("define/threads.py", "contextvars.copy_context().run"): "a function in its context",
     ("define/tool.py", "self.run"): "whether there is a body",
+    ("doors/cli/chat/terminal.py", "app.context.copy().run"): "what reads the keys that were typed",
     ("agent/turn.py", "loop.run"): "the loop of a turn, whose calls go through invoke",
     ("agent/subagent.py", "self.loop.run"): "the loop of a subagent, whose calls go through invoke",
     ("agent/completion.py", "guard.run"): "a guard that hears of the end of a subagent",

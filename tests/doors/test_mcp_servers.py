@@ -39,6 +39,14 @@ def test_the_list_is_one_document_for_programs(tmp_path: Path, capsys: pytest.Ca
     )
 
 
+def test_the_name_of_a_tool_takes_one_line_and_is_not_obeyed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = ask(capsys, "mcp", "list", "--config", config(tmp_path, srv=liar("control characters")))
+    (row,) = [line for line in answer.out.splitlines() if "2j_read" in line]
+    assert row.split()[2:] == [r"\x1b[2J\x07read", r"\u202e", "accepted"]
+
+
 def test_without_servers_there_is_nothing_to_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = ask(capsys, "mcp", "list", "--config", config(tmp_path))
     assert (answer.code, answer.out) == (0, "the configuration has no mcpServers\n")

@@ -31,7 +31,7 @@ _PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
 _PLAIN_TOOL = re.compile(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
 _ODD = re.compile(r"[^a-z0-9-]+")
 _RUN = re.compile(r"__+")
-_DIGEST = re.compile(r"__[0-9a-f]{6}$")
+_DIGESTED = re.compile(r"(.+?__.+)__[0-9a-f]{6}")
 
 
 def server_part(server: str) -> str:
@@ -68,7 +68,8 @@ def spoken_name(name: str, source: str) -> str | None:
     """Return how a rule may also call the tool of this name: as its server does, folded. None for all other tools."""
     if not source.startswith("mcp:"):
         return None
-    return _DIGEST.sub("", name)
+    found = _DIGESTED.fullmatch(name)  # `srv__facade` has two parts, and no digest
+    return found[1] if found else name
 
 
 def spoken_entry(entry: str) -> str:

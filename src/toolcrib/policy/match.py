@@ -6,12 +6,12 @@ list an effect permits only tools all of whose effects are listed; in deny and a
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
 
-from toolcrib.define.mcp_names import spoken_entry
+from toolcrib.define.mcp_names import server_part, spoken_entry
 from toolcrib.define.names import ALIASES, fold, nearest
 from toolcrib.define.tool import EFFECTS, Tool
 
@@ -138,7 +138,9 @@ def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool
     `within` is what the names of an MCP server's tools begin with: in a list about that server alone, a tool may be
     called as the server calls it.
     """
-    parsed, known = _parsed(entries, within), inventory.groups
+    known = inventory.groups
+    is_theirs = "group:mcp" in known and any("__" in entry for entry in entries)
+    parsed = _parsed(entries, within, _renamed(inventory) if is_theirs else (), permits)
     groups = [(known[entry], written) for entry, written in parsed.plain.items() if entry in known]
     if parsed.spoken and "group:mcp" in known:
         groups += _by_spoken_name(parsed.spoken, inventory)
@@ -149,13 +151,16 @@ def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool
 
 # The lists of a configuration are met again with every caller, so they are read once.
 @lru_cache(maxsize=4096)
-def _parsed(entries: tuple[str, ...], within: str = "") -> _Parsed:
+def _parsed(entries: tuple[str, ...], within: str, renamed: tuple[tuple[str, str], ...], permits: bool) -> _Parsed:
     plain: dict[str, str] = {}
     globs: dict[str, str] = {}
     effects: dict[str, str] = {}
     everything: str | None = None
-    for written in entries:
-        entry = fold(written)
+    spelled = [(fold(written), written) for written in entries]
+    spelled += [(each, written) for entry, written in spelled for each in _as_we_call_it(entry, renamed)]
+    if within and not permits:  # a server may begin the names of its tools with its own: that is denied as well
+        spelled += [(within + entry, written) for entry, written in spelled if entry.startswith(within)]
+    for entry, written in spelled:
         if within and ":" not in entry and entry != "*" and not entry.startswith(within):
             entry = within + entry
         if entry == "*":
@@ -170,6 +175,21 @@ def _parsed(entries: tuple[str, ...], within: str = "") -> _Parsed:
     named = {**globs, **plain}
     spoken = {spoken_entry(entry): written for entry, written in named.items() if "__" in entry or "*" in entry}
     return _Parsed(plain, globs, spoken, effects, any_glob, everything)
+
+
+def _renamed(inventory: Inventory) -> tuple[tuple[str, str], ...]:
+    """Return the MCP servers whose tools do not begin with their name: that name, folded, and what they begin with."""
+    sources = {inventory.tools[name].source.removeprefix("mcp:") for name in inventory.groups["group:mcp"]}
+    pairs = ((fold(server), server_part(server)) for server in sources)
+    return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
+
+
+def _as_we_call_it(entry: str, renamed: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """Yield an entry that calls a server as the configuration does the way the names of its tools begin."""
+    for server, part in renamed:
+        for found in re.finditer("(?=__)", entry):
+            if fnmatch.fnmatchcase(server, entry[: found.start()]):
+                yield part + entry[found.start() :]
 
 
 def _by_spoken_name(entries: Mapping[str, str], inventory: Inventory) -> list[tuple[frozenset[str], str]]:

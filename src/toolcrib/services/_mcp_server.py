@@ -1,6 +1,7 @@
 """What is known of one MCP server: how its connection stands, what it offers, and what of that was accepted."""
 
 import asyncio
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -96,7 +97,7 @@ class Known:
                 name=tool_name(self.name, each.tool),
                 parts=", ".join(each.parts),
                 server=_word(self.name),
-                tool=_word(each.tool),
+                tool=_word(each.tool) if not each.tool.startswith("-") else f"-- {_word(each.tool)}",
             )
             told.append(f"{who} {words}")
         if self.state in ("waiting", "given up"):
@@ -122,4 +123,4 @@ class Known:
 
 def _word(text: str) -> str:
     """Return a name as it can be pasted into a shell."""
-    return text if text.isascii() and text.replace("_", "").replace("-", "").isalnum() else repr(text)
+    return shlex.quote(text if text.isprintable() else ascii(text)[1:-1])

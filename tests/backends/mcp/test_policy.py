@@ -67,6 +67,36 @@ def test_a_rule_need_not_know_how_we_spell_what_a_server_calls_otherwise(own: st
     assert set(belt.tools) == set(known.tools) - {tool_name("srv", own)}
 
 
+@pytest.mark.parametrize("server", ["the-knowledge-base-of-the-company", "a__b", "_x", "y_"])
+@pytest.mark.parametrize("own", ["delete", "deleteAll", "de__lete"])
+def test_a_rule_may_call_a_server_as_the_configuration_does(server: str, own: str) -> None:
+    known = catalog_from(
+        [
+            Offer(
+                source=f"mcp:{server}",
+                tools=tuple(Tool.declared(tool_name(server, name), "T.") for name in (own, "get")),
+            )
+        ]
+    )
+    for entry in (f"{server}__{own}", f"{server}__de*", f"*{server[1:]}__{own}"):
+        belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(Caller())
+        assert set(belt.tools) == {tool_name(server, "get")}, entry
+
+
+def test_a_name_that_looks_like_a_digest_is_none() -> None:
+    tools = tuple(Tool.declared(tool_name("srv", own), "Theirs.") for own in ("facade", "_decade"))
+    known = catalog_from([Offer(source="mcp:srv", tools=tools)])
+    assert not known.groups.keys() & {"srv", "srv_"}
+    assert not Belts(known, load({"tools": {"allow": ["srv", "srv_"]}}, {}).policy).belt_for(Caller()).tools
+
+
+def test_a_server_that_begins_the_names_of_its_tools_with_its_own_is_denied_them() -> None:
+    tools = tuple(Tool.declared(tool_name("srv", own), "Theirs.") for own in ("srv__wipe", "wipe", "get"))
+    config = {"mcpServers": {"srv": {"command": "x", "tools": {"deny": ["srv__wipe"]}}}}
+    belt = Belts(catalog_from([Offer(source="mcp:srv", tools=tools)]), load(config, {}).policy).belt_for(Caller())
+    assert set(belt.tools) == {"srv__get"}
+
+
 def test_allowing_a_tool_of_ours_allows_nothing_of_theirs() -> None:
     assert left({"allow": ["read"]}) == {"read"}
     assert left({"allow": ["github__read"]}) == {"github__read"}

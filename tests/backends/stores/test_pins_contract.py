@@ -55,6 +55,15 @@ async def test_to_look_makes_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "crib.db").exists()
 
 
+@pytest.mark.parametrize("body", ["{", "[]", ""])
+async def test_a_damaged_pin_is_told(tmp_path: Path, body: str) -> None:
+    file = SqliteFile(tmp_path / "crib.db")
+    await SqlitePins(file).pin([pin("echo")])
+    file.transact(lambda db: db.execute("UPDATE mcp_pins SET body = ?", (body,)).fetchall())
+    with pytest.raises(ToolError, match="the pin of 'echo' of 'srv' holds no definition"):
+        SqlitePins(file).known()
+
+
 async def test_a_broken_store_is_told(tmp_path: Path) -> None:
     (tmp_path / "crib.db").write_bytes(b"not a store" * 100)
     with pytest.raises(ToolError, match="broken"):

@@ -1,5 +1,6 @@
 """The parts of a chat by themselves: blocks of Markdown, paper, words for calls, sessions of a folder, undo."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,11 +11,11 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from toolcrib.backends.sandboxes.local import LocalWorkspace, Terms, Workspaces
+from toolcrib.backends.sandboxes.local import LocalWorkspace, Make, Terms, Workspaces
 from toolcrib.backends.stores.memory_sessions import MemorySessions
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished, TurnStarted
-from toolcrib.define.files import Change
+from toolcrib.define.files import Change, Entry
 from toolcrib.define.log import Began, Line, Said, SessionHead
 from toolcrib.define.message import Call, Message, Role
 from toolcrib.define.result import Result, Text
@@ -68,6 +69,12 @@ def test_a_text_never_sends_a_control_sequence_of_its_own() -> None:
         ):
             assert "\x1b[2J" not in text
             assert not {"\x07", "\x9b", "\u202e"} & set(text)
+
+
+@pytest.mark.parametrize("text", ["&#x202e;", "[&rlm;](http://x)", "# &#x2066;", "- &#xE0041;", "<b>&#x200b;</b>"])
+def test_a_character_that_is_spelled_out_in_markdown_is_not_obeyed_either(text: str) -> None:
+    shown = COLOURED.markdown(text)
+    assert not {"\u202e", "\u200f", "\u2066", "\U000e0041", "\u200b"} & set(shown)
 
 
 def test_plain_paper_has_no_sequences_at_all() -> None:
@@ -303,6 +310,37 @@ async def test_changes_are_taken_back_last_first(workspace: LocalWorkspace, tmp_
         seen.append((tmp_path / "a").read_bytes())
     assert seen == [b"2", b"1"]
     assert await undo.back() == "a is gone again"
+
+
+async def test_a_change_by_others_while_one_is_taken_back_can_be_taken_back_next(
+    workspace: LocalWorkspace, tmp_path: Path
+) -> None:
+    undo = Undo()
+    undo.watch(workspace)
+    await workspace.change([Change(path="a", data=b"1")])
+    kept, others, written = workspace.around, asyncio.Event(), asyncio.Event()
+    assert kept is not None
+
+    async def late(changes: Sequence[Change], make: Make) -> tuple[Entry, ...]:
+        made = await make(changes)
+        written.set()
+        await others.wait()
+        return made
+
+    async def meanwhile(changes: Sequence[Change], make: Make) -> tuple[Entry, ...]:
+        others.set()
+        await writing
+        return await kept(changes, make)
+
+    workspace.around = lambda changes, make: kept(changes, lambda those: late(those, make))
+    async with asyncio.timeout(5):
+        writing = asyncio.create_task(workspace.change([Change(path="b", data=b"2")]))
+        await written.wait()
+        workspace.around = meanwhile
+        assert await undo.back() == "a is gone again"
+        workspace.around = kept
+        assert await undo.back() == "b is gone again"
+    assert list(tmp_path.rglob("[ab]")) == []
 
 
 async def test_a_file_too_large_to_keep_is_not_promised_back(workspace: LocalWorkspace, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Linked:
         """Say why a definition cannot be taken, in a clause; "" when it can."""
         if not isinstance(each, dict) or not isinstance(each.get("name"), str) or not each["name"]:
             return "it offers a tool without a name; it was left out"
-        name = repr(each["name"][:64])
+        name = repr(self._peer.redact(each["name"])[:64])
         try:
             size = len(orjson.dumps(each))
         except TypeError:

@@ -91,9 +91,13 @@ class Peer:
     def heard(self, message: Any) -> None:
         """Take a message that came in."""
         if isinstance(message, list):  # a batch, as an older protocol has them
+            self._note()
             for each in message[:_MOST_WAITING]:
-                self.heard(each)
-            return
+                self._heard(each)
+        else:
+            self._heard(message)
+
+    def _heard(self, message: Any) -> None:
         match message:
             case {"method": str(method), "id": int() | str() as id}:
                 self._asked(method, id)
@@ -122,7 +126,11 @@ class Peer:
 
     def words(self, text: Any) -> str:
         """Return words of the server as a person or a model may be shown them: one line, harmless, no secrets."""
-        return error_text(text[:_LONGEST_WORDS] if isinstance(text, str) else "", self.redact)
+        return error_text(self._cut(text) if isinstance(text, str) else "", self.redact)
+
+    def _cut(self, text: str) -> str:
+        """Return the beginning of a text; half of a secret is none of it."""
+        return self.redact(text[: 4 * _LONGEST_WORDS])[:_LONGEST_WORDS]
 
     def _named(self, error: BaseException) -> BaseException:
         """Return what a transport raised, with the server it is about."""
@@ -188,8 +196,11 @@ class Peer:
         if done is None or now - before < _PROGRESS_EVERY:
             return
         self._progress[token] = told, now
-        shown = one_line(self.redact(words[:_LONGEST_WORDS])) if isinstance(words, str) else ""
-        told(done, _number(params.get("total")), shown)
+        shown = one_line(self._cut(words)) if isinstance(words, str) else ""
+        try:
+            told(done, _number(params.get("total")), shown)
+        except Exception:  # what else came with this message, an answer perhaps, is not lost with it
+            log.exception("who watches a call of the MCP server %s failed; the call goes on", self.name)
 
     def _note(self) -> None:
         """Count what nobody waits for; too much of it ends the connection."""

@@ -6,6 +6,7 @@ from typing import Any
 import apsw
 import orjson
 
+from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
 from toolcrib.define.threads import in_thread
 
@@ -64,4 +65,10 @@ def _row(pin: Pin) -> tuple[str, str, str, str, float]:
 
 def _pin(row: tuple[Any, ...]) -> Pin:
     server, tool, digest, body, pinned_at = row
-    return Pin(server, tool, digest, orjson.loads(body), pinned_at)
+    try:
+        definition = orjson.loads(body)
+    except (orjson.JSONDecodeError, TypeError):
+        definition = None
+    if not isinstance(definition, dict):
+        raise ToolError(f"the state file is damaged: the pin of {tool!r} of {server!r} holds no definition")
+    return Pin(server, tool, digest, definition, pinned_at)

@@ -15,6 +15,7 @@ from toolcrib.define.mcp import Definition
 from toolcrib.define.names import nearest
 from toolcrib.services.mcp import Change, Known
 
+from ._calls import flat
 from ._options import ConfigOptions, config_options, crib_from_options, json_option
 from ._show import print_json, print_table, visible
 
@@ -95,7 +96,7 @@ def accept(server: str, tool: str, **options: Unpack[_Accepted]) -> int:
             click.echo(f"nothing of the MCP server {server!r} waits to be accepted")
         elif options["yes"] or click.confirm(f"Accept {len(changes)} of {server}?"):
             await service.keep(changes)
-            click.echo(f"accepted: {visible(', '.join(change.tool for change in changes))}")
+            click.echo(f"accepted: {', '.join(flat(change.tool) for change in changes)}")
         else:
             click.echo("nothing was accepted")
             return 1
@@ -131,7 +132,7 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
     if not found:
         click.echo("the configuration has no mcpServers")
     rows = [
-        (visible(each["server"]), tool["name"], visible(tool["tool"]), tool["standing"])
+        (visible(each["server"]), tool["name"], flat(tool["tool"]), tool["standing"])
         for each in found
         for tool in each["tools"]
     ]
@@ -149,7 +150,7 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
 
 def _shown(change: Change) -> Iterator[str]:
     """Yield the lines that tell what differs: nothing of a definition is left out, nothing in it is obeyed."""
-    yield click.style(f"{visible(change.tool)} ({change.standing})", bold=True)
+    yield click.style(f"{flat(change.tool)} ({change.standing})", bold=True)
     before = [] if change.before is None else _lines(change.before)
     for line in difflib.unified_diff(before, _lines(change.after), n=2, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import select
 import sys
+import termios
 from collections import deque
 
 from toolcrib.define.threads import in_thread
@@ -45,6 +47,8 @@ class Lines:
 
     async def ask(self, prompt: str) -> str:
         """Return what the person types after a prompt; what they typed before is no answer to it."""
+        if self._is_listening and not self._is_over:
+            self._catch_up()
         self._answer = asyncio.get_running_loop().create_future()
         self._prompt(prompt)
         try:
@@ -113,6 +117,8 @@ class Lines:
         return data.decode(errors="replace").rstrip("\n")
 
     def _hear(self) -> None:
+        if not _has_input():
+            return  # it was read for a question already
         piece = os.read(sys.stdin.fileno(), _PIECE)
         if not piece:
             self._is_over = True
@@ -128,9 +134,20 @@ class Lines:
             self._answer.set_result("")
         self._news.set()
 
+    def _catch_up(self) -> None:
+        """Take in the lines that were typed and not read yet; one that was only begun is thrown away."""
+        while not self._is_over and _has_input():
+            self._hear()
+        self._left = b""
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
     def _prompt(self, text: str) -> None:
         if not self._is_terminal or self._is_prompted or sys.stdout is None:
             return
         sys.stdout.write(text)
         sys.stdout.flush()
         self._is_prompted = True
+
+
+def _has_input() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])

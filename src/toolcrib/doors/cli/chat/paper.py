@@ -105,7 +105,10 @@ class Paper:
 
 
 def _shown_whole(markdown: Markdown) -> Markdown:
-    """Return the text with nothing left out: pictures by name and place, what looks like HTML as it is."""
+    """Return the text with nothing left out: pictures by name and place, what looks like HTML as it is.
+
+    What was spelled as `&#x202e;` has become the character by now.
+    """
     for token in markdown.parsed:
         if token.type == "html_block":
             token.type = "code_block"
@@ -114,6 +117,7 @@ def _shown_whole(markdown: Markdown) -> Markdown:
                 each.type = "text"
             elif each.type == "image":
                 each.type, each.content = "text", f"{each.content or 'picture'} ({each.attrs.get('src', '')})"
+            each.content = visible(each.content)
     return markdown
 
 

@@ -1,7 +1,10 @@
 """The chat on a terminal that can move its cursor: what goes on stands above the line that is being written."""
 
 import asyncio
+import contextlib
 import os
+import termios
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +12,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
@@ -23,6 +27,7 @@ _STYLES = Styles.from_dict(
      "accent": "ansicyan", "prompt": "bold"}
 )  # fmt: skip
 _PROMPT, _MORE = "› ", "  "
+_HASTE = 0.5  # seconds in which nobody reads a question: whoever was writing ends their own line
 _MOST_LIVE = 12  # lines above the prompt that tell what goes on
 
 Live = Callable[[int, int], Sequence[tuple[Style, str]]]
@@ -48,9 +53,16 @@ class Terminal:
     """Reads what is typed, and writes above it. `live` tells what goes on, `stop` hears of Ctrl-C."""
 
     def __init__(
-        self, *, history: Path, completer: Completer, live: Live, stop: Callable[[], None], colour: bool
+        self,
+        *,
+        history: Path,
+        completer: Completer,
+        live: Live,
+        stop: Callable[[], None],
+        colour: bool,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._live, self._stop = live, stop
+        self._live, self._stop, self._now = live, stop, now
         self._history = _history_in(history)
         self._session: PromptSession[str] = PromptSession(
             self._message,
@@ -69,8 +81,10 @@ class Terminal:
             refresh_interval=1.0,  # seconds that a call takes are told by the second
         )
         self._answer: asyncio.Future[str] | None = None
+        self._meant: asyncio.Future[str] | None = None  # the question that stood there when Enter was pressed
         self._question = ""
         self._draft = ""
+        self._cut_off_at = -_HASTE  # when a question came while a line was being written
         self._is_over = False
 
     # what the talk needs
@@ -78,31 +92,38 @@ class Terminal:
     async def line(self) -> str | None:
         """Return what is typed next; None when the person leaves."""
         while not self._is_over:
-            draft = ""
+            draft, self._meant = "", None
             if self._answer is None:
                 draft, self._draft = self._draft, ""
+            else:
+                self._forget()
             try:
                 text = await self._session.prompt_async(default=draft, handle_sigint=False)
             except EOFError:
                 if self._answer is None or self._is_over:
                     return None
-                text = ""
+                text, self._meant = "", self._answer
             self._session.default_buffer.reset()
-            if self._answer is None:
+            # a question may have come, or gone, since Enter was pressed: what was typed is no answer to another one
+            if self._meant is None:
                 return text
-            if not self._answer.done():
-                self._answer.set_result(text)
+            if not self._meant.done():
+                self._meant.set_result(text)
             await asyncio.sleep(0)  # whoever asked may have another question
         return None
 
     async def ask(self, prompt: str) -> str:
         """Return what the person types after a prompt; what they were writing comes back when it is answered."""
-        buffer = self._session.default_buffer
-        self._draft, self._question = buffer.text or self._draft, prompt
+        buffer, app = self._session.default_buffer, self._session.app
+        self._catch_up()
+        if not app.is_done:  # else it was sent just now
+            if buffer.text:
+                self._draft, self._cut_off_at = buffer.text, self._now()
+            buffer.reset()
+        self._question = prompt
         self._answer = asyncio.get_running_loop().create_future()
         if isinstance(self._history, _Kept):
             self._history.is_closed = True
-        buffer.reset()
         self.stir()
         try:
             return await self._answer
@@ -110,7 +131,7 @@ class Terminal:
             self._answer, self._question = None, ""
             if isinstance(self._history, _Kept):
                 self._history.is_closed = False
-            if self._session.app.is_running and not self._session.app.is_done:
+            if app.is_running and not app.is_done:
                 # withdrawn: nobody answered, and the same line goes on
                 buffer.text, self._draft = self._draft, ""
                 buffer.cursor_position = len(buffer.text)
@@ -150,6 +171,26 @@ class Terminal:
     def close(self) -> None:
         """Nothing is held between two lines."""
 
+    # what was typed before a question
+
+    def _catch_up(self) -> None:
+        """Take in what was typed and not read yet, while it is still part of a message."""
+        app = self._session.app
+        if app.is_running and not app.is_done and app.context is not None:
+            app.context.copy().run(self._read)
+
+    def _read(self) -> None:
+        app = self._session.app
+        app.key_processor.feed_multiple(app.input.read_keys())
+        app.key_processor.process_keys()
+
+    def _forget(self) -> None:
+        """Throw away what was typed while nothing was read."""
+        source = self._session.app.input
+        clear_typeahead(source)
+        with contextlib.suppress(termios.error):  # no terminal
+            termios.tcflush(source.fileno(), termios.TCIFLUSH)
+
     # the line that is being written
 
     def _message(self) -> StyleAndTextTuples:
@@ -167,7 +208,10 @@ class Terminal:
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            buffer = event.current_buffer
+            buffer, self._meant = event.current_buffer, self._answer
+            if self._answer is not None and self._now() - self._cut_off_at < _HASTE:
+                buffer.text, self._draft, self._meant = self._draft + buffer.text, "", None
+                self._cut_off_at = -_HASTE
             if self._answer is None and buffer.document.text_before_cursor.endswith("\\"):
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")

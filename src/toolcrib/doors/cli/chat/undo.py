@@ -85,7 +85,8 @@ class Undo:
             raise CribError(f"nothing was undone: {error}") from error
         finally:
             self._is_undoing = False
-        self._steps.pop()
+        # others may have changed something meanwhile
+        self._steps = deque(each for each in self._steps if each is not step)
         written = iter(entries)
         for each in step.files:
             self._now(each, next(written).version if each.before is not None else NOWHERE)
