@@ -369,3 +369,19 @@ def test_activity_stays_small_whatever_is_heard() -> None:
     assert len(told(last)) < 16_000
     assert "s3cret" not in str(heard.partials)
     assert len(heard.partials) < 300
+
+
+@pytest.mark.parametrize("before", ["x" * 4_780, "x" + " " * 4_790, "word " * 40, ""])
+@pytest.mark.parametrize("behind", ["y" * 236, "y" * 4_796, " word" * 50, ""])
+def test_activity_shows_no_half_of_a_secret(before: str, behind: str) -> None:
+    heard = Heard([])
+    activity = Activity("worker", heard.partials.append, redact=lambda text: text.replace("hunter2-hunter2", "***"))
+    made = Call("c", "echo", {"word": f"{before}hunter2-hunter2{behind}"}, "k")
+    activity.hear(ToolStarted(made, None))
+    for size in range(len(behind) + 1):
+        if size % 7 == 0:
+            activity.hear(ToolProgress(made, Result.text(f"{before}hunter2-hunter2{behind[:size]}")))
+    for letter in f"{before}hunter2-hunter2{behind}":
+        activity.hear(TextDelta(letter))
+    assert "unter" not in str(heard.partials)
+    assert "ter2" not in str(heard.partials)

@@ -8,6 +8,7 @@ from tests.agent.loop_worlds import belt_of, text_of, user
 
 from toolcrib.agent.inbox import Inbox
 from toolcrib.agent.loop import Setup
+from toolcrib.agent.moments import Moments
 from toolcrib.agent.recall import recall
 from toolcrib.agent.turn import Order, Turns
 from toolcrib.agent.window import Window
@@ -16,6 +17,7 @@ from toolcrib.backends.stores.memory_sessions import MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.model import Model, Request
+from toolcrib.define.moment import Moment
 from toolcrib.testing.models import FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -24,9 +26,9 @@ KEY = "agent:main:main"
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, moments: Moments | None = None) -> None:
         self.store, self.record = MemorySessions(), MemoryRecord()
-        self.turns = Turns(self.store, self.record)
+        self.turns = Turns(self.store, self.record, moments)
 
     def turn(self, model: Model, text: str = "go") -> "asyncio.Task[TurnFinished]":
         setup = Setup(model=model, belt=belt_of(()), caller=Caller(), window=Window(record=self.record))
@@ -65,6 +67,23 @@ async def test_what_is_told_while_a_turn_runs_is_answered_in_it() -> None:
     may_end.set()
     await asyncio.wait_for(turn, 5)
     assert await world.said() == ["go", "reply 1", "by the way", "reply 3"]
+
+
+async def test_what_is_told_to_a_turn_that_is_stopped_before_it_begins_is_kept_for_the_next() -> None:
+    came = asyncio.Event()
+
+    async def wait(moment: Moment) -> None:
+        came.set()
+        await asyncio.Event().wait()
+
+    world = World(Moments([("message_received", wait)]))
+    turn = world.turn(ScriptedModel(["never"]))
+    await asyncio.wait_for(came.wait(), 5)
+    await world.turns.tell(KEY, user("by the way"))
+    turn.cancel()
+    await asyncio.wait([turn], timeout=5)
+    assert turn.cancelled()
+    assert await world.said() == ["by the way"]
 
 
 async def test_whoever_comes_when_one_goes_stands_behind_those_who_waited() -> None:

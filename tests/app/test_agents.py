@@ -156,3 +156,15 @@ def test_the_user_s_folder_needs_a_yes_where_tools_can_write_to_it(tmp_path: Pat
     assert "nobody has accepted it" in told(crib)[0]
     accept(tmp_path / "state", path)
     assert names(toolcrib.open(config, state=tmp_path / "state")) == sorted([*SHELF, "mine"])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("state", ["state", ""])
+async def test_no_tool_says_yes_where_the_state_lies_in_the_workspace(tmp_path: Path, state: str) -> None:
+    config, folder = {"workspace": {"root": str(tmp_path)}}, tmp_path / state
+    digest = hashlib.sha256(b"---").hexdigest()
+    async with toolcrib.open(config, state=folder, env={}) as crib:
+        path = str((folder / "agents" / digest).relative_to(tmp_path))
+        written = await crib.belt().call("write", {"path": path, "content": "{}"})
+    assert written.details["code"] == "denied"
+    assert not (folder / "agents" / digest).exists()

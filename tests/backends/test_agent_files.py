@@ -86,6 +86,9 @@ def test_ends_of_lines_marks_and_rulers_in_the_body_are_no_matter(tmp_path: Path
     [
         (["tols: [read]"], 4, "nothing is called 'tols' here; write 'tools'"),
         (["max_turns: 0"], 4, "max_turns: should be a whole number above 0, not 0"),
+        ([f"kind: 0x{'f' * 9_999}"], 4, "kind: should be local, not 18446744073709551616"),
+        ([f"inputs: {{b: {{type: string, default: 0x{'f' * 9_999}}}}}"], 4, "inputs: input 'b': `default` must be of"),
+        (["max_turns: 9999999999"], 2, "agent a: max_turns must be a whole number above 0 and up to 1,000,000,000"),
         (["max_turns: 1.5"], 4, "max_turns: should be a whole number above 0, not 1.5"),
         (["max_turns: true"], 4, "max_turns: should be a whole number above 0, not True"),
         (["timeout_mins: -1"], 4, "timeout_mins: should be a whole number above 0, not -1"),

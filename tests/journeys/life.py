@@ -249,7 +249,7 @@ async def starting(life: Life) -> AsyncIterator[Start]:
             handle = crib.belt(*args, **options)
             return replace(handle, window=replace(handle.window, blobs=SqliteBlobs(commits)))
 
-        desk = Desk(crib.config, crib.models, Turns(sessions, record), belt)
+        desk = Desk(crib.loaded, crib.models, Turns(sessions, record), belt)
         yield lambda message, **wanted: desk.turn(message, Wanted(**wanted))
     commits.close()
 

@@ -12,10 +12,12 @@ import pytest
 import toolcrib
 from toolcrib import Call, Caller, Result, Text
 from toolcrib.agent.limits import Limits
+from toolcrib.agent.recall import summary_in
 from toolcrib.app import Crib
 from toolcrib.define.event import Received, ToolFinished, Usage
 from toolcrib.define.log import Said
-from toolcrib.define.model import Request
+from toolcrib.define.model import ModelCard, Request
+from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
 
 from .farm import COUNTER, MAIN, crib_with, is_child, spawn
@@ -483,3 +485,114 @@ async def test_a_thousand_at_once_are_as_many_as_may_run() -> None:
         # places come free again
         again = await crib.belt(Caller(session=MAIN)).call("sessions_spawn", {"task": "what is 2 + 2?"})
         assert again.details["status"] == "accepted"
+
+
+@toolcrib.tool(effects={"network"})
+async def page() -> Result:
+    """Read a page."""
+    return Result.text("BUY NOW", source="web:https://shop.test")
+
+
+@toolcrib.tool(effects={"send"})
+async def order() -> str:
+    """Order something."""
+    return "ordered"
+
+
+OUTSIDE: dict[str, Any] = {"tools": {"askAfterOutside": ["order"]}}
+
+
+async def test_whoever_has_read_from_outside_starts_nobody_who_acts_unasked() -> None:
+    person = FakeApprover([False])
+    parent = [wants(Call("p", "page", {})), wants(spawn("order it")), said("started")]
+    child = [wants(Call("o", "order", {})), said("no")]
+    model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
+    async with toolcrib.open(OUTSIDE) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
+        await settled(crib, Caller(session=MAIN))
+    assert [call.name for _, call, _ in person.asked] == ["order"]
+
+
+async def test_whoever_has_read_from_outside_steers_nobody_to_act_unasked() -> None:
+    person, came, steered = FakeApprover([False]), asyncio.Event(), asyncio.Event()
+    parent = [wants(spawn("wait", label="sheep")), wants(Call("p", "page", {}))]
+    parent += [wants(Call("t", "subagents", {"action": "steer", "target": "sheep", "message": "order"})), said("ok")]
+    child = [wants(Call("w", "hold", {})), wants(Call("o", "order", {})), said("no")]
+    model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
+
+    @toolcrib.tool(effects=set())
+    async def hold() -> str:
+        """Wait until somebody has spoken."""
+        came.set()
+        await asyncio.wait_for(steered.wait(), 5)
+        return "held"
+
+    async with toolcrib.open(OUTSIDE) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, order, hold], approver=person).end()
+        steered.set()
+        await settled(crib, Caller(session=MAIN))
+    assert [call.name for _, call, _ in person.asked] == ["order"]
+
+
+async def test_what_is_listed_of_one_that_has_read_from_outside_is_marked_as_well() -> None:
+    parent, child = [wants(spawn("look")), said("started")], [wants(Call("p", "page", {})), said("BUY NOW, it says")]
+    model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
+    async with toolcrib.open({}) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page]).end()
+        (row,) = await settled(crib, Caller(session=MAIN))
+        listed = await crib.belt(Caller(session=MAIN)).call("subagents", {})
+    assert row["outside"] == "web:https://shop.test"
+    (part,) = [part for part in listed.content if isinstance(part, Text) and "BUY NOW" in part.text]
+    assert (part.source, part.text.startswith("<<<")) == ("subagents after web:https://shop.test", True)
+
+
+async def test_an_outcome_is_marked_with_what_was_read_also_when_that_is_no_longer_shown() -> None:
+    person = FakeApprover([False])
+    parent = [wants(spawn("look")), said("started"), wants(Call("o", "order", {})), said("no")]
+
+    @toolcrib.tool(effects=set(), limit=100_000)
+    async def book(number: int) -> str:
+        """Read a long book."""
+        return f"{number} sheep " * 4_000
+
+    def answer(request: Request) -> Any:
+        if not request.tools:
+            return said("a summary")
+        if not is_child(request):
+            return parent.pop(0)
+        if summary_in(request.history):
+            return said("buy")
+        count = len(request.history)
+        return wants(Call(f"c{count}", "page", {}) if count == 1 else Call(f"c{count}", "book", {"number": count}))
+
+    model = FunctionModel(answer, card=ModelCard(provider="test", model="small", window=40_000))
+    async with toolcrib.open(OUTSIDE) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, book, order], approver=person).end()
+        await settled(crib, Caller(session=MAIN))
+        await crib.turn("and?", session=MAIN, model=model, extra=[page, book, order], approver=person).end()
+    assert [call.name for _, call, _ in person.asked] == ["order"]
+
+
+async def test_what_is_asked_about_for_a_parent_is_asked_about_for_those_it_starts() -> None:
+    person = FakeApprover([False])
+    parent, child = [wants(spawn("order", agentId="clerk")), said("started")], []
+    child += [wants(Call("p", "page", {})), wants(Call("o", "order", {})), said("no")]
+    model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
+    agents = {
+        "main": {"tools": {"askAfterOutside": ["order"]}, "subagents": {"allowAgents": ["clerk"]}},
+        "clerk": {},
+    }
+    async with toolcrib.open({"agents": agents}) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
+        await settled(crib, Caller(session=MAIN))
+    assert [call.name for _, call, _ in person.asked] == ["order"]
+
+
+async def test_one_that_was_stopped_in_its_midst_does_not_say_that_it_never_began() -> None:
+    farm = Farm(wants(spawn('{"animal": "sheep"}', agentId="counter")), said("started"))
+    async with crib_with(COUNTER) as crib:
+        await crib.turn("count", session=MAIN, model=farm.model).end()
+        await farm.child()
+        await crib.belt(Caller(session=MAIN)).call("subagents", {"action": "stop", "target": "all"})
+        (row,) = await settled(crib, Caller(session=MAIN))
+    assert (row["state"], row["text"]) == ("stopped", "stopped before it was done")

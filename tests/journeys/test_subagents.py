@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import toolcrib
-from toolcrib import Agent, Call, Caller, Result, Text, tool
+from toolcrib import Agent, Call, Caller, Result, Text, ToolError, tool
 from toolcrib.agent.limits import Limits
 from toolcrib.app import Crib
 from toolcrib.app.record import verify_file
+from toolcrib.app.subagents import root_of
 from toolcrib.define.approval import name_of
 from toolcrib.define.event import Event, ToolFinished, ToolProgress, Usage
 from toolcrib.define.log import Ended, Noted, Said
@@ -21,6 +22,8 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Image
 from toolcrib.policy.explain import explain_sentence
+from toolcrib.policy.layers import child_of
+from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import FunctionModel, said, wants
@@ -448,6 +451,64 @@ async def test_no_more_subagents_run_at_once_than_the_tree_may_have() -> None:
     assert sum(event.result.status == "ok" for event in told) == 2
 
 
+async def test_what_a_run_without_an_answer_had_is_marked_with_what_it_read() -> None:
+    @tool(effects={"network"})
+    async def page() -> Result:
+        """Read a page."""
+        return Result.text("BUY NOW", source="web:https://shop.test")
+
+    @tool(effects={"send"})
+    async def order(number: int = 0) -> str:
+        """Order something."""
+        return "ordered"
+
+    @tool(effects=set())
+    async def count(number: int) -> str:
+        """Count."""
+        return str(number)
+
+    person = FakeApprover([False])
+    model = cast(
+        main=script(wants(go("worker")), wants(Call("o", "order", {})), said("no")),
+        worker=script(
+            wants(Call("p", "page", {})),
+            *(wants(Call(f"c{number}", "count", {"number": number}), text="buy!") for number in range(4)),
+            said("buy!"),
+            said("buy, I say!"),
+        ),
+    )
+    async with crib_with(agent("worker"), tools={"askAfterOutside": ["order"]}) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, order, count], approver=person).end()
+    assert [call.name for _, call, _ in person.asked] == ["order"]
+
+
+@pytest.mark.parametrize("session", [None, MAIN, "desk"])
+async def test_a_tree_is_one_tree_however_its_root_is_called(session: str | None) -> None:
+    root = Caller(session=session)
+    child = child_of(PolicySettings(), root, "outer", "agent:outer:subagent:call-1")
+    grandchild = child_of(PolicySettings(), child, "inner", "agent:inner:subagent:call-2")
+    assert root_of(root) == root_of(child) == root_of(grandchild)
+
+
+async def test_what_the_environment_gave_is_shown_to_nobody_who_watches_a_subagent() -> None:
+    @tool(effects=set())
+    async def login(word: str) -> str:
+        """Log in."""
+        raise ToolError(f"{word} is wrong")
+
+    model = cast(
+        main=script(wants(go("worker")), said("ok")),
+        worker=script(wants(Call("l", "login", {"word": "hunter2-hunter2"}), text="with hunter2-hunter2"), done()),
+    )
+    config = {"models": {"openai": {"apiKey": "${KEY}"}}}
+    offer = Offer(source="plugin:farm", tools=(), agents=(agent("worker"),))
+    async with toolcrib.open(config, plugins=[offer], env={"KEY": "hunter2-hunter2"}) as crib:
+        events = [event async for event in crib.turn("go", session=MAIN, model=model, extra=[login])]
+    told = [event.partial for event in events if isinstance(event, ToolProgress)]
+    assert told
+    assert "hunter2" not in str(told)
+
+
 async def test_subagents_that_are_switched_off_are_no_tools() -> None:
     async with crib_with(agent("worker"), tools={"subagents": {"enabled": False}}) as crib:
         assert not [each for each in crib.catalog.tools.values() if each.source == "agent"]
@@ -477,4 +538,27 @@ async def test_whoever_is_bound_to_a_profile_gets_no_more_through_a_subagent() -
         belt = crib.belt(Caller(session=MAIN), profile="coding")
         assert "worker" not in belt.tools
         spawned = await belt.call("sessions_spawn", {"task": "x"})
-    assert spawned.details["code"] == "denied"
+        steered = await belt.call("subagents", {"action": "steer", "target": "x", "message": "go on"})
+    assert (spawned.details["code"], steered.details["code"]) == ("denied", "denied")
+
+
+async def test_what_is_asked_about_for_a_parent_is_asked_about_for_its_children_too() -> None:
+    @tool(effects={"network"})
+    async def page() -> Result:
+        """Read a page."""
+        return Result.text("BUY NOW", source="web:https://shop.test")
+
+    @tool(effects={"send"})
+    async def order() -> str:
+        """Order something."""
+        return "ordered"
+
+    person = FakeApprover([False])
+    model = cast(
+        main=script(wants(go("worker")), said("no")),
+        worker=script(wants(Call("p", "page", {})), wants(Call("o", "order", {})), done("they say buy")),
+    )
+    agents: dict[str, Any] = {"main": {"tools": {"askAfterOutside": ["order"]}}}
+    async with crib_with(agent("worker"), agents=agents) as crib:
+        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
+    assert [call.name for _, call, _ in person.asked] == ["order"]

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.policy.layers import agent_of, child_of, is_owner, is_sandboxed, layers_for, model_family
+from toolcrib.policy.layers import agent_of, child_of, is_owner, is_sandboxed, layers_for, model_family, most_subagents
 
 from .conftest import crib_of
 
@@ -396,3 +396,23 @@ def test_the_agent_is_the_callers_word_else_the_keys_else_main() -> None:
 )
 def test_a_provider_belongs_to_a_family(provider: str, family: str) -> None:
     assert model_family(provider) == family
+
+
+@pytest.mark.parametrize("key", ["desk", "worker", "telegram:group:9", "Agent:Main:desk", "subagent:7"])
+def test_a_child_of_a_session_whose_key_names_no_agent_is_bound_by_its_agent(key: str) -> None:
+    tools = {"deny": ["exec"], "subagents": {"maxConcurrent": 2}}
+    crib = crib_of({"agents": {"main": {"tools": tools}, "worker": {}}})
+    parent = Caller(session=key)
+    child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
+    assert "exec" not in crib.belt(parent).tools
+    assert "exec" not in crib.belt(child).tools
+    assert most_subagents(crib.loaded.policy, parent) == most_subagents(crib.loaded.policy, child) == 2
+
+
+@pytest.mark.parametrize("key", ["agent:main:desk", "desk", None])
+def test_a_child_is_as_deep_as_it_was_started_however_the_session_is_called(key: str | None) -> None:
+    crib = crib_of({"tools": {"subagents": {"maxDepth": 2}}})
+    child = child_of(crib.loaded.policy, Caller(session=key), "outer", "agent:outer:subagent:1")
+    grandchild = child_of(crib.loaded.policy, child, "inner", "agent:inner:subagent:2")
+    assert "generalist" in crib.belt(child).tools
+    assert "generalist" not in crib.belt(grandchild).tools

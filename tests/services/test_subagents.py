@@ -28,7 +28,7 @@ class FakeRun:
     """A turn that ends when it is told to."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.heard: list[Message] = []
         self._end: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
 
     def ends(self, end: TurnFinished | Exception) -> None:
@@ -40,11 +40,12 @@ class FakeRun:
     async def end(self) -> TurnFinished:
         return await self._end
 
-    def steer(self, text: str, /) -> None:
-        self.heard.append(text)
+    def steer(self, message: Message, /) -> None:
+        self.heard.append(message)
 
     def stop(self) -> None:
-        self.ends(TurnFinished("stopped"))
+        if not self._end.done():  # as a task that is done takes no word any more
+            self.ends(TurnFinished("stopped"))
 
 
 class World:
@@ -56,6 +57,7 @@ class World:
         self.places = Places()
         given: dict[str, Any] = {
             "start": self._start,
+            "words": lambda caller, text: Message(role="user", content=(Text(text),)),
             "announce": self._announce,
             "note": self._note,
             "agents": {"main": ""},
@@ -71,6 +73,8 @@ class World:
         self.service = Subagents(self.store, Ways(**{**given, **ways}), self.places, now=lambda: 1_000.0)
 
     async def _start(self, caller: Caller, errand: Errand) -> Run:
+        await self.store.make(SessionHead(key=errand.key, made_at=900.0, changed_at=900.0, parents=(MAIN,)))
+        await asyncio.sleep(0)  # others may come in between
         self.runs.append(FakeRun())
         return self.runs[-1]
 
@@ -193,6 +197,75 @@ async def test_one_that_is_stopped_is_noted_as_such_and_not_announced() -> None:
     assert (world.told, world.noted) == ([], [(started["childSessionKey"], Noted(STOPPED, True))])
     again = await world.service.stop(OWNER, "sheep")
     assert again["status"] == "ended"
+
+
+async def test_one_that_was_done_before_it_could_be_stopped_is_announced_and_not_called_stopped() -> None:
+    world = World()
+    await world.service.spawn(OWNER, "go", label="sheep")
+    world.runs[0].ends(TurnFinished("done", "forty"))
+    assert await world.service.stop(OWNER, "sheep") == {"status": "ended", "stopped": []}
+    await settled(world)
+    assert ([spawned.end.text for _, spawned in world.told], world.noted) == (["forty"], [])
+
+
+class SlowRun(FakeRun):
+    """A turn that takes its time to stop."""
+
+    def stop(self) -> None:
+        pass
+
+
+async def test_whoever_stops_one_while_all_is_closed_does_not_wait_for_ever() -> None:
+    async def start(caller: Caller, errand: Errand) -> Run:
+        return SlowRun()
+
+    world = World(start=start)
+    await world.service.spawn(OWNER, "go", label="sheep")
+    stopping = asyncio.ensure_future(world.service.stop(OWNER, "sheep"))
+    await asyncio.sleep(0)
+    await world.service.close()
+    await asyncio.wait_for(stopping, 5)
+
+
+async def test_two_who_speak_to_one_that_has_ended_start_it_once() -> None:
+    world = World()
+    await world.service.spawn(OWNER, "go", label="sheep")
+    world.runs[0].ends(TurnFinished("done", "forty"))
+    await settled(world)
+    said = await asyncio.gather(*(world.service.steer(OWNER, "sheep", each) for each in ("and goats?", "and cows?")))
+    assert [each["status"] for each in said] == ["resumed", "steered"]
+    assert [len(run.heard) for run in world.runs] == [0, 1]
+    assert len((await world.service.stop(OWNER, "all"))["stopped"]) == 1
+
+
+@pytest.mark.parametrize("cleanup", ["delete", "keep"])
+async def test_one_whose_session_was_deleted_does_not_go_on(cleanup: Any) -> None:
+    world = World()
+    started = await world.service.spawn(OWNER, "go", label="sheep", cleanup=cleanup)
+    world.runs[0].ends(TurnFinished("done", "forty"))
+    await settled(world)
+    await world.store.delete(started["childSessionKey"])  # by somebody else, where it is kept
+    with pytest.raises(ToolError, match="its session was deleted"):
+        await world.service.steer(OWNER, "sheep", "and goats?")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"allowed": ()}, "main may not start 'clerk'"), ({"is_enabled": False}, "tools.subagents.enabled is false")],
+)
+async def test_one_that_has_ended_goes_on_only_where_it_could_be_started(change: dict[str, Any], words: str) -> None:
+    now: dict[str, Any] = {"allowed": ("clerk",), "is_enabled": True}
+    world = World(
+        agents={"main": "", "clerk": ""},
+        allowed=lambda agent: now["allowed"],
+        is_enabled=lambda caller: now["is_enabled"],
+    )
+    await world.service.spawn(OWNER, "go", label="sheep", agent="clerk")
+    world.runs[0].ends(TurnFinished("done", "forty"))
+    await settled(world)
+    now |= change
+    with pytest.raises(ToolError, match=words):
+        await world.service.steer(OWNER, "sheep", "and goats?")
 
 
 async def test_closing_tells_nothing_and_leaves_no_task_behind() -> None:

@@ -27,6 +27,7 @@ __all__ = ["Activity"]
 
 _MOST = 24  # steps that are shown at once
 _LONGEST = 240  # characters of one step
+_READ, _MARGIN = 20 * _LONGEST, 1_000  # characters that are looked at for it, and of the longest secret
 _OFTEN = 160  # characters of a thought after which it is shown again while it grows
 _SECRET = re.compile(r"pass(word|wd|phrase)?$|secret|token$|api[_-]?key|authorization|credential|private[_-]?key", re.I)
 
@@ -70,7 +71,7 @@ class Activity:
             case ToolProgress(call=call, partial=partial):
                 if (step := self._calls.get(call.key)) is None:
                     return
-                step["progress"] = self._short(text_of(partial)[-_LONGEST:])
+                step["progress"] = self._end_of(text_of(partial))
             case ToolFinished(call=call, result=result):
                 if (step := self._calls.pop(call.key, None)) is None:
                     return
@@ -108,7 +109,7 @@ class Activity:
             self._steps.append({"kind": "thought", "text": self._short("\n".join(words))})
 
     def _show(self) -> None:
-        growing = self._short(self._thought[-_LONGEST:])
+        growing = self._end_of(_whole_words(self._thought[-2 * _READ :]))
         steps = [*self.steps, *([{"kind": "thought", "text": growing}] if growing else [])]
         source = next(iter(self._outside()), None)
         details = {"agent": self._name, "status": "running", "turns": self.replies, "activity": steps}
@@ -116,10 +117,25 @@ class Activity:
 
     def _short(self, text: str) -> str:
         # redacted before it is cut: half of a secret is not recognised
-        return cut(" ".join(clean(self._redact(text[: _LONGEST * 20])).split()), _LONGEST)
+        known = self._redact(text[:_READ])
+        return cut(_on_one_line(known[:-_MARGIN] if len(text) > _READ else known), _LONGEST)
+
+    def _end_of(self, text: str) -> str:
+        known = self._redact(text[-_READ:])
+        return _on_one_line(known[_MARGIN:] if len(text) > _READ else known)[-_LONGEST:]
 
     def _args(self, call: Call) -> str:
         return self._short(json.dumps(_masked(call.args), ensure_ascii=False, default=str))
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _whole_words(text: str) -> str:
+    """Return a text that grows without the word at its end: it may be half of a secret as yet."""
+    words = text.rsplit(maxsplit=1)
+    return text if text[-1:].isspace() or not words else text[: len(text) - len(words[-1])]
 
 
 def _masked(value: Any) -> Any:

@@ -6,7 +6,7 @@ result_of    Outcome -> Result: an answer is ok, a limit or a failure is an erro
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -56,8 +56,8 @@ def ending_of(outcome: Outcome) -> Ending:
     return "no_completion" if outcome.end == "done" else outcome.end
 
 
-def gathered(history: History) -> Iterator[Text]:
-    """Yield the last words of a conversation and the last results in it, oldest first."""
+def gathered(history: History, agent: str) -> Iterator[Text]:
+    """Yield the last words of an agent's conversation and the last results in it, oldest first."""
     names = {call.id: call.name for message in history for call in message.calls}
     texts: list[Text] = []
     results: list[Text] = []
@@ -68,7 +68,7 @@ def gathered(history: History) -> Iterator[Text]:
         source = next((part.source for part in words if part.source), None)
         said = "\n".join(part.text for part in words)
         if message.role == "assistant" and len(texts) < _MOST_TEXTS:
-            texts.append(Text(cut(said, _LONGEST_TEXT), source))
+            texts.append(Text(cut(said, _LONGEST_TEXT), _source(agent, history.outside)))
         elif message.role == "tool" and len(results) < _MOST_TEXTS:
             name = names.get(message.call_id or "", "a tool")
             results.append(Text(f"[{name}, {message.status}] {cut(said, _LONGEST_RESULT)}", source))
@@ -103,15 +103,19 @@ def result_of(agent: Agent, outcome: Outcome) -> Result:
     text = _rendered(agent, outcome.answer)
     took = f"{outcome.turns} {'reply' if outcome.turns == 1 else 'replies'}"
     details["output"] = to_jsonable_python(outcome.answer[agent.output_name], fallback=str)
-    # what it says may go back to what it read: it stays marked as coming from there
-    source = f"agent:{agent.name} after {outcome.outside[0]}" if outcome.outside else None
-    content = (Text(text, source),)
+    content = (Text(text, _source(agent.name, outcome.outside)),)
     if outcome.reason == "rescued":
         note = f"[rescued: {outcome.why}; {agent.name} then handed in what it had, which may be incomplete]"
         details["display"] = f"**{title}** was rescued: {outcome.why}\n\n{text}"
         return Result((Text(note), *content), details)
     details["display"] = f"**{title}** finished after {took}\n\n{text}"
     return Result(content, details)
+
+
+def _source(agent: str, outside: Iterable[str]) -> str | None:
+    """Return how words of an agent are marked: they may go back to what it read, and stay marked as from there."""
+    first = next(iter(outside), None)
+    return f"agent:{agent} after {first}" if first else None
 
 
 def _rendered(agent: Agent, answer: Mapping[str, Any]) -> str:

@@ -189,7 +189,7 @@ class _Run:
             reason=reason,
             why=why,
             answer=answer,
-            gathered=() if answer is not None else tuple(gathered(history)),
+            gathered=() if answer is not None else tuple(gathered(history, self.agent.name)),
             outside=tuple(history.outside),
             turns=ends[0].steps if ends else self.activity.replies,
             usage=sum((each.usage for each in ends), Usage()),

@@ -90,13 +90,17 @@ class Turns:
     async def run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
         """Answer a message, after those that came before it in the same session. Raises ToolError before it began."""
         key = order.session
-        async with self._alone(key):
-            self._running[key] = inbox
-            try:
-                return await self._run(order, emit, inbox)
-            finally:
-                del self._running[key]
-                self._journals.pop(key, None)
+        try:
+            async with self._alone(key):
+                self._running[key] = inbox
+                try:
+                    return await self._run(order, emit, inbox)
+                finally:
+                    del self._running[key]
+                    self._journals.pop(key, None)
+        finally:
+            for message in inbox.close():  # of a turn that did not come so far as to hear anybody
+                await self.add(key, Said(message))
 
     async def tell(self, session: str, message: Message) -> None:
         """Say something in a session: the turn that runs there hears it before it ends, else the next one does."""

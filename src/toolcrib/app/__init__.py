@@ -44,7 +44,7 @@ from .mcp import Servers, servers_for
 from .models import Models
 from .plugins import enabled_plugins, handed_over, plugin_offers
 from .ports import PortsOf, terms_of
-from .record import audit_in, record_for
+from .record import audit_in, record_for, redact_for
 from .sessions import sessions_for
 from .state import FILE, State, state_in
 from .subagents import Agency, Within, mandates_of, with_agents
@@ -86,7 +86,7 @@ class Crib:
         self.renew()
         self.mcp.service.on_change(self.renew)
         self._agency, self.subagents = parts.agency, parts.background.service
-        self._desk = Desk(loaded.config, parts.models, parts.turns, self.belt)
+        self._desk = Desk(loaded, parts.models, parts.turns, self.belt)
         parts.background.join(self._desk.turn, self._agency, self.belt)
 
     def renew(self) -> None:
@@ -225,7 +225,8 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     whole = with_agents(tools, agents, loaded.policy.tools.subagents)
     kept = state_in(folder)
     record = record_for(loaded, kept.commits)
-    commands = Commands(loaded, terms_of(loaded), kept.blobs)
+    terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
+    commands = Commands(loaded, terms, kept.blobs)
     approvals = approvals_for(loaded, whole, state=folder, can_lend=commands.can_lend, record=record)
     # the judge comes last: what it judged is what runs
     guards = [*(hook for offer in offers for hook in offer.before), commands.guard]
@@ -235,6 +236,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
         observers=ready_observers(hook for offer in offers for hook in offer.after),
         approver=approver or approvals,
         blobs=kept.blobs,
+        redact=redact_for(loaded) or str,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,
     )
@@ -247,7 +249,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     background = Background(loaded, kept.sessions, turns, models, agents)
     own = [approvals, commands.processes, sessions, servers.service, background.service]
     router = Router([*services, *own, *audits])
-    ports_of = PortsOf(loaded, router, kept.blobs)
+    ports_of = PortsOf(terms, router, kept.blobs)
     return Crib(
         Parts(
             loaded=loaded,

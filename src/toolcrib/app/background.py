@@ -13,9 +13,9 @@ from typing import Any
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.agent.journal import Journal
 from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Setup, turn_above
+from toolcrib.agent.loop import Setup
 from toolcrib.agent.outcome import ending_of, words_of
-from toolcrib.agent.recall import recall
+from toolcrib.agent.outside import sources_of
 from toolcrib.agent.subagent import Told, worked
 from toolcrib.agent.turn import Turns, Work
 from toolcrib.config.load import Loaded
@@ -25,7 +25,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event, TurnFinished
 from toolcrib.define.history import History
-from toolcrib.define.log import Line, Noted, SessionHead, SessionStore
+from toolcrib.define.log import Line, Noted, Said, SessionHead, SessionStore
 from toolcrib.define.mandate import WORKING, inputs_from, inputs_shape, prompts_of
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
@@ -38,7 +38,7 @@ from toolcrib.services.subagents import Errand, Places, Spawned, Subagents, Ways
 
 from .belt import BeltHandle
 from .models import Models
-from .subagents import Agency, plain_inputs, root_of, system_of
+from .subagents import Agency, plain_inputs, root_of, system_of, turn_of
 from .turns import Running, Wanted, limits_of
 
 __all__ = ["Background"]
@@ -68,6 +68,7 @@ class Background:
             store,
             Ways(
                 start=self._start,
+                words=_words,
                 announce=self._announce,
                 note=turns.add,
                 agents={id: each.name or "" for id, each in self._agents.items()},
@@ -102,7 +103,7 @@ class Background:
         limits = limits_of(self._loaded.config, errand.agent) if work is None else work.limits
         if errand.seconds:
             limits = replace(limits, seconds=min(errand.seconds, limits.seconds or errand.seconds))
-        above = turn_above()
+        above = turn_of(caller)
         wanted = Wanted(
             session=errand.key,
             caller=child,
@@ -116,11 +117,11 @@ class Background:
         )
         first = work.query if work else f"{_TASK}{errand.text}"
         text = errand.text if known.count else first
-        return self._joined.desk(Message(role="user", content=(Text(text),)), wanted)
+        return self._joined.desk(_words(caller, text), wanted)
 
     def _inherited(self, agent: str, caller: Caller) -> Model | None:
         """Return the parent's model where a child has it: when it is the same agent, or none that names one."""
-        above, own = turn_above(), self._agents.get(agent)
+        above, own = turn_of(caller), self._agents.get(agent)
         is_same = agent == agent_of(caller) or own is None or own.model is None
         return above.setup.model if above and is_same else None
 
@@ -137,7 +138,7 @@ class Background:
         prompts = prompts_of(agent, inputs)
         return _Work(
             query=prompts.query,
-            model=joined.agency.model_of(agent, caller, turn_above()),
+            model=joined.agency.model_of(agent, caller, turn_of(caller)),
             limits=joined.agency.limits_of(agent),
             system=lambda tools: system_of(agent, prompts.system, tools),
             run=partial(_worked, agent, plain_inputs(inputs)),
@@ -159,15 +160,16 @@ class Background:
         tokens = end.usage.input + end.usage.output
         head = (
             f"The subagent{name} that you started ({spawned.key}) {how}. It took {spawned.seconds:.0f} s, "
-            f"{end.steps} replies and {tokens:,} tokens{cost}. "
+            f"{end.steps} {'reply' if end.steps == 1 else 'replies'} and {tokens:,} tokens{cost}. "
         )
-        outside = next(iter(recall(await self._store.lines(spawned.key)).history.outside), None)
+        said = (line.body.message for line in await self._store.lines(spawned.key) if isinstance(line.body, Said))
+        outside = next(iter(sources_of(said)), None)
         source = f"subagent:{spawned.key}"
         parts: tuple[Text, ...] = (Text(f"{head}It said nothing."),)
         if end.text.strip():
             words = fence(end.text[:_LONGEST], source, new_token())
-            said = "Its last words" if end.reason == "done" else "What it had until then"
-            parts = (Text(f"{head}{said}:\n"), Text(words, f"{source} after {outside}" if outside else None))
+            what = "Its last words" if end.reason == "done" else "What it had until then"
+            parts = (Text(f"{head}{what}:\n"), Text(words, f"{source} after {outside}" if outside else None))
         await self._turns.tell(parent, Message(role="user", content=parts, at=time()))
 
     def _allowed(self, agent: str) -> tuple[str, ...]:
@@ -221,6 +223,14 @@ def _inputs_in(lines: Iterable[Line]) -> Mapping[str, Any] | None:
     noted = [line.body.data for line in lines if isinstance(line.body, Noted) and line.body.name == WORKING]
     inputs = noted[-1].get("inputs") if noted and isinstance(noted[-1], Mapping) else None
     return inputs if isinstance(inputs, Mapping) else None
+
+
+def _words(caller: Caller, text: str) -> Message:
+    """Return what a caller says to a subagent: its words may go back to what it has read, and stay marked as such."""
+    above = turn_of(caller)
+    outside = next(iter(above.history.outside), None) if above else None
+    source = f"{caller.session or agent_of(caller)} after {outside}" if outside else None
+    return Message(role="user", content=(Text(text, source),))
 
 
 def _of_program(tools: Iterable[Tool]) -> tuple[Tool, ...]:

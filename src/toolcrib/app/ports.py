@@ -1,7 +1,7 @@
 """What the tools of a caller may touch: its files, the services, the blobs."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from toolcrib.backends.sandboxes.local import Terms, Workspaces
@@ -17,11 +17,11 @@ __all__ = ["PortsOf", "terms_of"]
 
 
 class PortsOf:
-    """Opens the ports of callers over one configuration."""
+    """Opens the ports of callers; `terms` says which workspace each has."""
 
-    def __init__(self, loaded: Loaded, router: Router, blobs: Blobs) -> None:
+    def __init__(self, terms: Callable[[Caller], Terms], router: Router, blobs: Blobs) -> None:
         self._router, self._blobs = router, blobs
-        self._workspaces, self._terms_of = Workspaces(), terms_of(loaded)
+        self._workspaces, self._terms_of = Workspaces(), terms
 
     def __call__(self, caller: Caller) -> Ports:
         """Return what the tools of this caller may touch."""
@@ -33,8 +33,11 @@ class PortsOf:
         self._workspaces.close()
 
 
-def terms_of(loaded: Loaded) -> Callable[[Caller], Terms]:
-    """Return what says which folder is a caller's workspace, and what may be done there."""
+def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Terms]:
+    """Return what says which folder is a caller's workspace, and what may be done there.
+
+    `kept` is where the crib keeps what it was told: no tool writes there, wherever that lies.
+    """
     config, policy, here = loaded.config, loaded.policy, _here()
     folders = {session.to_agent(id): agent.workspace for id, agent in config.listed_agents()}
 
@@ -47,7 +50,7 @@ def terms_of(loaded: Loaded) -> Callable[[Caller], Terms]:
             access=config.sandbox.workspace_access if is_sandboxed(policy, caller) else "rw",
             protected=config.workspace.protected,
             linked=config.workspace.linked,
-            own=tuple(loaded.document.files),
+            own=(*loaded.document.files, *kept),
         )
 
     return terms

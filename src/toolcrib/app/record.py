@@ -17,7 +17,7 @@ from toolcrib.define.record import Entry, Record
 from toolcrib.policy.layers import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 
-__all__ = ["audit_in", "record_for", "verify_file"]
+__all__ = ["audit_in", "record_for", "redact_for", "verify_file"]
 
 
 def record_for(loaded: Loaded, commits: Commits | None) -> Record:
@@ -25,7 +25,7 @@ def record_for(loaded: Loaded, commits: Commits | None) -> Record:
     file = loaded.config.audit.file
     if commits is None:
         return MemoryRecord() if file is None else _Unkept()
-    return SqliteRecord(commits, redact=_redact(loaded), file=None if file is None else RecordFile(_path(file)))
+    return SqliteRecord(commits, redact=redact_for(loaded), file=None if file is None else RecordFile(_path(file)))
 
 
 class _Unkept:
@@ -52,7 +52,8 @@ def verify_file(path: Path, *, expect: str = "", replay: bool = False) -> Report
         raise CribError(f"{str(path)[:200]!r} cannot be read: {error.strerror}") from None
 
 
-def _redact(loaded: Loaded) -> Callable[[str], str] | None:
+def redact_for(loaded: Loaded) -> Callable[[str], str] | None:
+    """Return what takes out of a text whatever the environment gave to the configuration, None when it gave nothing."""
     document = loaded.document
     return (lambda text: conceal(text, document)) if document.referenced else None
 

@@ -38,9 +38,9 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services.subagents import Places
 
 from .models import Models
-from .turns import today
+from .turns import outside_entries, today
 
-__all__ = ["Agency", "Within", "mandates_of", "plain_inputs", "root_of", "system_of", "with_agents"]
+__all__ = ["Agency", "Within", "mandates_of", "plain_inputs", "root_of", "system_of", "turn_of", "with_agents"]
 
 _LONGEST_TITLE = 80
 _EVERY_AGENT = "group:agents"
@@ -101,7 +101,7 @@ class Agency:
         places: Places,
         store: SessionStore | None = None,
     ) -> None:
-        self._config, self._policy, self._models, self._ports_of = loaded.config, loaded.policy, models, ports_of
+        self._loaded, self._policy, self._models, self._ports_of = loaded, loaded.policy, models, ports_of
         self._settings = {session.to_agent(id): each for id, each in loaded.config.listed_agents()}
         self._places, self._store = places, store
 
@@ -119,9 +119,7 @@ class Agency:
         return replace(ports, perform=perform)
 
     async def _performed(self, agent: Agent, ctx: Ctx, args: Mapping[str, Any], within: Within) -> Result:
-        above = turn_above()
-        if above is not None and above.setup.caller != ctx.caller:
-            above = None  # called by a program, in the midst of somebody else's turn
+        above = turn_of(ctx.caller)
         prompts = prompts_of(agent, args)
         setup = self._setup(agent, ctx.caller, within, above)
         setup = replace(setup, system=system_of(agent, prompts.system, setup.belt.tools))
@@ -141,12 +139,10 @@ class Agency:
 
     def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> Setup:
         """Return who works: its own model, belt and limits, within what its parent has."""
-        own = self._settings.get(session.to_agent(agent.name))
         model = self.model_of(agent, parent, above)
         child = child_of(self._policy, parent, agent.name, called_key(agent.name, token_hex(8)))
         child = replace(child, provider=model.card.provider, model=model.card.model)
         belt = within.belts.belt_for(child, within.extra)
-        asked = (*self._config.tools.ask_after_outside, *(own.tools.ask_after_outside if own else ()))
         return Setup(
             model=model,
             belt=belt,
@@ -155,7 +151,9 @@ class Agency:
             ports=self.ports(child, within),
             limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",
-            after_outside=asked_after_outside(asked, belt, within.belts.catalog_with(within.extra).groups),
+            after_outside=asked_after_outside(
+                outside_entries(self._loaded, child), belt, within.belts.catalog_with(within.extra).groups
+            ),
         )
 
     def limits_of(self, agent: Agent) -> Limits:
@@ -187,21 +185,26 @@ def plain_inputs(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_spawning(rpc: Rpc) -> Rpc:
-    """Return the services without the one that starts turns: a turn of its own would not be bound to the profile."""
+    """Return the services without those that start turns: a turn of its own would not be bound to the profile."""
 
     async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-        if method == "subagents.spawn":
-            raise ToolError("whoever is bound to a profile starts no subagents in the background", code="denied")
+        if method in ("subagents.spawn", "subagents.steer"):  # one that has ended starts when it is spoken to
+            words = "whoever is bound to a profile starts and steers no subagents in the background"
+            raise ToolError(words, code="denied")
         return await rpc(method, params, progress)
 
     return ask
 
 
+def turn_of(caller: Caller) -> Loop | None:
+    """Return the caller's turn that goes on here; None when a program calls in the midst of somebody else's."""
+    above = turn_above()
+    return above if above is not None and above.setup.caller == caller else None
+
+
 def root_of(caller: Caller) -> str:
     """Return what all callers of one tree have in common: its outermost session, or agent."""
-    if not caller.parents:
-        return caller.session or agent_of(caller)
-    return next((each for each in caller.parents if session.parse(each)), caller.parents[0])
+    return caller.parents[0] if caller.parents else caller.session or agent_of(caller)
 
 
 def _limits(agent: Agent, own: AgentSettings | None) -> Limits:

@@ -15,6 +15,7 @@ from toolcrib.agent.loop import Setup
 from toolcrib.agent.outside import asked_after_outside
 from toolcrib.agent.prompt import Surroundings, system_prompt
 from toolcrib.agent.turn import Order, Turns, Work
+from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings, Config, LimitSettings
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
@@ -25,12 +26,12 @@ from toolcrib.define.model import Effort, Model
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
-from toolcrib.policy.layers import agent_of
+from toolcrib.policy.layers import agent_of, ceiling_of
 
 from .belt import BeltHandle
 from .models import Models
 
-__all__ = ["Desk", "Running", "Wanted", "limits_of", "today"]
+__all__ = ["Desk", "Running", "Wanted", "limits_of", "outside_entries", "today"]
 
 Emit = Callable[[Event], None]
 
@@ -103,12 +104,12 @@ class Running(AsyncIterator[Event]):
         async for _ in self:
             pass
         if self._end is None:
-            return TurnFinished("stopped", sentence="stopped before it began")
+            return TurnFinished("stopped", sentence="stopped before it was done")
         return self._end
 
-    def steer(self, text: str) -> None:
+    def steer(self, message: str | Message) -> None:
         """Say something that is heard as soon as the calls under way are done."""
-        self._inbox.steer(_message(text))
+        self._inbox.steer(_message(message) if isinstance(message, str) else message)
 
     def follow_up(self, text: str) -> None:
         """Say something that is answered next, in the same turn."""
@@ -135,8 +136,8 @@ class Running(AsyncIterator[Event]):
 class Desk:
     """Takes messages for the sessions of one crib."""
 
-    def __init__(self, config: Config, models: Models, turns: Turns, belt: Callable[..., BeltHandle]) -> None:
-        self._config, self._models, self._turns, self._belt = config, models, turns, belt
+    def __init__(self, loaded: Loaded, models: Models, turns: Turns, belt: Callable[..., BeltHandle]) -> None:
+        self._loaded, self._models, self._turns, self._belt = loaded, models, turns, belt
         self._going: set[Running] = set()
 
     def turn(self, message: str | Message, wanted: Wanted) -> Running:
@@ -177,15 +178,21 @@ class Desk:
             caller=caller,
             window=handle.window,
             ports=handle.ports,
-            limits=wanted.limits or limits_of(self._config, agent),
+            limits=wanted.limits or limits_of(self._loaded.config, agent),
             system=wanted.system(handle.tools) if wanted.system else _usual_prompt(handle.tools, agent),
             effort=wanted.effort,
-            after_outside=asked_after_outside(self._after_outside(agent), handle.belt, handle.catalog.groups),
+            after_outside=asked_after_outside(
+                outside_entries(self._loaded, caller), handle.belt, handle.catalog.groups
+            ),
         )
 
-    def _after_outside(self, agent: str) -> tuple[str, ...]:
-        own = _settings_of(self._config, agent)
-        return (*self._config.tools.ask_after_outside, *(own.tools.ask_after_outside if own else ()))
+
+def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
+    """Return what a human is asked about once something is from outside: for all, for the caller, for its parents."""
+    agents = dict.fromkeys(map(agent_of, (caller, *ceiling_of(loaded.policy, caller))))
+    settings = (_settings_of(loaded.config, each) for each in agents)
+    own = (entry for each in settings if each for entry in each.tools.ask_after_outside)
+    return (*loaded.config.tools.ask_after_outside, *own)
 
 
 def limits_of(config: Config, agent: str) -> Limits:

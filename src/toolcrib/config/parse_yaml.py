@@ -37,6 +37,7 @@ _RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TOO_LONG = 1 << 64  # stands for an integer of so many digits that Python will not read it
+_LONGEST_RADIX = 1_000  # characters of one that Python reads at any length, and then will not write
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -195,7 +196,7 @@ def _resolve(text: str) -> Any:
         except ValueError:
             return _TOO_LONG
     if _RADIX.fullmatch(text):
-        return int(text, 0)
+        return int(text, 0) if len(text) < _LONGEST_RADIX else _TOO_LONG
     if _FLOAT.fullmatch(text):
         return float(text)
     if _NOT_FINITE.fullmatch(text):

@@ -12,10 +12,12 @@ from .errors import DeclarationError
 from .names import canonical
 from .portable import check_portable_schema
 from .schema import Schema
+from .session import to_agent
 
 __all__ = ["Agent", "output_schema"]
 
 _TASK: Wanted = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
+_MOST = 1_000_000_000  # turns, tokens or seconds: what nobody reaches, and every clock and every printer can take
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -49,6 +51,9 @@ class Agent:
     def __post_init__(self) -> None:
         if canonical(self.name) != self.name:
             raise DeclarationError(f"agent {self.name!r}: a name is 1 to 64 of a-z, 0-9, _ and -")
+        if to_agent(self.name) != self.name:  # policy would take it for another agent, the one without the dash
+            words = "a name is 1 to 64 of a-z, 0-9, _ and -, and - is not its first or last"
+            raise DeclarationError(f"agent {self.name!r}: {words}")
         where = f"agent {self.name}"
         if self.inputs is _TASK:
             object.__setattr__(self, "query", self.query or "${query}")
@@ -76,9 +81,13 @@ class Agent:
         for what, count in counts:
             if count is not None and (type(count) is not int or count < 1):
                 raise DeclarationError(f"{where}: {what} must be a whole number above 0, not {count!r}")
+            if count is not None and count > _MOST:
+                raise DeclarationError(f"{where}: {what} must be a whole number above 0 and up to {_MOST:,}")
         seconds: Any = self.timeout
         if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
             raise DeclarationError(f"{where}: timeout must be a positive number of seconds, not {seconds!r}")
+        if seconds > _MOST:
+            raise DeclarationError(f"{where}: timeout must be a positive number of seconds, {_MOST:,} at most")
 
 
 def output_schema(output: Wanted, where: str) -> Schema:

@@ -249,8 +249,10 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
     sandbox.
     """
     by: tuple[str, ...] = (parent.session or agent_of(parent),)
-    if parent.session and session.agent_from_key(parent.session) != agent_of(parent):
-        by = (*by, agent_of(parent))  # it speaks in the session of another agent: what bounds either bounds the child
+    key_of = session.parse(parent.session or "")
+    if parent.session and (key_of is None or session.to_agent(key_of.agent) != agent_of(parent)):
+        # it speaks in the session of another agent, or in one whose key names none: what bounds either bounds the child
+        by = (*by, agent_of(parent))
     chat = session.chat_from_key(parent.session or "")
     if parent.channel is None and parent.group is not None and chat is not None:
         # its group is one of the channel that its key names, and the child has another key
@@ -272,7 +274,13 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
 
 def most_subagents(settings: PolicySettings, caller: Caller) -> int:
     """Return how many subagents may run at once in the caller's tree, as its outermost member's agent has it."""
-    root = next(_parents(caller), caller)
+    above = tuple(_parents(caller))
+    # whoever spoke in a session that is not its agent's stands behind it
+    has_two = len(above) > 1 and session.parse(caller.parents[1]) is None
+    return min(_most(settings, root) for root in above[: 1 + has_two] or (caller,))
+
+
+def _most(settings: PolicySettings, root: Caller) -> int:
     places = _subagent_places(settings, _agent(settings, root))
     said = [each.max_concurrent for _, each in places if "max_concurrent" in each.model_fields_set]
     return said[-1] if said else places[0][1].max_concurrent
@@ -304,7 +312,7 @@ def _subagent_layers(settings: PolicySettings, agent: AgentPolicy | None, caller
         return
     yield Layer("subagent", "built-in subagent list", Rule(deny=SUBAGENT_DENY))
     yield from _mandate(settings, places, caller)
-    yield from _depth_layer(settings, places, max(len(caller.parents), 1))
+    yield from _depth_layer(settings, places, _depth(settings, caller))
     origin, chosen = _chosen(places)
     if chosen.mode == "handover" and _handed_over(chosen, settings.mandates).allow is None:
         yield Layer("subagent", f"{origin}.mode", Rule(allow=()), "handover")
@@ -331,6 +339,15 @@ def _handed_over(subagents: SubagentSettings, agents: Container[str]) -> Rule:
     if include:
         include = tuple(each for each in include if fold(each) not in agents) or None
     return Rule(allow=include, deny=exclude)
+
+
+def _depth(settings: PolicySettings, caller: Caller) -> int:
+    """Return how many started one another before this subagent was."""
+    first, second = (*caller.parents, "", "")[:2]
+    known = {"main", *settings.agents, *settings.mandates}
+    # a session whose key names no agent, and behind it the agent that spoke there, are one
+    is_one = bool(second) and not session.parse(first) and not session.parse(second) and fold(first) not in known
+    return max(len(caller.parents) - is_one, 1)
 
 
 def _depth_layer(settings: PolicySettings, places: _Places, depth: int) -> Iterator[Layer]:

@@ -30,7 +30,7 @@ class Run(Protocol):
         """Wait for its end."""
         ...
 
-    def steer(self, text: str, /) -> None:
+    def steer(self, message: Message, /) -> None:
         """Say something that is heard as soon as the calls under way are done."""
         ...
 
@@ -84,8 +84,8 @@ def run_id(key: str) -> str:
     return key.rpartition(":")[2]
 
 
-def row_of(run: Going, now: float) -> dict[str, Any]:
-    """Return a run of this process as it is listed."""
+def row_of(run: Going, lines: Sequence[Line], now: float) -> dict[str, Any]:
+    """Return a run of this process as it is listed; `lines` are those of its session."""
     end = run.end
     state = "running" if end is None else "stopped" if run.is_stopped else end.reason
     return {
@@ -95,6 +95,7 @@ def row_of(run: Going, now: float) -> dict[str, Any]:
         "label": run.label or " ".join(run.task.split())[:LONGEST_LABEL],
         "state": state,
         "text": "" if end is None else (end.text or end.sentence)[:_LONGEST_TEXT],
+        "outside": _outside(lines),
         "startedAt": run.began,
         "endedAt": run.ended,
         "seconds": round(max(0.0, (run.ended or now) - run.began), 1),
@@ -111,6 +112,7 @@ def row_of_log(head: SessionHead, lines: Sequence[Line]) -> dict[str, Any]:
         "label": head.title,
         "state": state,
         "text": text,
+        "outside": _outside(lines),
         "startedAt": head.made_at,
         "endedAt": None if state == "interrupted" else head.changed_at,
         "seconds": round(max(0.0, head.changed_at - head.made_at), 1),
@@ -137,6 +139,13 @@ def _standing(lines: Sequence[Line]) -> tuple[str, str]:
             if body.message.role == "assistant" and (words := _words(body.message)):
                 return state, words[:_LONGEST_TEXT]
     return state or "interrupted", ""
+
+
+def _outside(lines: Sequence[Line]) -> str:
+    """Return where the first text that came from outside did come from, "" when none is in the log."""
+    messages = (line.body.message for line in lines if isinstance(line.body, Said))
+    parts = (part for message in messages for part in message.content)
+    return next((part.source for part in parts if isinstance(part, Text) and part.source), "")
 
 
 def _is_unfinished(lines: Sequence[Line]) -> bool:

@@ -19,6 +19,7 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Body, Noted, SessionHead, SessionStore
 from toolcrib.define.mandate import is_called
+from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.names import nearest
 from toolcrib.define.rpc import rpc
@@ -50,14 +51,16 @@ _EFFORTS: Mapping[str, Effort] = {
 class Ways:
     """What the service needs of the rest of the crib.
 
-    `start` starts a turn for a child of the caller, `announce` tells a session how a run went, `note` adds a line to a
-    session. `agents` are the configured ones with their names, `allowed` says whom an agent may start (`*` is anybody),
+    `start` starts a turn for a child of the caller, `words` makes a message to one of what the caller says, marked with
+    where that may come from. `announce` tells a session how a run went, `note` adds a line to a session.
+    `agents` are the configured ones with their names, `allowed` says whom an agent may start (`*` is anybody),
     `tools` are the agents that the caller may call as tools, with what they are for: whoever it may wait for, it may
     also start in the background. `is_tool` tells whether there is such an agent, whoever may call it. `model` is the
     configured model that a word stands for, `most` how many subagents may run in the caller's tree.
     """
 
     start: Callable[[Caller, Errand], Awaitable[Run]]
+    words: Callable[[Caller, str], Message]
     announce: Callable[[str, Spawned], Awaitable[None]]
     note: Callable[[str, Body], Awaitable[None]]
     agents: Mapping[str, str]
@@ -80,6 +83,7 @@ class Subagents:
         self._store, self._ways, self._places, self._now = store, ways, places, now
         self._runs: dict[str, Going] = {}
         self._watching: set[asyncio.Task[None]] = set()
+        self._resuming = asyncio.Lock()
         self._is_closing = False
 
     @rpc("subagents.spawn", scope="write")
@@ -95,9 +99,6 @@ class Subagents:
         cleanup: Cleanup = "keep",
     ) -> dict[str, Any]:
         """Start a subagent in a session of its own and return at once; its outcome is told to the caller's session."""
-        if caller.parents or not self._ways.is_enabled(caller):
-            why = "a subagent starts no others" if caller.parents else "tools.subagents.enabled is false"
-            raise ToolError(f"no subagent can be started here: {why}", code="denied")
         if not task.strip():
             raise ToolError("the task is blank; say what is to be done", code="bad_arguments")
         target = self._target(caller, agent)
@@ -128,7 +129,8 @@ class Subagents:
         """List the caller's subagents: those that run, and those that ended or were interrupted lately."""
         own, since = self._key(caller), self._now() - minutes * 60
         going = {run.key: run for run in self._runs.values() if run.parent == own}
-        rows = [row_of(run, self._now()) for run in going.values() if run.end is None or (run.ended or 0) >= since]
+        shown = [run for run in going.values() if run.end is None or (run.ended or 0) >= since]
+        rows = [row_of(run, await self._store.lines(run.key) if run.end else (), self._now()) for run in shown]
         for head in await self._heads(own):
             if head.key not in going and head.changed_at >= since:
                 rows.append(row_of_log(head, await self._store.lines(head.key)))
@@ -143,13 +145,18 @@ class Subagents:
         message: Annotated[str, Field(min_length=1, max_length=_LONGEST_MESSAGE, description="what to tell it")],
     ) -> dict[str, Any]:
         """Tell a subagent something; one that has ended or was interrupted goes on with it in its session."""
-        key, label = await self._found(caller, target)
-        running = self._runs.get(key)
-        if running is not None and running.end is None:
-            running.turn.steer(message)
-            return {"status": "steered", "childSessionKey": key, "runId": run_id(key)}
-        await self._start(caller, Errand(key=key, agent=agent_from_key(key), text=message, label=label), "keep")
-        return {"status": "resumed", "childSessionKey": key, "runId": run_id(key)}
+        async with self._resuming:  # of two who speak to one that has ended, the second speaks to one that runs
+            key, label = await self._found(caller, target)
+            running, told = self._runs.get(key), {"childSessionKey": key, "runId": run_id(key)}
+            if running is not None and running.end is None:
+                running.turn.steer(self._ways.words(caller, message))
+                return {"status": "steered", **told}
+            if (running is not None and running.cleanup == "delete") or await self._store.find(key) is None:
+                raise ToolError("its session was deleted; start another subagent", code="not_found")
+            # what it was started under may not hold any more
+            errand = Errand(key=key, agent=self._target(caller, agent_from_key(key)), text=message, label=label)
+            await self._start(caller, errand, "keep")
+            return {"status": "resumed", **told}
 
     @rpc("subagents.stop", scope="write")
     async def stop(
@@ -168,7 +175,8 @@ class Subagents:
             run.turn.stop()
         for run in running:
             await run.done.wait()
-        return {"status": "stopped", "stopped": [run.key for run in running]}
+        stopped = [run.key for run in running if run.is_stopped]
+        return {"status": "stopped" if stopped or not running else "ended", "stopped": stopped}
 
     @rpc("agents.list", scope="read")
     async def agents(self, caller: Caller) -> dict[str, Any]:
@@ -219,25 +227,30 @@ class Subagents:
     async def _watch(self, going: Going, root: str) -> None:
         """Wait for the end of a run and tell it to whom it may concern."""
         try:
-            end = await going.turn.end()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            words = (
-                str(error) if isinstance(error, CribError) else "it failed unexpectedly; the operator's log says how"
-            )
-            log.exception("the subagent %s failed", going.key)
-            end = TurnFinished("error", sentence=words)
-        finally:
-            self._places.leave(root)
-        going.end, going.ended = end, self._now()
-        try:
+            going.end = end = await self._end_of(going, root)
+            going.ended = self._now()
+            # one that was done before the word came was not stopped: what came of it is told, and nobody waits for that
+            going.is_stopped = going.is_stopped and end.reason == "stopped"
+            if not going.is_stopped:
+                going.done.set()
             if not self._is_closing:
                 await self._concluded(going, end)
         except Exception:
             log.exception("the outcome of the subagent %s could not be told", going.key)
         finally:
             going.done.set()
+
+    async def _end_of(self, going: Going, root: str) -> TurnFinished:
+        try:
+            return await going.turn.end()
+        except Exception as error:
+            words = (
+                str(error) if isinstance(error, CribError) else "it failed unexpectedly; the operator's log says how"
+            )
+            log.exception("the subagent %s failed", going.key)
+            return TurnFinished("error", sentence=words)
+        finally:
+            self._places.leave(root)
 
     async def _concluded(self, going: Going, end: TurnFinished) -> None:
         if going.is_stopped:
@@ -257,6 +270,9 @@ class Subagents:
         return caller.session or f"agent:{_agent(caller)}:main"
 
     def _target(self, caller: Caller, agent: str) -> str:
+        if caller.parents or not self._ways.is_enabled(caller):
+            why = "a subagent starts no others" if caller.parents else "tools.subagents.enabled is false"
+            raise ToolError(f"no subagent can be started here: {why}", code="denied")
         own = _agent(caller)
         target = to_agent(agent) if agent.strip() else own
         if target == own or target in self._ways.tools(caller):

@@ -34,6 +34,11 @@ class AcceptedAgents:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    @property
+    def folder(self) -> Path:
+        """Where they are kept: whoever could write there could say yes."""
+        return self._folder
+
     def accept(self, accepted: Accepted) -> None:
         """Keep a yes; it is on the disk when this returns."""
         _check(accepted.digest)
