@@ -31,7 +31,7 @@ _INTERRUPTED = 130
 
 
 def token_from_environment() -> Token:
-    """Return the token that the environment names, which no command that is started here gets to see, or a new one."""
+    """Return the token that the environment names, which no command inherits from here, or a new one."""
     given = os.environ.pop(_VARIABLE, None)
     if given is None:
         return secrets.token_urlsafe(32), True
