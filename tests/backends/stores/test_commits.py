@@ -247,6 +247,14 @@ async def test_closing_writes_the_rest_and_refuses_more(commits: Commits, file: 
     commits.close()
 
 
+async def test_closing_lets_go_of_the_file(commits: Commits, file: SqliteFile) -> None:
+    await commits.submit(partial(note, "one"))
+    await commits.read(notes)
+    commits.close()
+    # the last to let go takes the journal with it
+    assert [path.name for path in file.path.parent.iterdir()] == ["crib.db"]
+
+
 async def test_who_forgets_it_leaves_no_thread_behind(file: SqliteFile) -> None:
     commits = Commits(file)
     await commits.submit(partial(note, "one"))

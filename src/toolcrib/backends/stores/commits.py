@@ -81,7 +81,7 @@ class Commits:
             await waiting
 
     def close(self) -> None:
-        """Write what was handed in, and let go of the thread. Whatever comes later is refused."""
+        """Write what was handed in, and let go of the thread and the file. Whatever comes later is refused."""
         thread = self._queue.stop()
         if thread is not None:
             thread.join()
@@ -150,6 +150,7 @@ class _Queue:
             while jobs := self._taken():
                 self._tell(jobs, self._written(jobs))
                 del jobs  # what a step holds is not held until the next one comes
+        self._file.close()
 
     def _taken(self) -> list[_Job]:
         with self._lock:
