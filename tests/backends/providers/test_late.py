@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from typing import Any
 
 import pytest
 
@@ -46,10 +45,14 @@ async def test_a_model_is_made_once_in_a_thread_while_the_loop_goes_on() -> None
 
 
 async def test_a_model_that_nobody_asked_is_not_made_to_be_closed() -> None:
-    def make() -> Any:
-        raise AssertionError
+    made = list[Model]()
+
+    def make() -> Model:
+        made.append(FunctionModel(lambda request: said("hi")))
+        return made[-1]
 
     await LateModel(CARD, make).close()
+    assert made == []
 
 
 async def test_the_offline_model_has_its_card_before_it_is_there() -> None:
