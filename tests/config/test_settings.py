@@ -365,3 +365,25 @@ def test_the_sample_of_the_documents_is_taken() -> None:
         },
         {"KEY": "sk-0123"},
     )
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [
+        {"Main": {"model": "a:b"}, "Work": {"model": "c:d"}},
+        [{"id": "Main", "model": "a:b"}, {"id": "Work", "model": "c:d"}],
+    ],
+)
+def test_an_agent_is_found_however_its_id_is_spelled_and_main_when_none_is_named(agents: Any) -> None:
+    config = load({"agents": agents}, {}).config
+    found = {
+        id: own and own.model for id in (None, "", "main", " WORK ", "work", "other") for own in [config.agent(id)]
+    }
+    assert found == {None: "a:b", "": "a:b", "main": "a:b", " WORK ": "c:d", "work": "c:d", "other": None}
+    assert config.agent_ids() == ("main", "work")
+    assert config.written_id("work") == "Work"
+
+
+def test_there_is_always_a_main_agent() -> None:
+    assert load({"agents": {"work": {}}}, {}).config.agent_ids() == ("main", "work")
+    assert load({}, {}).config.agent(None) is None

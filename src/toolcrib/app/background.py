@@ -62,7 +62,6 @@ class Background:
         self._registered = {session.to_agent(agent.name): agent for agent in registered}
         self.places = Places()
         self._policy: PolicySettings = loaded.policy
-        self._agents = {session.to_agent(id): each for id, each in loaded.config.listed_agents()}
         self._joined: _Joined | None = None
         self.service = Subagents(
             store,
@@ -71,7 +70,7 @@ class Background:
                 words=_words,
                 announce=self._announce,
                 note=turns.add,
-                agents={id: each.name or "" for id, each in self._agents.items()},
+                agents={session.to_agent(id): each.name or "" for id, each in loaded.config.listed_agents()},
                 allowed=self._allowed,
                 tools=self._tools,
                 is_tool=self._registered.__contains__,
@@ -121,7 +120,7 @@ class Background:
 
     def _inherited(self, agent: str, caller: Caller) -> Model | None:
         """Return the parent's model where a child has it: when it is the same agent, or none that names one."""
-        above, own = turn_of(caller), self._agents.get(agent)
+        above, own = turn_of(caller), self._loaded.config.agent(agent)
         is_same = agent == agent_of(caller) or own is None or own.model is None
         return above.setup.model if above and is_same else None
 
@@ -173,7 +172,7 @@ class Background:
         await self._turns.tell(parent, Message(role="user", content=parts, at=time()))
 
     def _allowed(self, agent: str) -> tuple[str, ...]:
-        own = self._agents.get(agent)
+        own = self._loaded.config.agent(agent)
         return own.subagents.allow_agents if own else ()
 
     def _is_enabled(self, caller: Caller) -> bool:

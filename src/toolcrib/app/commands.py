@@ -15,7 +15,6 @@ from toolcrib.backends.sandboxes.local import Terms
 from toolcrib.backends.sandboxes.programs import own_programs
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import ExecSettings
-from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
@@ -101,7 +100,6 @@ class Commands:
     ) -> None:
         self._loaded, self._terms_of, self._state = loaded, terms_of, state
         self._environ = dict(os.environ if environ is None else environ)
-        self._agents = {session.to_agent(id) for id, _ in loaded.config.listed_agents()}
         self._said: dict[str, Said] = {}
         self._callers: dict[Caller, Known] = {}
         self._shells: dict[tuple[str, str, str], Shell] = {}
@@ -185,19 +183,19 @@ class Commands:
         return known
 
     def _said_to(self, agent: str) -> Said:
-        known = agent if agent in self._agents else ""
+        known = agent if self._loaded.config.agent(agent) else ""
         if known not in self._said:
             self._said[known] = self._read(known)
         return self._said[known]
 
     def _read(self, agent: str) -> Said:
-        own = self._loaded.config.tools.exec
+        config = self._loaded.config
+        own = config.tools.exec
         rules = rules_from(own)
-        for id, settings in self._loaded.config.listed_agents():
-            if session.to_agent(id) == agent:
-                theirs = settings.tools.exec
-                rules = rules_from(theirs, f"agents.{id}.tools.exec", over=rules)
-                own = own.model_copy(update={name: getattr(theirs, name) for name in theirs.model_fields_set})
+        if agent and (settings := config.agent(agent)):
+            theirs = settings.tools.exec
+            rules = rules_from(theirs, f"agents.{config.written_id(agent)}.tools.exec", over=rules)
+            own = own.model_copy(update={name: getattr(theirs, name) for name in theirs.model_fields_set})
         return Said(exec=own, rules=rules, look_up=_look_up(rules.trusted))
 
     def _place_of(self, caller: Caller, settings: ExecSettings, terms: Terms) -> Place:

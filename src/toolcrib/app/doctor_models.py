@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from toolcrib.backends.providers.known import KNOWN
 from toolcrib.config.settings import ProviderSettings
-from toolcrib.define import session
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
 from toolcrib.define.threads import in_thread
@@ -51,7 +50,7 @@ async def model_checks(crib: Crib, env: Mapping[str, str]) -> Sequence[Check]:
 def _names(crib: Crib) -> dict[str, list[str]]:
     """Return the models that would answer, each with the agents it answers for."""
     names: dict[str, list[str]] = {}
-    for agent in dict.fromkeys(["main", *(session.to_agent(id) for id, _ in crib.config.listed_agents())]):
+    for agent in crib.config.agent_ids():
         names.setdefault(crib.models.name_for(agent), []).append(agent)
     return names
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from toolcrib.backends.providers.known import configured
 from toolcrib.backends.providers.late import LateModel
 from toolcrib.config.settings import Config, ProviderSettings
-from toolcrib.define import session
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import Model, ModelCard, Price, model_name
 
@@ -21,12 +20,12 @@ class Models:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._config, self._env = config, env
         self._made: dict[tuple[str, str], Model] = {}
-        self._agents = {session.to_agent(id): each.model for id, each in config.listed_agents()}
 
     def name_for(self, agent: str) -> str:
         """Return the model of an agent: its own, `models.default`, one that has a key, or the offline model."""
         default = self._config.models.get("default")
-        named = self._agents.get(agent) or (default if isinstance(default, str) else "")
+        own = self._config.agent(agent)
+        named = (own and own.model) or (default if isinstance(default, str) else "")
         return named or next(iter(configured(self._env, self._providers())), OFFLINE)
 
     def get(self, name: str) -> Model:
@@ -43,7 +42,8 @@ class Models:
         A conversation may choose among what the operator chose: the models of the agents, the default, the offline one.
         """
         default = self._config.models.get("default")
-        known = [*self._agents.values(), default if isinstance(default, str) else None, OFFLINE]
+        own = (each.model for _, each in self._config.listed_agents())
+        known = [*own, default if isinstance(default, str) else None, OFFLINE]
         names = [":".join(model_name(name)) for name in known if name]
         try:
             asked = ":".join(model_name(word))

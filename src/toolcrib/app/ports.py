@@ -39,12 +39,12 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
     `kept` is where the crib keeps what it was told: no tool writes there, wherever that lies.
     """
     config, policy, here = loaded.config, loaded.policy, _here()
-    folders = {session.to_agent(id): agent.workspace for id, agent in config.listed_agents()}
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
         chain = (agent_of(caller), *(_agent_in(parent) for parent in reversed(caller.parents)))
-        root = next((folder for each in chain if (folder := folders.get(each))), None) or config.workspace.root
+        own = (agent.workspace for each in chain if (agent := config.agent(each)))
+        root = next(filter(None, own), config.workspace.root)
         return Terms(
             root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
             access=config.sandbox.workspace_access if is_sandboxed(policy, caller) else "rw",

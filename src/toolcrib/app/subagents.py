@@ -102,7 +102,6 @@ class Agency:
         store: SessionStore | None = None,
     ) -> None:
         self._loaded, self._policy, self._models, self._ports_of = loaded, loaded.policy, models, ports_of
-        self._settings = {session.to_agent(id): each for id, each in loaded.config.listed_agents()}
         self._places, self._store = places, store
 
     def ports(self, caller: Caller, within: Within) -> Ports:
@@ -158,11 +157,11 @@ class Agency:
 
     def limits_of(self, agent: Agent) -> Limits:
         """Return the limits of a run: the agent's, and those of the configuration where they are lower."""
-        return _limits(agent, self._settings.get(session.to_agent(agent.name)))
+        return _limits(agent, self._loaded.config.agent(agent.name))
 
     def model_of(self, agent: Agent, parent: Caller, above: Loop | None) -> Model:
         """Return the model that the configuration or the agent names, else its parent's."""
-        own = self._settings.get(session.to_agent(agent.name))
+        own = self._loaded.config.agent(agent.name)
         named = (own.model if own else None) or agent.model
         if named is None and above is not None:
             return above.setup.model

@@ -16,7 +16,7 @@ from toolcrib.agent.outside import asked_after_outside
 from toolcrib.agent.prompt import Surroundings, system_prompt
 from toolcrib.agent.turn import Order, Turns, Work
 from toolcrib.config.load import Loaded
-from toolcrib.config.settings import AgentSettings, Config, LimitSettings
+from toolcrib.config.settings import Config, LimitSettings
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
@@ -190,14 +190,14 @@ class Desk:
 def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
     """Return what a human is asked about once something is from outside: for all, for the caller, for its parents."""
     agents = dict.fromkeys(map(agent_of, (caller, *ceiling_of(loaded.policy, caller))))
-    settings = (_settings_of(loaded.config, each) for each in agents)
+    settings = (loaded.config.agent(each) for each in agents)
     own = (entry for each in settings if each for entry in each.tools.ask_after_outside)
     return (*loaded.config.tools.ask_after_outside, *own)
 
 
 def limits_of(config: Config, agent: str) -> Limits:
     """Return the limits of an agent's turns: its own where it has them, else everybody's, else the usual."""
-    settings, usual = _settings_of(config, agent), Limits()
+    settings, usual = config.agent(agent), Limits()
     own = settings.limits if settings else LimitSettings()
 
     def first(name: str) -> Any:
@@ -205,10 +205,6 @@ def limits_of(config: Config, agent: str) -> Limits:
         return next((value for value in found if value is not None), None)
 
     return Limits(turns=first("turns"), seconds=first("seconds"), tokens=first("tokens"), cost=first("cost"))
-
-
-def _settings_of(config: Config, agent: str) -> AgentSettings | None:
-    return next((each for id, each in config.listed_agents() if session.to_agent(id) == agent), None)
 
 
 def _usual_prompt(tools: Iterable[str], agent: str) -> str:

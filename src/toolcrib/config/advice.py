@@ -92,7 +92,7 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
 
 def _spawnable(loaded: Loaded) -> Iterator[Finding]:
     """Agents that another one may start, by an id that nobody has."""
-    ids = {session.to_agent(id) for id, _ in loaded.config.listed_agents()} | {"main"}
+    ids = loaded.config.agent_ids()
     for at, (id, agent) in enumerate(loaded.config.listed_agents()):
         by = id if id in loaded.config.agents else at
         for wanted in agent.subagents.allow_agents:

@@ -5,6 +5,7 @@ is about one key of several begins its sentence with `key: `, so that the compla
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -422,3 +423,20 @@ class Config(Section):
         if isinstance(self.agents, Mapping):
             return tuple(self.agents.items())
         return tuple((agent.id or "", agent) for agent in self.agents)
+
+    def agent(self, id: str | None) -> AgentSettings | None:
+        """Return the settings of an agent, however its id is spelled (none means `main`); None when it has none."""
+        found = self._agents_by_id.get(session.to_agent(id or ""))
+        return found[1] if found else None
+
+    def agent_ids(self) -> tuple[str, ...]:
+        """Return the ids of all agents, `main` first: there is always one."""
+        return tuple(dict.fromkeys(("main", *self._agents_by_id)))
+
+    def written_id(self, id: str) -> str:
+        """Return the id of an agent as the file writes it, for whoever names a place in the file."""
+        return self._agents_by_id[session.to_agent(id)][0]
+
+    @cached_property
+    def _agents_by_id(self) -> Mapping[str, tuple[str, AgentSettings]]:
+        return {session.to_agent(id): (id, agent) for id, agent in self.listed_agents()}

@@ -188,10 +188,9 @@ def _spoken(crib: Crib, parent: str) -> str:
 
 def _default_model(crib: Crib, agent: str | None) -> tuple[str | None, str | None]:
     """Return the provider and model of an agent that was not told which to use."""
-    wanted = session.to_agent(agent or "main")
-    own = next((entry.model for id, entry in crib.config.listed_agents() if session.to_agent(id) == wanted), None)
+    own = crib.config.agent(agent)
     default = crib.config.models.get("default")
-    text = own or (default if isinstance(default, str) else None)
+    text = (own and own.model) or (default if isinstance(default, str) else None)
     return _model("the agent's model", text) if text else (None, None)
 
 

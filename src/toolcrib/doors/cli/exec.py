@@ -7,7 +7,6 @@ from typing import Any, Unpack
 import click
 
 from toolcrib.config.settings import Config
-from toolcrib.define import session
 from toolcrib.define.errors import CribError
 from toolcrib.policy.command import Judgement, Plain, Rules, judge, look_up_in, rules_from
 
@@ -61,10 +60,8 @@ def _rules(config: Config, agent: str | None) -> Rules:
     rules = rules_from(config.tools.exec)
     if agent is None:
         return rules
-    wanted = session.to_agent(agent)
-    for id, settings in config.listed_agents():
-        if session.to_agent(id) == wanted:
-            return rules_from(settings.tools.exec, f"agents.{id}.tools.exec", over=rules)
+    if own := config.agent(agent):
+        return rules_from(own.tools.exec, f"agents.{config.written_id(agent)}.tools.exec", over=rules)
     known = ", ".join(id for id, _ in config.listed_agents()) or "none"
     raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")
 

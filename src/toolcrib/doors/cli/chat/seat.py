@@ -62,7 +62,7 @@ class Seat:
 
     def agents(self) -> Sequence[str]:
         """Return the agents there are."""
-        return tuple(dict.fromkeys(["main", *(to_agent(id) for id, _ in self.crib.config.listed_agents())]))
+        return self.crib.config.agent_ids()
 
     def models(self) -> Sequence[str]:
         """Return the models that the configuration or the environment names."""
