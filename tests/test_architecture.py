@@ -334,7 +334,7 @@ def watched(imports: str) -> dict[str, Any]:
         ],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     said: dict[str, Any] = json.loads(ran.stdout)

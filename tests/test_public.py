@@ -61,7 +61,7 @@ def test_dir_lists_what_has_not_been_loaded_yet() -> None:
         [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     assert ran.stdout.split() == ["True", "False"]
