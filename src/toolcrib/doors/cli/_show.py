@@ -1,5 +1,6 @@
 """How the command line shows things: columns for people, one document for programs."""
 
+import json
 import os
 import re
 import sys
@@ -56,7 +57,11 @@ def visible(text: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:  # a number of more than 64 bits, half a character
+        text = json.dumps(value, indent=2)
+    click.echo(text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, colour: int | None = None) -> None:
