@@ -23,7 +23,7 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
     "adapter": frozenset({"define"}),
     "tools": frozenset({"define"}),
     "agent": frozenset({"define", "registry", "policy", "adapter"}),
-    "services": frozenset({"define"}),
+    "services": frozenset({"define", "policy", "adapter"}),
     "backends": frozenset({"define", "adapter"}),
     "config": frozenset({"define", "policy"}),
     "testing": frozenset({"define"}),

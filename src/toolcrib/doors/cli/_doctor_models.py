@@ -1,0 +1,176 @@
+"""One finding of the doctor; and its probe of models: which one answers, where its key is, which local servers run."""
+
+import asyncio
+import http.client
+import ipaddress
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from toolcrib.app import Crib
+from toolcrib.app.models import OFFLINE
+from toolcrib.backends.providers.known import KNOWN
+from toolcrib.config.settings import ProviderSettings
+from toolcrib.define.errors import CribError
+from toolcrib.define.model import model_name
+from toolcrib.define.threads import in_thread
+
+__all__ = ["EVERY_TOOL", "Check", "State", "broken", "check_models", "missing"]
+
+State = Literal["ok", "missing", "broken"]
+
+EVERY_TOOL = ("*",)
+_SERVER_SECONDS = 1.0
+_ANSWER_BYTES = 1 << 20
+_MAX_NAMES, _NAME_CHARS = 3, 80
+_START_COMMANDS = {"ollama": "ollama serve", "lmstudio": "lms server start"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What was found. `tools` do not work until it is mended, `less` is what else is lost, `remedy` what to do.
+
+    Something is broken when what was asked for does not work; what is missing and costs no tool can stay so.
+    """
+
+    what: str
+    state: State = "ok"
+    found: str = ""
+    tools: tuple[str, ...] = ()
+    less: str = ""
+    remedy: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether something that is needed does not work."""
+        return self.state == "broken" or (self.state == "missing" and bool(self.tools))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of `--json`."""
+        return {**asdict(self), "tools": list(self.tools)}
+
+
+def broken(what: str, found: str, *, tools: tuple[str, ...] = (), less: str = "", remedy: str) -> Check:
+    """Return the finding that something does not work."""
+    return Check(what=what, state="broken", found=found, tools=tools, less=less, remedy=remedy)
+
+
+def missing(what: str, found: str = "", *, tools: tuple[str, ...] = (), less: str = "", remedy: str) -> Check:
+    """Return the finding that something is not there."""
+    return Check(what=what, state="missing", found=found, tools=tools, less=less, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Whether something answers at `url`, and the models it lists: none when it knows nothing of models."""
+
+    url: str
+    is_up: bool = False
+    models: tuple[str, ...] = ()
+
+    def list_models(self) -> str:
+        more = f" and {len(self.models) - _MAX_NAMES} more" if len(self.models) > _MAX_NAMES else ""
+        return f"{', '.join(self.models[:_MAX_NAMES])}{more}"
+
+
+async def check_models(crib: Crib, env: Mapping[str, str]) -> Sequence[Check]:
+    """Look who would answer each agent. No key is sent, and no other machine is asked."""
+    agents: dict[str, list[str]] = {}  # by the model that answers for them
+    for agent in crib.config.agent_ids():
+        agents.setdefault(crib.models.name_for(agent), []).append(agent)
+    addresses = _find_local_addresses(crib)
+    answers = await asyncio.gather(*(in_thread(_ask_server, *each) for each in addresses.values()))
+    servers = dict(zip(addresses, answers, strict=True))
+    checks = [_check_model(crib, name, each, servers, env) for name, each in agents.items()]
+    wanted = {model_name(name)[0] for name in agents}
+    others = {name: each for name, each in servers.items() if name not in wanted and each.models}
+    return [*checks, *(Check(what=n, found=f"answers at {s.url} with {s.list_models()}") for n, s in others.items())]
+
+
+def _check_model(
+    crib: Crib, name: str, agents: Sequence[str], servers: Mapping[str, _Server], env: Mapping[str, str]
+) -> Check:
+    what = "model" if "main" in agents else f"model of {agents[0]}"
+    less = "every answer"
+    if name == OFFLINE:
+        return _check_offline(what, servers)
+    provider, model = model_name(name)
+    try:
+        crib.models.get(name)
+    except CribError as error:
+        remedy = "set what it asks for, or name another in models.default"
+        return broken(what, f"{name}: {error}", less=less, remedy=remedy)
+    server = servers.get(provider)
+    if server is None:
+        return Check(what=what, found=f"{name}, {_find_key(crib, provider, env)}")
+    if not server.is_up:
+        remedy = _START_COMMANDS.get(provider, "start it, or name another in models.default")
+        return broken(what, f"{name}: nothing answers at {server.url}", less=less, remedy=remedy)
+    if server.models and not {model, f"{model}:latest"} & set(server.models):
+        remedy = f"set models.default: {provider}:{server.models[0]}"
+        remedy = f"ollama pull {model}" if provider == "ollama" else remedy
+        found = f"{name}: {server.url} has no such model, only {server.list_models()}"
+        return broken(what, found, less=less, remedy=remedy)
+    return Check(what=what, found=f"{name} answers at {server.url}")
+
+
+def _check_offline(what: str, servers: Mapping[str, _Server]) -> Check:
+    """Say that rules answer, because nobody has a key: enough to try the tools, so nothing is broken."""
+    local = next((f"{provider}:{each.models[0]}" for provider, each in servers.items() if each.models), "")
+    return missing(
+        what,
+        "no provider has a key, so the offline model answers, by rules",
+        less="answers to what its rules do not know",
+        remedy=f"set models.default: {local}" if local else "export ANTHROPIC_API_KEY=..., or another provider's",
+    )
+
+
+def _find_key(crib: Crib, provider: str, env: Mapping[str, str]) -> str:
+    """Return where the key comes from; never the key."""
+    given, known = crib.config.models.get(provider), KNOWN.get(provider)
+    if isinstance(given, ProviderSettings) and given.api_key:
+        return "with the key of the configuration"
+    named = next((name for name in (known.keys if known else ()) if env.get(name, "").strip()), "")
+    return f"with the key in {named}" if named else "without a key"
+
+
+def _find_local_addresses(crib: Crib) -> dict[str, tuple[str, int, str]]:
+    """Return where on this machine a provider may answer: host, port and path, without anybody's password."""
+    found: dict[str, tuple[str, int, str]] = {}
+    for provider in dict.fromkeys([*KNOWN, *crib.config.models]):
+        given, known = crib.config.models.get(provider), KNOWN.get(provider)
+        own = given.base_url if isinstance(given, ProviderSettings) else None
+        if address := _parse_loopback((own or (known.base_url if known else "")).rstrip("/")):
+            found[provider] = address
+    return found
+
+
+def _parse_loopback(url: str) -> tuple[str, int, str] | None:
+    """Return the parts of an address, None when it leads off this machine, needs TLS, or is none."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return None
+    return (host, port or 80, parts.path) if is_here and parts.scheme == "http" else None
+
+
+def _ask_server(host: str, port: int, path: str) -> _Server:
+    """Ask a server which models it has."""
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+    connection = http.client.HTTPConnection(host, port, timeout=_SERVER_SECONDS)
+    try:
+        connection.request("GET", f"{path}/models", headers={"Accept": "application/json"})
+        body = connection.getresponse().read(_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException):
+        return _Server(url)
+    finally:
+        connection.close()
+    try:
+        models = tuple(str(each["id"])[:_NAME_CHARS] for each in json.loads(body)["data"])
+    except (ValueError, LookupError, TypeError):
+        return _Server(url, is_up=True)
+    return _Server(url, is_up=True, models=models)
