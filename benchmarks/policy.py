@@ -14,7 +14,7 @@ from typing import Any
 from toolcrib import Caller, Tool
 from toolcrib.agent.belt import Belts
 from toolcrib.config.load import load
-from toolcrib.define.verdict import Belt, Layer, LayerName, Verdict
+from toolcrib.define.verdict import Layer, LayerName, Selection, Verdict
 from toolcrib.policy import Facts, PolicySettings, gate, layers_for
 from toolcrib.registry import Catalog
 
@@ -112,7 +112,7 @@ class World:
         """Filter the names, with nothing around it."""
         return bare_filter(self.names, self.catalog.groups, self.lists)
 
-    def belt(self) -> Belt:
+    def belt(self) -> Selection:
         """Resolve, with verdicts on demand."""
         return gate(self.catalog.tools, self.catalog.groups, self.layers, self.facts)
 

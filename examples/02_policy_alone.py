@@ -32,9 +32,9 @@ GROUPS = {"group:shop": frozenset({"search", "order"}), "group:money": frozenset
 
 
 def show(title: str, layers: tuple[Layer, ...], facts: Facts) -> None:
-    belt = gate(TOOLS, GROUPS, layers, facts)
-    print(f"{title}: {', '.join(belt.tools) or 'nothing'}")
-    for tool, verdict, layer, because in explain_rows(belt.verdicts.values()):
+    selection = gate(TOOLS, GROUPS, layers, facts)
+    print(f"{title}: {', '.join(selection.tools) or 'nothing'}")
+    for tool, verdict, layer, because in explain_rows(selection.verdicts.values()):
         print(f"  {tool:7} {verdict:6} {layer:16} {because}")
 
 
@@ -57,8 +57,8 @@ facts = Facts(owner=is_owner(settings, clerk))
 show("a clerk with a tiny model", layers_for(settings, clerk), facts)
 
 # 3. one verdict as one sentence, and what every layer said
-belt = gate(TOOLS, GROUPS, layers_for(settings, clerk), facts)
-print(explain_sentence(belt.verdicts["refund"]))
-for step in belt.steps("refund"):
+selection = gate(TOOLS, GROUPS, layers_for(settings, clerk), facts)
+print(explain_sentence(selection.verdicts["refund"]))
+for step in selection.steps("refund"):
     if step.rule or step.decision != "allow":
         print(f"  {step.layer}: {step.decision} by {step.rule!r} in {step.origin}")

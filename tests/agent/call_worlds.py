@@ -22,7 +22,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.record import Decided, Entry, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, tool
-from toolcrib.define.verdict import Belt, Decision, Verdict
+from toolcrib.define.verdict import Decision, Selection, Verdict
 
 Permission = Literal["allow", "ask", "deny", "absent"]
 Given = Literal["good", "coerced", "bad", "flawed"]
@@ -243,7 +243,7 @@ GIVEN: Mapping[Given, Mapping[str, Any]] = {
 }
 
 
-def belt_of(probe: Tool, permission: Permission) -> Belt:
+def belt_of(probe: Tool, permission: Permission) -> Selection:
     pager = tool(name="result_get", description="Page.")(lambda: "")
     decisions: dict[str, Decision] = {"result_get": "allow"}
     if permission != "absent":
@@ -251,7 +251,7 @@ def belt_of(probe: Tool, permission: Permission) -> Belt:
     tools = {"result_get": pager, "probe": probe}
     verdicts = {name: Verdict(name, said, None, None, None, said, None) for name, said in decisions.items()}
     # a denied tool stays within reach here, so that only the verdict keeps it from running
-    return Belt(tools=tools, verdicts=verdicts, steps=lambda name: ())
+    return Selection(tools=tools, verdicts=verdicts, steps=lambda name: ())
 
 
 def window_of(run: Run) -> Window:

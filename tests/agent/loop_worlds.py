@@ -32,16 +32,16 @@ from toolcrib.define.model import Model
 from toolcrib.define.record import Finished, Record, Started
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool, tool
-from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.define.verdict import Selection, Verdict
 
 KEY = "agent:main:run:test"
 
 
-def belt_of(tools: Iterable[Tool]) -> Belt:
+def belt_of(tools: Iterable[Tool]) -> Selection:
     """Return a belt that permits all of them."""
     own = {each.name: each for each in tools}
     verdicts = {name: Verdict(name, "allow", None, name, "tools", "passes all layers", "") for name in own}
-    return Belt(tools=own, verdicts=verdicts, steps=lambda name: ())
+    return Selection(tools=own, verdicts=verdicts, steps=lambda name: ())
 
 
 def user(text: str = "go") -> Message:

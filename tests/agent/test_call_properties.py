@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toolcrib.agent.invoke import Window, invoke, invoke_all
 from toolcrib.define.record import Decided, Entry, Finished, Started
 from toolcrib.define.result import Result
-from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.define.verdict import Selection, Verdict
 
 from .call_worlds import (
     THREADS,
@@ -169,7 +169,7 @@ async def made_together(runs: list[Run], *, exclusive: bool) -> list[Result] | N
         name: Verdict(name, "deny" if world.permission == "absent" else world.permission, None, None, None, "", None)
         for name, world in zip(tools, worlds, strict=True)
     }
-    belt = Belt(tools=tools, verdicts=verdicts, steps=lambda name: ())
+    belt = Selection(tools=tools, verdicts=verdicts, steps=lambda name: ())
     record = Run(shared)
     for run in runs:
         run.entries = record.entries

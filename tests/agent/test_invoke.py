@@ -17,7 +17,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.record import Finished
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
-from toolcrib.define.verdict import Belt, Decision, LayerName, Verdict
+from toolcrib.define.verdict import Decision, LayerName, Selection, Verdict
 from toolcrib.testing import FakeApprover, fake_ctx
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ REASONS: dict[Decision, str] = {
 LAYERS: dict[Decision, LayerName | None] = {"allow": None, "ask": "ask", "deny": "global"}
 
 
-def belt_of(*tools: Tool, decision: Decision = "allow") -> Belt:
+def belt_of(*tools: Tool, decision: Decision = "allow") -> Selection:
     """Return a belt on which every tool has this verdict."""
     layer, reason = LAYERS[decision], REASONS[decision]
     verdicts = {
@@ -38,7 +38,7 @@ def belt_of(*tools: Tool, decision: Decision = "allow") -> Belt:
         for each in tools
     }
     kept = {each.name: each for each in tools if decision != "deny"}
-    return Belt(tools=kept, verdicts=verdicts, steps=lambda name: ())
+    return Selection(tools=kept, verdicts=verdicts, steps=lambda name: ())
 
 
 @tool
@@ -47,7 +47,7 @@ async def greet(ctx: Ctx, name: str, times: int = 1) -> str:
     return f"{ctx.call.id}: " + " ".join([f"hello {name}"] * times)
 
 
-async def called(belt: Belt, ctx: Ctx, **window: Any) -> Result:
+async def called(belt: Selection, ctx: Ctx, **window: Any) -> Result:
     """Invoke the context's call at a window with nothing but what is given."""
     return await invoke(belt, ctx, Window(record=MemoryRecord(), **window))
 

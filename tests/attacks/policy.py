@@ -21,7 +21,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.record import Decided, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt
+from toolcrib.define.verdict import Selection
 from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.tools import SHELF
@@ -49,7 +49,7 @@ def judge(case: Json, profiles: Json) -> Outcome:
         case "call":
             return _called(setup, asked, profile, case["must"])
     try:
-        belt: Belt | None = _belts(setup, profile).belt_for(_caller(setup.get("context", {})))
+        belt: Selection | None = _belts(setup, profile).belt_for(_caller(setup.get("context", {})))
         error = ""
     except ConfigError as problem:
         belt, error = None, str(problem)
@@ -58,7 +58,7 @@ def judge(case: Json, profiles: Json) -> Outcome:
     return kept(seen) if "" in complaints else broken("; ".join(complaints), seen)
 
 
-def _complaint(must: Mapping[str, Any], belt: Belt | None, error: str) -> str:
+def _complaint(must: Mapping[str, Any], belt: Selection | None, error: str) -> str:
     """Say what is not as it must be, "" when all is."""
     if must.get("documented_rule") in DOCUMENTED:
         return ""
@@ -108,13 +108,13 @@ def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
     return broken(complaint, seen) if complaint else kept(seen)
 
 
-async def _made(belt: Belt, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
+async def _made(belt: Selection, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
     logging.getLogger("toolcrib").addHandler(_QUIET)
     first, *more = (Ctx(call=call, caller=caller, course=Course()) for call in calls)
     return await invoke_all(belt, [first, *more], window) if more else [await invoke(belt, first, window)]
 
 
-async def _made_over_mcp(belt: Belt, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
+async def _made_over_mcp(belt: Selection, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
     from .loopback import made  # noqa: PLC0415  the SDK takes a second to load, and few cases come this way
 
     for name in ("toolcrib", "mcp"):

@@ -22,7 +22,7 @@ from toolcrib.define.errors import (
 from toolcrib.define.message import Call, Message
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.define.verdict import Belt, Layer, Rule, Step, Verdict, Verdicts
+from toolcrib.define.verdict import Layer, Rule, Selection, Step, Verdict, Verdicts
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +60,7 @@ def test_a_configuration_error_says_where(place: Place | None, sentence: str) ->
     "value",
     [
         Agent(name="a", description="A.", prompt="Be.", inputs=type("M", (BaseModel,), {})),
-        Belt(tools={}, verdicts={}, steps=lambda name: ()),
+        Selection(tools={}, verdicts={}, steps=lambda name: ()),
         Call(id="1", name="read"),
         Caller(),
         Ctx(Call(id="1", name="read"), Caller(), Course()),

@@ -4,7 +4,7 @@ import pytest
 
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Layer, Rule, Verdict
+from toolcrib.define.verdict import Layer, Rule, Selection, Verdict
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.registry.groups import groups_of
 
@@ -21,7 +21,7 @@ TOOLS = {
 }
 
 
-def belt_of(*layers: Layer, facts: Facts | None = None) -> Belt:
+def belt_of(*layers: Layer, facts: Facts | None = None) -> Selection:
     return gate(TOOLS, groups_of(TOOLS.values()), layers, facts or Facts())
 
 

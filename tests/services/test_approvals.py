@@ -20,7 +20,7 @@ from toolcrib.define.hook import Ask, Rewrite
 from toolcrib.define.message import Call
 from toolcrib.define.rpc import SCOPES
 from toolcrib.define.tool import tool
-from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.testing import FakeApprover, fake_ctx
@@ -355,9 +355,9 @@ async def deploy(place: str) -> str:
     return f"deployed to {place}"
 
 
-def belt() -> Belt:
+def belt() -> Selection:
     verdict = Verdict("deploy", "allow", None, None, None, "passes", None)
-    return Belt(tools={"deploy": deploy}, verdicts={"deploy": verdict}, steps=lambda name: ())
+    return Selection(tools={"deploy": deploy}, verdicts={"deploy": verdict}, steps=lambda name: ())
 
 
 async def called(approver: FakeApprover, *words: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Catalog, settings and caller to a Belt: where the registry and the policy meet."""
+"""Catalog, settings and caller to a Selection: where the registry and the policy meet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.grounds import Grounds
 from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt
+from toolcrib.define.verdict import Selection
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import ceiling_of, is_owner, layers_for, mentions_for, model_family
 from toolcrib.policy.profiles import PROFILES
@@ -38,7 +38,7 @@ class Belts:
     ) -> None:
         self.catalog, self.settings = catalog, settings
         self._host, self._channels = host, tuple(channels)
-        self._made: dict[tuple[Caller, tuple[Tool, ...]], Belt] = {}
+        self._made: dict[tuple[Caller, tuple[Tool, ...]], Selection] = {}
         self._widened: dict[tuple[Tool, ...], Catalog] = {(): catalog}
         self._grounds: dict[Catalog, Grounds] = {}
         self._narrowed: dict[str, Belts] = {}
@@ -54,7 +54,7 @@ class Belts:
             self._narrowed[profile] = belts
         return belts
 
-    def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Belt:
+    def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Selection:
         """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""
         key = (caller, extra)
         belt = self._made.get(key)
@@ -78,7 +78,7 @@ class Belts:
             catalog = self._widened[extra] = Catalog(tools, self.catalog.problems)
         return catalog
 
-    def _make(self, caller: Caller, catalog: Catalog) -> Belt:
+    def _make(self, caller: Caller, catalog: Catalog) -> Selection:
         above = tuple(map(self._facts, ceiling_of(self.settings, caller))) if caller.parents else ()
         facts = self._facts(caller, above)
         belt = gate(catalog.tools, catalog.groups, layers_for(self.settings, caller), facts)
@@ -102,7 +102,7 @@ class Belts:
         return grounds
 
 
-def no_such_tool(name: str, belt: Belt) -> str:
+def no_such_tool(name: str, belt: Selection) -> str:
     """Return why a call by a name that no tool has is refused."""
     close = nearest(name, belt.tools, 3)
     hint = f"; the nearest are {', '.join(close)}" if close else ""

@@ -18,7 +18,7 @@ from toolcrib.define.mandate import COMPLETE, completion_shape
 from toolcrib.define.result import Result
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Step, Verdict
+from toolcrib.define.verdict import Selection, Step, Verdict
 
 from .hooks import Ready
 
@@ -53,7 +53,7 @@ class Completion:
         self.answer = args
         return Result.text("the answer was handed in")
 
-    def on(self, belt: Belt) -> Belt:
+    def on(self, belt: Selection) -> Selection:
         """Return the belt with this tool on it: still called through `invoke`, with a decision on record."""
         verdict = completion_verdict(self._agent)
 
@@ -67,7 +67,7 @@ class Completion:
             steps=steps,
         )
 
-    def heard_by(self, guards: Iterable[Ready], belt: Belt) -> tuple[Ready, ...]:
+    def heard_by(self, guards: Iterable[Ready], belt: Selection) -> tuple[Ready, ...]:
         """Return the guards as they are asked about the calls of this run: none of them holds up its end."""
         return tuple(self._apart(guards, frozenset(belt.tools) - {COMPLETE}))
 

@@ -24,7 +24,7 @@ from toolcrib.define.ports import Approver
 from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
 from .belt import no_such_tool
@@ -45,7 +45,7 @@ _make_call, _make_ctx = maker(Call), maker(Ctx)
 _make_decided, _make_started, _make_finished = maker(Decided), maker(Started), maker(Finished)
 
 
-async def invoke_all(belt: Belt, ctxs: Sequence[Ctx], window: Window) -> list[Result]:
+async def invoke_all(belt: Selection, ctxs: Sequence[Ctx], window: Window) -> list[Result]:
     """Run the calls of one reply: checked in their order, run side by side, answered in their order.
 
     The body of an exclusive tool overlaps with no other: it waits for those before it, those behind wait for it.
@@ -60,7 +60,7 @@ async def invoke_all(belt: Belt, ctxs: Sequence[Ctx], window: Window) -> list[Re
         raise
 
 
-async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = None) -> Result:
+async def invoke(belt: Selection, ctx: Ctx, window: Window, place: Place | None = None) -> Result:
     """Run `ctx.call` for `ctx.caller` if the belt permits it, and return what came of it."""
     call, course, deadline = ctx.call, ctx.course, Deadline()
     name, verdict = call.name, belt.verdicts.get(call.name)
@@ -98,7 +98,7 @@ async def invoke(belt: Belt, ctx: Ctx, window: Window, place: Place | None = Non
 
 
 async def _run(  # noqa: C901  the steps, one after another
-    belt: Belt, verdict: Verdict | None, ctx: Ctx, window: Window, deadline: Deadline, place: Place | None
+    belt: Selection, verdict: Verdict | None, ctx: Ctx, window: Window, deadline: Deadline, place: Place | None
 ) -> Result:
     call, said = ctx.call, None
     if place:
@@ -162,7 +162,7 @@ async def _run(  # noqa: C901  the steps, one after another
     return await presented(result, limit, window.blobs if "result_get" in belt.tools else None)
 
 
-def _permitted(belt: Belt, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
+def _permitted(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
     """Return the tool, and what a human has to be asked; raise ToolError when there is none or it is denied."""
     if verdict is None:
         raise ToolError(reason, code="not_found")

@@ -38,7 +38,7 @@ from toolcrib.define.model import Effort, Model, Request
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt
+from toolcrib.define.verdict import Selection
 
 from .clock import Clock, Unhurried
 from .compact import Shorter
@@ -81,7 +81,7 @@ class Setup:
     """
 
     model: Model
-    belt: Belt
+    belt: Selection
     caller: Caller
     window: Window
     ports: Ports = field(default_factory=Ports)

@@ -7,7 +7,7 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.hook import Ask, Hook
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
-from toolcrib.define.verdict import Belt
+from toolcrib.define.verdict import Selection
 from toolcrib.policy.match import Inventory, matcher_for
 
 from .hooks import Ready, ready_guards
@@ -17,7 +17,9 @@ __all__ = ["asked_after_outside", "outside_guard", "sources_of"]
 _LONGEST = 100  # characters of a source in a question
 
 
-def asked_after_outside(entries: Collection[str], belt: Belt, groups: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def asked_after_outside(
+    entries: Collection[str], belt: Selection, groups: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
     """Return the tools on the belt that the entries of `tools.askAfterOutside` name."""
     if not entries:
         return frozenset()

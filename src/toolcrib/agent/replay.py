@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.mandate import COMPLETE
 from toolcrib.define.names import canonical
-from toolcrib.define.verdict import Belt
+from toolcrib.define.verdict import Selection
 from toolcrib.policy.layers import agent_of
 
 from .belt import Belts, no_such_tool
@@ -42,7 +42,7 @@ def judge_from(grounds: Json) -> Callable[[Json], str]:
     return judge
 
 
-def _difference(decided: Json, belt: Belt) -> str:
+def _difference(decided: Json, belt: Selection) -> str:
     name, written = decided["call"]["name"], decided.get("verdict")
     if isinstance(name, str):
         verdict = belt.verdicts.get(name) or belt.verdicts.get(canonical(name) or "")

@@ -15,7 +15,7 @@ from toolcrib.define.make import maker
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.registry.catalog import Catalog
 
 __all__ = ["BeltHandle"]
@@ -28,7 +28,7 @@ class BeltHandle:
     """A caller's belt, joined to the adapters and to `invoke`."""
 
     caller: Caller
-    belt: Belt
+    belt: Selection
     catalog: Catalog = field(repr=False)
     window: Window = field(repr=False)
     ports: Ports = field(repr=False)

@@ -1,4 +1,4 @@
-"""What policy says: rules, the layers they stand in, the verdict on each tool, and the belt that is left."""
+"""What policy says: rules, the layers they stand in, the verdict on each tool, and the selection that is left."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from .grounds import Grounds
 from .tool import Tool
 
-__all__ = ["Belt", "Decision", "Layer", "LayerName", "Rule", "Step", "Verdict", "Verdicts"]
+__all__ = ["Decision", "Layer", "LayerName", "Rule", "Selection", "Step", "Verdict", "Verdicts"]
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -110,7 +110,7 @@ class Verdicts(Mapping[str, Verdict]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Belt:
+class Selection:
     """The tools a caller has (allowed or to be asked about), and the verdict on every tool that exists.
 
     `grounds` is what the verdicts were made from.

@@ -1,8 +1,8 @@
-"""Layer 3: who may use which tool, and why. Pure: settings and caller in, a Belt with a Verdict for every tool out.
+"""Layer 3: who may use which tool, and why. Pure: settings and caller in, a Verdict for every tool out.
 
 layers = layers_for(settings, caller)              # settings + caller -> the named layers
-belt = gate(tools, groups, layers, Facts())        # tools + layers -> Belt
-belt.verdicts["exec"].reason
+selection = gate(tools, groups, layers, Facts())   # tools + layers -> Selection
+selection.verdicts["exec"].reason
 """
 
 from .explain import explain_json, explain_rows, explain_sentence, verdict_json

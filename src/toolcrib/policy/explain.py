@@ -5,7 +5,7 @@ from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Verdict
+from toolcrib.define.verdict import Selection, Verdict
 
 __all__ = ["COLUMNS", "caller_json", "explain_json", "explain_rows", "explain_sentence", "verdict_json"]
 
@@ -62,7 +62,7 @@ def caller_json(caller: Caller, *, owner: bool, sandboxed: bool, agent: str) -> 
 
 
 def explain_json(
-    caller: Mapping[str, Any], belt: Belt, tools: Mapping[str, Tool], only: str | None = None
+    caller: Mapping[str, Any], belt: Selection, tools: Mapping[str, Tool], only: str | None = None
 ) -> dict[str, Any]:
     """Return the whole answer of `toolcrib explain`; with `only`, that tool and what every layer said about it."""
     names = [only] if only else list(tools)

@@ -1,4 +1,4 @@
-"""The gate: tools and layers in, a Belt out, with a Verdict for every tool made when somebody asks for it.
+"""The gate: tools and layers in, a Selection out, with a Verdict for every tool made when somebody asks for it.
 
 Judged in order: source, owner, requires, the nine layers, ask. Within a layer deny comes first, so an allow entry can
 never widen a denial; over the layers every one is an AND, so their order changes who is named, never what is left.
@@ -11,7 +11,7 @@ from typing import get_args
 from toolcrib.define.mcp_names import beginning_of
 from toolcrib.define.names import fold
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Decision, Layer, LayerName, Rule, Step, Verdict, Verdicts
+from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict, Verdicts
 
 from .match import Groups, Inventory, Matcher, matcher_for
 from .sentences import own_reason, own_remedy, reason_for, remedy_for, stated_value
@@ -41,11 +41,11 @@ class Facts:
     above: "tuple[Facts, ...]" = ()
 
 
-def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts = Facts()) -> Belt:  # noqa: B008  frozen
-    """Return the belt of a caller about whom `layers` speak."""
+def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts = Facts()) -> Selection:  # noqa: B008  frozen
+    """Return the selection for a caller about whom `layers` speak."""
     judge = _Judge(tools, groups, layers, facts)
     kept = judge.kept
-    return Belt(
+    return Selection(
         tools={name: tool for name, tool in tools.items() if name in kept},
         verdicts=Verdicts(tools, judge.verdict),
         steps=judge.steps,

@@ -14,7 +14,7 @@ from typing import Literal
 from toolcrib.define.caller import Caller
 from toolcrib.define.names import canonical, fold, nearest
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Belt, Rule
+from toolcrib.define.verdict import Rule, Selection
 
 from .gate import is_plugin_only
 from .identity import sender_key
@@ -59,7 +59,7 @@ def lint(
     tools: Mapping[str, Tool],
     groups: Groups,
     expects: Sequence[Expect] = (),
-    belt_for: Callable[[Caller], Belt] | None = None,
+    belt_for: Callable[[Caller], Selection] | None = None,
 ) -> list[Finding]:
     """Return every finding, in the order of the file's sections."""
     inventory = Inventory(tools, groups)
@@ -268,7 +268,7 @@ def _worn(settings: PolicySettings) -> Iterator[Finding]:
                     )
 
 
-def _expected(expect: Expect, belt: Belt, inventory: Inventory) -> Iterator[Finding]:
+def _expected(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:
     for key, entries in (("has", expect.has), ("lacks", expect.lacks)):
         for entry in entries:
             name = canonical(entry) or ""

@@ -17,7 +17,7 @@ from toolcrib.adapter import mcp as wire
 from toolcrib.app import BeltHandle
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Result
-from toolcrib.define.verdict import Belt
+from toolcrib.define.verdict import Selection
 
 from .once import Once
 from .progress import Progress
@@ -40,7 +40,7 @@ class BeltServer(Server[Any]):
         self._belt, self._alone = belt, asyncio.Lock()
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
-        self._listed: tuple[Belt, ListToolsResult] | None = None
+        self._listed: tuple[Selection, ListToolsResult] | None = None
         super().__init__(
             "toolcrib",
             version=__version__,
