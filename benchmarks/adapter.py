@@ -24,7 +24,7 @@ from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import arguments_from
 from toolcrib.adapter.gemini_schema import gemini_form
 from toolcrib.adapter.strict import strict_form
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.config.load import load
 from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, Reply, said, wants
@@ -104,12 +104,12 @@ def schema(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _belt_in(folder: str) -> BeltHandle:
+def _belt_in(folder: str) -> Belt:
     """Return the belt of somebody at work in a folder, with a model that patches."""
     return open_crib({"workspace": {"root": folder}}).belt(Caller(provider="openai", model="gpt-5"))
 
 
-async def _told(belt: BeltHandle, name: str, args: Mapping[str, Any]) -> str:
+async def _told(belt: Belt, name: str, args: Mapping[str, Any]) -> str:
     result = await belt.call(name, args)
     return "\n".join(part.text for part in result.content if isinstance(part, Text))
 

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from toolcrib import Call, Ctx, Result, Tool, tool
 from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import arguments_from
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.registry.sources import Offer
 
 from . import Row
@@ -56,7 +56,7 @@ forecast = tool(name="forecast", description="Tell the weather.", effects=set())
 nap = tool(name="nap", description="Sleep for ten milliseconds.", effects=set())(_nap)
 
 
-def belt_with(*tools: Tool) -> BeltHandle:
+def belt_with(*tools: Tool) -> Belt:
     """Return a belt with these tools and both hooks."""
     hooks = Offer(source="plugin:bench", tools=(), before=(guard,), after=(observer,))
     return open_crib({}, plugins=[hooks]).belt(extra=tools)
@@ -68,12 +68,12 @@ async def floor_call(body: Callable[..., Awaitable[str]]) -> dict[str, str]:
     return {"role": "tool", "tool_call_id": "c1", "content": await body(**args)}
 
 
-async def our_call(belt: BeltHandle, name: str) -> Result:
+async def our_call(belt: Belt, name: str) -> Result:
     """The same through the whole of `invoke`."""
     return await belt.call(name, arguments_from(ARGUMENTS))
 
 
-async def our_calls(belt: BeltHandle, name: str, count: int) -> list[Result]:
+async def our_calls(belt: Belt, name: str, count: int) -> list[Result]:
     """Answer so many calls of one reply."""
     return await belt.call_all([Call(id=f"c{at}", name=name, args=arguments_from(ARGUMENTS)) for at in range(count)])
 

@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 import toolcrib
 from toolcrib import Caller, Sender, tool
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges import openai as bridge
 
 
@@ -22,7 +22,7 @@ async def price(item: str, pieces: int = 1) -> str:
     return f"{pieces} x {item}: {3 * pieces} euros"
 
 
-async def ask(client: AsyncOpenAI, belt: BeltHandle, question: str) -> str | None:
+async def ask(client: AsyncOpenAI, belt: Belt, question: str) -> str | None:
     messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": question}]
     while True:
         reply = await client.chat.completions.create(model="gpt-5", messages=messages, tools=bridge.tools(belt))

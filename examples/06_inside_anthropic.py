@@ -12,7 +12,7 @@ from anthropic.types import MessageParam, TextBlock
 
 import toolcrib
 from toolcrib import ToolError, tool
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges import anthropic as bridge
 
 
@@ -24,7 +24,7 @@ async def price(item: str) -> str:
     return "3 euros"
 
 
-async def ask(client: AsyncAnthropic, belt: BeltHandle, question: str) -> str:
+async def ask(client: AsyncAnthropic, belt: Belt, question: str) -> str:
     messages: list[MessageParam] = [{"role": "user", "content": question}]
     while True:
         reply = await client.messages.create(

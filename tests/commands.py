@@ -8,7 +8,7 @@ from typing import Any
 
 import toolcrib
 from toolcrib.agent.hooks import ready_guards
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.app.commands import Commands
 from toolcrib.backends.sandboxes.local import Terms
 from toolcrib.backends.stores.memory import MemoryBlobs
@@ -24,7 +24,7 @@ OPEN: Mapping[str, Any] = {"host": "host", "security": "full", "ask": "off"}
 @asynccontextmanager
 async def belt_in(
     root: Path, exec: Mapping[str, Any] = OPEN, *, approver: Approver | None = None, **config: Any
-) -> AsyncIterator[BeltHandle]:
+) -> AsyncIterator[Belt]:
     """Give the owner's belt over a folder, with `tools.exec` as stated."""
     async with cribbed(root, exec, approver=approver, **config) as (belt, _):
         yield belt
@@ -39,7 +39,7 @@ async def cribbed(
     caller: Caller | None = None,
     environ: Mapping[str, str] | None = None,
     **config: Any,
-) -> AsyncIterator[tuple[BeltHandle, Commands]]:
+) -> AsyncIterator[tuple[Belt, Commands]]:
     """Give a belt over a folder, and what runs its commands."""
     tools = {**config.pop("tools", {}), "exec": dict(exec)}
     crib = toolcrib.open({"workspace": {"root": str(root)}, **config, "tools": tools})

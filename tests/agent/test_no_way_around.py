@@ -21,7 +21,7 @@ import toolcrib.app
 from toolcrib.agent import hooks as real_hooks
 from toolcrib.agent import invoke as real_invoke
 from toolcrib.agent.journal import Journal
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.event import Replied
@@ -61,7 +61,7 @@ RUNS = {
     ("doors/cli/approvals.py", "asyncio.run"): "an event loop",
     ("doors/cli/_mcp_serving.py", "asyncio.run"): "an event loop",
     ("doors/cli/audit.py", "asyncio.run"): "an event loop",
-    ("doors/cli/mcp.py", "serving.run"): "a server of the MCP, whose calls go through a BeltHandle",
+    ("doors/cli/mcp.py", "serving.run"): "a server of the MCP, whose calls go through a Belt",
     ("doors/cli/mcp_servers.py", "asyncio.run"): "an event loop",
     ("doors/cli/chat/__init__.py", "asyncio.run"): "an event loop",
     ("doors/cli/doctor.py", "asyncio.run"): "an event loop",
@@ -73,7 +73,7 @@ RUNS = {
     ("doors/mcp/stdio.py", "server.run"): "the loop of that server",
     ("services/router.py", "method.run"): "a method of a service",
 }
-# Who may call `invoke` and `invoke_all`; every other way in holds a BeltHandle.
+# Who may call `invoke` and `invoke_all`; every other way in holds a Belt.
 CALLERS = {"agent/invoke.py", "agent/loop.py", "app/belt.py"}
 
 
@@ -176,17 +176,17 @@ class Seen:
 Enter = Callable[[Situation], Awaitable[Seen]]
 
 
-def opened(app: ModuleType, situation: Situation) -> BeltHandle:
+def opened(app: ModuleType, situation: Situation) -> Belt:
     """Return the belt of a crib opened for the situation."""
     offer = Offer(source="plugin:proof", tools=(situation.probe.tool,), before=tuple(situation.guards))
     crib = app.open({"tools": dict(situation.tools)}, plugins=[offer], env={}, approver=situation.approver)
-    handle: BeltHandle = crib.belt()
+    handle: Belt = crib.belt()
     assert isinstance(handle.window.record, MemoryRecord)
     situation.probe.record = handle.window.record
     return handle
 
 
-def seen(handle: BeltHandle, result: Result | Message) -> Seen:
+def seen(handle: Belt, result: Result | Message) -> Seen:
     record = handle.window.record
     assert isinstance(record, MemoryRecord)
     text = "\n".join(part.text for part in result.content if isinstance(part, Text))
@@ -197,7 +197,7 @@ def app_around(module: ModuleType) -> ModuleType:
     """Return a copy of the app whose belts call the `invoke` of this module."""
     app, belt = (copied(name, modules()[path]) for name, path in _APP.items())
     vars(belt).update({name: vars(module)[name] for name in ("invoke", "invoke_all")})
-    vars(app)["BeltHandle"] = vars(belt)["BeltHandle"]
+    vars(app)["Belt"] = vars(belt)["Belt"]
     return app
 
 
@@ -208,7 +208,7 @@ def by_invoke(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
-        return seen(handle, await module.invoke(handle.belt, ctx, handle.window))
+        return seen(handle, await module.invoke(handle.selection, ctx, handle.window))
 
     return enter
 
@@ -217,7 +217,7 @@ def by_invoke_all(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
-        return seen(handle, (await module.invoke_all(handle.belt, [ctx], handle.window))[0])
+        return seen(handle, (await module.invoke_all(handle.selection, [ctx], handle.window))[0])
 
     return enter
 
@@ -260,7 +260,7 @@ def by_turn(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         model = ScriptedModel([wants(situation.call), "done"])
-        setup = loops.Setup(model=model, belt=handle.belt, caller=handle.caller, window=handle.window)
+        setup = loops.Setup(model=model, belt=handle.selection, caller=handle.caller, window=handle.window)
         history = History([Message(role="user", content=(Text("go"),))])
         await loops.Loop(setup, history, Journal(handle.window.record), lambda event: None).run()
         return seen(handle, next(message for message in history if message.role == "tool"))
@@ -272,8 +272,8 @@ def by_turn(module: ModuleType) -> Enter:
 ENTRIES: Mapping[str, Callable[[ModuleType], Enter]] = {
     "invoke": by_invoke,
     "invoke_all": by_invoke_all,
-    "BeltHandle.call": by_call,
-    "BeltHandle.call_all": by_call_all,
+    "Belt.call": by_call,
+    "Belt.call_all": by_call_all,
     "bridges": by_bridge,
     "Loop": by_turn,
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mcp import Client, MCPError
 
 from toolcrib.adapter.mcp import result_from
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.doors.mcp import BeltServer
@@ -15,7 +15,7 @@ from toolcrib.doors.mcp import BeltServer
 __all__ = ["made"]
 
 
-async def made(belt: BeltHandle, calls: Sequence[Call]) -> list[Result]:
+async def made(belt: Belt, calls: Sequence[Call]) -> list[Result]:
     """Make the calls side by side; return what the client was told."""
     logging.getLogger("client").addHandler(logging.NullHandler())  # it wonders aloud about names that are not listed
     async with Client(BeltServer(lambda: belt), mode="legacy") as client:

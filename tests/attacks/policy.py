@@ -9,7 +9,7 @@ from typing import Any
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
 from toolcrib.agent.invoke import Window, invoke, invoke_all
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.backends.plugins import DeclaredTool
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
@@ -119,7 +119,7 @@ async def _made_over_mcp(belt: Selection, caller: Caller, calls: Sequence[Call],
 
     for name in ("toolcrib", "mcp"):
         logging.getLogger(name).addHandler(_QUIET)
-    handle = BeltHandle(caller=caller, belt=belt, catalog=Catalog(dict(belt.tools)), window=window, ports=Ports())
+    handle = Belt(caller=caller, selection=belt, catalog=Catalog(dict(belt.tools)), window=window, ports=Ports())
     return await made(handle, calls)
 
 

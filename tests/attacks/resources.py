@@ -15,7 +15,7 @@ from typing import Any
 import toolcrib
 from toolcrib import Call, Caller, Result, tool
 from toolcrib.adapter.arguments import arguments_from
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.reader import Args
 
@@ -60,7 +60,7 @@ _STANDING_IN = {"read": "read_probe"}
 
 
 @cache
-def _belt() -> BeltHandle:
+def _belt() -> Belt:
     return toolcrib.open({}).belt(Caller(), extra=[read_probe, echo_args])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.commands import cribbed, said
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.result import Result
 
 from . import Outcome, broken, kept, resources, resources_files
@@ -90,7 +90,7 @@ async def _seen(root: Path, asked: Json) -> Json:
     }
 
 
-async def _called(belt: BeltHandle, asked: Json) -> list[Result]:
+async def _called(belt: Belt, asked: Json) -> list[Result]:
     if "concurrent" in asked:
         return list(await asyncio.gather(*(belt.call("exec", asked["args"]) for _ in range(asked["concurrent"]))))
     results = [await belt.call("exec", asked["args"]) for _ in range(asked.get("repeat", 1))]
@@ -100,7 +100,7 @@ async def _called(belt: BeltHandle, asked: Json) -> list[Result]:
     return results
 
 
-async def _polled(belt: BeltHandle, result: Result) -> str:
+async def _polled(belt: Belt, result: Result) -> str:
     """Follow a command in the background to its end; return what it printed."""
     if (result.details or {}).get("status") != "running":
         return ""

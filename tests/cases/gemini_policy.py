@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import toolcrib
-from toolcrib.app import BeltHandle, Crib
+from toolcrib.app import Belt, Crib
 from toolcrib.define.caller import Caller
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
@@ -123,7 +123,7 @@ def _means(rule: Json, tool: Tool, chain: Sequence[str]) -> bool:
     return (tool.name in belt.tools) is (rule["decision"] == "allow")
 
 
-async def _called(args: Json, crib: Crib, belt: BeltHandle, tool: Tool) -> str:
+async def _called(args: Json, crib: Crib, belt: Belt, tool: Tool) -> str:
     human = _Human()
     approver = None if args["config"].get("nonInteractive") else human
     try:
@@ -137,7 +137,7 @@ async def _called(args: Json, crib: Crib, belt: BeltHandle, tool: Tool) -> str:
     return {"denied": "deny", "not_approved": "ask_user"}[result.details["code"]]
 
 
-def _commanded(args: Json, crib: Crib, belt: BeltHandle) -> tuple[str, bool]:
+def _commanded(args: Json, crib: Crib, belt: Belt) -> tuple[str, bool]:
     """Return what is decided about a command, and whether an entry for its words decided it: lists, then the judge."""
     decision = belt.verdicts["exec"].decision
     if decision != "allow":

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import toolcrib
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.caller import Caller
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
@@ -134,7 +134,7 @@ async def _played(stage: _Stage) -> Json:
         await crib.close()
 
 
-async def _results(stage: _Stage, belt: BeltHandle) -> list[Result]:
+async def _results(stage: _Stage, belt: Belt) -> list[Result]:
     """Return what came of every call; of an aborted batch, what watchers heard of it."""
     calls = [
         Call(id, name, more[0] if more else {}, key=str(at)) for at, (id, name, *more) in enumerate(stage.args["calls"])

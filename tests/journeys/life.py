@@ -31,7 +31,7 @@ from typing import Any
 
 import toolcrib
 from toolcrib.agent.turn import Turns
-from toolcrib.app import BeltHandle, Running
+from toolcrib.app import Belt, Running
 from toolcrib.app.turns import Desk, Wanted
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -245,7 +245,7 @@ async def starting(life: Life) -> AsyncIterator[Start]:
     record = (HastyRecord if is_hasty else SqliteRecord)(commits)
     async with toolcrib.open(config_for(life), env={}) as crib:
 
-        def belt(*args: Any, **options: Any) -> BeltHandle:
+        def belt(*args: Any, **options: Any) -> Belt:
             handle = crib.belt(*args, **options)
             return replace(handle, window=replace(handle.window, blobs=SqliteBlobs(commits)))
 

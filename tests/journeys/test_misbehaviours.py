@@ -108,7 +108,7 @@ class World:
 
         setup = Setup(
             model=model,
-            belt=handle.belt,
+            belt=handle.selection,
             caller=caller,
             window=handle.window,
             ports=handle.ports,

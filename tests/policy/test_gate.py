@@ -164,7 +164,7 @@ def test_a_groups_list_of_plugins_is_never_loosened() -> None:
 
 def test_steps_tell_what_each_layer_said_in_order() -> None:
     crib = crib_of({"tools": {"profile": "coding", "deny": ["exec"], "ask": ["exec"]}})
-    steps = crib.belt().belt.steps("exec")
+    steps = crib.belt().selection.steps("exec")
     assert [(step.layer, step.decision, step.rule) for step in steps] == [
         ("owner", "allow", None),
         ("requires", "allow", None),
@@ -188,4 +188,4 @@ def test_a_denied_tool_is_never_only_asked_about() -> None:
 
 def test_an_unchanged_caller_gets_the_same_belt() -> None:
     crib = crib_of({})
-    assert crib.belt(Caller(agent="a")).belt is crib.belt(Caller(agent="a")).belt
+    assert crib.belt(Caller(agent="a")).selection is crib.belt(Caller(agent="a")).selection

@@ -67,7 +67,7 @@ def layers_can_be_added_and_shuffled(config: Config, crib: Crib, caller: Caller,
 
 
 def every_rule_stands_where_it_is_said_to(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
-    held = crib.belt(caller).belt
+    held = crib.belt(caller).selection
     for name, verdict in held.verdicts.items():
         assert (name in held.tools) == (verdict.decision != "deny")
         for origin, rule in [(verdict.origin, verdict.rule)] + [(s.origin, s.rule) for s in held.steps(name)]:
@@ -89,7 +89,7 @@ def all_forms_of_a_verdict_agree(config: Config, crib: Crib, caller: Caller, cha
             "reason": verdict.reason,
             "remedy": verdict.remedy,
         }
-        denials = [step for step in held.belt.steps(name) if step.decision == "deny"]
+        denials = [step for step in held.steps(name) if step.decision == "deny"]
         assert bool(denials) == (verdict.decision == "deny")
         assert not denials or (denials[0].layer, denials[0].rule) == (verdict.layer, verdict.rule)
 

@@ -80,7 +80,7 @@ def checked(kinds: list[tuple[str, str]], **options: Any) -> Report:
 
 def decisions(crib: Crib, caller: Caller) -> list[tuple[str, str]]:
     """Return what the crib writes down when this caller calls every tool there is, and some that are not."""
-    belt = crib.belt(caller, extra=[own]).belt
+    belt = crib.belt(caller, extra=[own]).selection
     assert belt.grounds is not None
     kinds = [("opened", opened(belt.grounds))]
     for name in NAMES:

@@ -38,7 +38,7 @@ from toolcrib.tools import CHANNEL_TOOLS, SHELF
 from .agents import agents_for, folders_for
 from .approvals import approvals_for
 from .background import Background
-from .belt import BeltHandle
+from .belt import Belt
 from .commands import Commands
 from .mcp import Servers, servers_for
 from .models import Models
@@ -50,7 +50,7 @@ from .state import FILE, State, state_in
 from .subagents import Agency, Within, mandates_of, with_agents
 from .turns import Desk, Running, Wanted
 
-__all__ = ["BeltHandle", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
+__all__ = ["Belt", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Crib:
         *,
         approver: Approver | None = None,
         profile: str | None = None,
-    ) -> BeltHandle:
+    ) -> Belt:
         """Return the caller's belt; with no caller, that of the owner at the terminal.
 
         `profile` is one more layer: the caller has nothing that is not in it, whatever the configuration says.
@@ -110,9 +110,9 @@ class Crib:
         who, own = caller or Caller(), tuple(extra)
         belts = self._belts if profile is None else self._belts.narrowed(profile)
         window = self.window if approver is None else replace(self.window, approver=approver)
-        return BeltHandle(
+        return Belt(
             caller=who,
-            belt=belts.belt_for(who, own),
+            selection=belts.belt_for(who, own),
             catalog=belts.catalog_with(own),
             window=window,
             ports=self._agency.ports(who, Within(belts, own, window)),

@@ -36,7 +36,7 @@ from toolcrib.policy.layers import agent_of, child_of, is_owner, most_subagents
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents import Errand, Places, Spawned, Subagents, Ways
 
-from .belt import BeltHandle
+from .belt import Belt
 from .models import Models
 from .subagents import Agency, plain_inputs, root_of, system_of, turn_of
 from .turns import Running, Wanted, limits_of
@@ -83,7 +83,7 @@ class Background:
             self.places,
         )
 
-    def join(self, desk: StartTurn, agency: Agency, belt: Callable[[Caller], BeltHandle]) -> None:
+    def join(self, desk: StartTurn, agency: Agency, belt: Callable[[Caller], Belt]) -> None:
         """Take what starts turns, what runs agents, and what says who has which tools."""
         self._joined = _Joined(desk, agency, belt)
 
@@ -184,7 +184,7 @@ class Background:
 class _Joined:
     desk: StartTurn
     agency: Agency
-    belt: Callable[[Caller], BeltHandle]
+    belt: Callable[[Caller], Belt]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,35 +15,44 @@ from toolcrib.define.make import maker
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Selection, Verdict
+from toolcrib.define.verdict import Selection, Step, Verdict
 from toolcrib.registry.catalog import Catalog
 
-__all__ = ["BeltHandle"]
+__all__ = ["Belt"]
 
 _make_call, _make_ctx = maker(Call), maker(Ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeltHandle:
-    """A caller's belt, joined to the adapters and to `invoke`."""
+class Belt:
+    """What a caller may use, joined to the adapters and to `invoke`.
+
+    `selection` is what policy says of it, as a value.
+    """
 
     caller: Caller
-    belt: Selection
+    selection: Selection
     catalog: Catalog = field(repr=False)
     window: Window = field(repr=False)
     ports: Ports = field(repr=False)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        return self.belt.tools
+        """The tools the caller has, allowed or to be asked about."""
+        return self.selection.tools
 
     @property
     def verdicts(self) -> Mapping[str, Verdict]:
-        return self.belt.verdicts
+        """The verdict on every tool that exists, each with its reason."""
+        return self.selection.verdicts
+
+    def steps(self, name: str) -> tuple[Step, ...]:
+        """Return what every layer said about one tool, in order."""
+        return self.selection.steps(name)
 
     def declare(self, provider: str) -> list[dict[str, Any]]:
         """Return the belt's tools as `provider` takes them, for the program to keep and change."""
-        return [deepcopy(declare(tool, provider)) for tool in self.belt.tools.values()]
+        return [deepcopy(declare(tool, provider)) for tool in self.selection.tools.values()]
 
     def call(
         self,
@@ -62,14 +71,14 @@ class BeltHandle:
         if progress is not None:
             course.watch = progress
         call = _make_call((id or key, name, args or {}, key, "", ""))
-        return invoke(self.belt, _make_ctx((call, self.caller, course, self.ports)), self.window)
+        return invoke(self.selection, _make_ctx((call, self.caller, course, self.ports)), self.window)
 
     async def call_all(self, calls: Iterable[Call]) -> list[Result]:
         """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
         keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
         ctxs = [Ctx(call, self.caller, Course(), self.ports) for call in keyed]
-        return await invoke_all(self.belt, ctxs, self.window)
+        return await invoke_all(self.selection, ctxs, self.window)
 
-    def watched_by(self, watch: Callable[[CallEvent], None]) -> "BeltHandle":
+    def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
         return replace(self, window=replace(self.window, watch=watch))

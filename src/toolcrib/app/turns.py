@@ -28,7 +28,7 @@ from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 from toolcrib.policy.layers import agent_of, ceiling_of
 
-from .belt import BeltHandle
+from .belt import Belt
 from .models import Models
 
 __all__ = ["Desk", "Running", "Wanted", "limits_of", "outside_entries", "today"]
@@ -136,7 +136,7 @@ class Running(AsyncIterator[Event]):
 class Desk:
     """Takes messages for the sessions of one crib."""
 
-    def __init__(self, loaded: Loaded, models: Models, turns: Turns, belt: Callable[..., BeltHandle]) -> None:
+    def __init__(self, loaded: Loaded, models: Models, turns: Turns, belt: Callable[..., Belt]) -> None:
         self._loaded, self._models, self._turns, self._belt = loaded, models, turns, belt
         self._going: set[Running] = set()
 
@@ -174,7 +174,7 @@ class Desk:
         handle = self._belt(caller, wanted.extra, approver=wanted.approver)
         return Setup(
             model=model,
-            belt=handle.belt,
+            belt=handle.selection,
             caller=caller,
             window=handle.window,
             ports=handle.ports,
@@ -182,7 +182,7 @@ class Desk:
             system=wanted.system(handle.tools) if wanted.system else _usual_prompt(handle.tools, agent),
             effort=wanted.effort,
             after_outside=asked_after_outside(
-                outside_entries(self._loaded, caller), handle.belt, handle.catalog.groups
+                outside_entries(self._loaded, caller), handle.selection, handle.catalog.groups
             ),
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.window import Window
-from toolcrib.app.belt import BeltHandle
+from toolcrib.app.belt import Belt
 from toolcrib.app.mcp import Servers, servers_for
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
@@ -67,11 +67,11 @@ class World:
     def theirs(self) -> list[str]:
         return [name for name, tool in self.catalog.items() if tool.source.startswith("mcp:")]
 
-    def belt(self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 20.0) -> BeltHandle:
+    def belt(self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 20.0) -> Belt:
         catalog, caller = self.catalog, Caller()
-        return BeltHandle(
+        return Belt(
             caller=caller,
-            belt=Belts(catalog, load(self.config, {}).policy).belt_for(caller),
+            selection=Belts(catalog, load(self.config, {}).policy).belt_for(caller),
             catalog=catalog,
             window=Window(record=MemoryRecord(), watch=watch, timeout=seconds),
             ports=Ports(),

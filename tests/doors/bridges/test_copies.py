@@ -9,10 +9,10 @@ pytest.importorskip("google.genai", reason="the package google-genai is not inst
 
 from tests.doors.bridges.world import world
 
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges import anthropic, genai, openai
 
-TOOLS: dict[str, Callable[[BeltHandle], Any]] = {
+TOOLS: dict[str, Callable[[Belt], Any]] = {
     "anthropic": anthropic.tools,
     "openai": openai.tools,
     "openai, strict": lambda belt: openai.tools(belt, strict=True),

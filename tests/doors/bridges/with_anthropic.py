@@ -8,7 +8,7 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message, MessageParam, RawMessageStreamEvent, ToolParam
 from tests.doors.bridges.wires import Asked, Heard, Told, checked, provider, stream
 
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges import anthropic as bridge
 
 __all__ = ["messages", "messages_streamed"]
@@ -43,20 +43,20 @@ def _events(calls: Sequence[Asked], reason: str) -> list[dict[str, Any]]:
     return [*events, {"type": "message_delta", "delta": end, "usage": _USAGE}, {"type": "message_stop"}]
 
 
-async def messages(belt: BeltHandle, calls: Sequence[Asked], reason: str = "tool_use", **options: Any) -> Heard:
+async def messages(belt: Belt, calls: Sequence[Asked], reason: str = "tool_use", **options: Any) -> Heard:
     reply = _message(_uses(calls), reason)
     Message.model_validate(reply)
     return await _converse(belt, reply, **options)
 
 
-async def messages_streamed(belt: BeltHandle, calls: Sequence[Asked], reason: str = "tool_use") -> Heard:
+async def messages_streamed(belt: Belt, calls: Sequence[Asked], reason: str = "tool_use") -> Heard:
     events = _events(calls, reason)
     for event in events:
         checked(RawMessageStreamEvent, event)
     return await _converse(belt, stream(events, named=True))
 
 
-async def _converse(belt: BeltHandle, reply: Any, *, claude_code: bool = False, **options: Any) -> Heard:
+async def _converse(belt: Belt, reply: Any, *, claude_code: bool = False, **options: Any) -> Heard:
     transport, sent = provider(reply, _message([{"type": "text", "text": "done"}], "end_turn"))
     client = AsyncAnthropic(api_key="none", base_url="https://fake.test", http_client=transport, max_retries=0)
     tools = bridge.tools(belt, claude_code=claude_code)

@@ -9,7 +9,7 @@ from google.genai import types
 from tests.doors.bridges.wires import Asked, Heard, Told, provider, stream
 from tests.doors.bridges.world import PIXEL
 
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges import genai as bridge
 
 __all__ = ["gemini", "gemini_streamed"]
@@ -32,19 +32,17 @@ def _calls(calls: Sequence[Asked]) -> list[dict[str, Any]]:
 
 
 async def gemini(
-    belt: BeltHandle, calls: Sequence[Asked], reason: str = "STOP", *, model: str = MODEL, **options: Any
+    belt: Belt, calls: Sequence[Asked], reason: str = "STOP", *, model: str = MODEL, **options: Any
 ) -> Heard:
     return await _converse(belt, _response(_calls(calls), reason, model), model, **options)
 
 
-async def gemini_streamed(
-    belt: BeltHandle, calls: Sequence[Asked], reason: str = "STOP", *, model: str = MODEL
-) -> Heard:
+async def gemini_streamed(belt: Belt, calls: Sequence[Asked], reason: str = "STOP", *, model: str = MODEL) -> Heard:
     chunks = [_response([part], None, model) for part in _calls(calls)]
     return await _converse(belt, stream([*chunks, _response([], reason, model)]), model)
 
 
-async def _converse(belt: BeltHandle, reply: Any, model: str, **options: Any) -> Heard:
+async def _converse(belt: Belt, reply: Any, model: str, **options: Any) -> Heard:
     transport, sent = provider(reply, _response([{"text": "done"}], "STOP", model))
     options_of_client = types.HttpOptions(base_url="https://fake.test", httpx_async_client=transport)
     client = genai.Client(api_key="none", http_options=options_of_client)

@@ -16,7 +16,7 @@ from openai.types.responses import FunctionToolParam, Response, ResponseInputPar
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 from tests.doors.bridges.wires import Asked, Heard, Told, checked, provider, stream
 
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges import openai as bridge
 
 __all__ = ["chat", "chat_streamed", "responses", "responses_streamed"]
@@ -54,20 +54,20 @@ def _chunks(calls: Sequence[Asked], finish: str) -> list[dict[str, Any]]:
     return [{**base, "choices": [choice]} for choice in [*choices, {"index": 0, "delta": {}, "finish_reason": finish}]]
 
 
-async def chat(belt: BeltHandle, calls: Sequence[Asked], finish: str = "tool_calls", **options: Any) -> Heard:
+async def chat(belt: Belt, calls: Sequence[Asked], finish: str = "tool_calls", **options: Any) -> Heard:
     reply = _completion(calls, finish)
     ChatCompletion.model_validate(reply)
     return await _chat(belt, reply, **options)
 
 
-async def chat_streamed(belt: BeltHandle, calls: Sequence[Asked], finish: str = "tool_calls") -> Heard:
+async def chat_streamed(belt: Belt, calls: Sequence[Asked], finish: str = "tool_calls") -> Heard:
     chunks = _chunks(calls, finish)
     for chunk in chunks:
         ChatCompletionChunk.model_validate(chunk)
     return await _chat(belt, stream(chunks, closed=True))
 
 
-async def _chat(belt: BeltHandle, reply: Any, *, strict: bool = False, **options: Any) -> Heard:
+async def _chat(belt: Belt, reply: Any, *, strict: bool = False, **options: Any) -> Heard:
     transport, sent = provider(reply, _completion((), "stop"))
     client, tools = _client(transport), bridge.tools(belt, strict=strict)
     messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "go"}]
@@ -144,17 +144,17 @@ def _events(calls: Sequence[Asked], status: str) -> list[dict[str, Any]]:
     return [{**event, "sequence_number": at} for at, event in enumerate(events)]
 
 
-async def responses(belt: BeltHandle, calls: Sequence[Asked], status: str = "completed", **options: Any) -> Heard:
+async def responses(belt: Belt, calls: Sequence[Asked], status: str = "completed", **options: Any) -> Heard:
     reply = _response(calls, status)
     Response.model_validate(reply)
     return await _responses(belt, reply, **options)
 
 
-async def responses_streamed(belt: BeltHandle, calls: Sequence[Asked], status: str = "completed") -> Heard:
+async def responses_streamed(belt: Belt, calls: Sequence[Asked], status: str = "completed") -> Heard:
     return await _responses(belt, stream(_events(calls, status), named=True))
 
 
-async def _responses(belt: BeltHandle, reply: Any, *, strict: bool = False, **options: Any) -> Heard:
+async def _responses(belt: Belt, reply: Any, *, strict: bool = False, **options: Any) -> Heard:
     transport, sent = provider(reply, _response((), "completed"))
     client, tools = _client(transport), bridge.response_tools(belt, strict=strict)
     items: ResponseInputParam = [{"role": "user", "content": "go"}]

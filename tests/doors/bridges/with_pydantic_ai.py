@@ -8,13 +8,13 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from tests.doors.bridges.wires import Asked, Heard, Told
 
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.doors.bridges.pydantic_ai import CribToolset
 
 __all__ = ["agent", "agent_streamed", "told_in"]
 
 
-async def agent(belt: BeltHandle, calls: Sequence[Asked], finish: Any = None) -> Heard:
+async def agent(belt: Belt, calls: Sequence[Asked], finish: Any = None) -> Heard:
     heard: list[tuple[list[ModelMessage], AgentInfo]] = []
 
     def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -29,7 +29,7 @@ async def agent(belt: BeltHandle, calls: Sequence[Asked], finish: Any = None) ->
     return _heard(heard)
 
 
-async def agent_streamed(belt: BeltHandle, calls: Sequence[Asked]) -> Heard:
+async def agent_streamed(belt: Belt, calls: Sequence[Asked]) -> Heard:
     heard: list[tuple[list[ModelMessage], AgentInfo]] = []
 
     async def reply(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:

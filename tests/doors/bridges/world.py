@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import toolcrib
 from toolcrib import Caller, Crib, Result, Sender, Tool, ToolError, tool
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.testing import FakeApprover
@@ -24,7 +24,7 @@ class World:
     """A belt with its crib, the human behind it, and the names of the bodies that ran."""
 
     crib: Crib
-    belt: BeltHandle
+    belt: Belt
     approver: FakeApprover
     ran: list[str] = field(default_factory=list)
 

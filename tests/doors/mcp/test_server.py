@@ -17,7 +17,7 @@ from tests.doors.mcp.world import PICTURE
 
 import toolcrib
 from toolcrib import Ctx, Result, Tool, ToolError, tool
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.doors.mcp import BeltServer
@@ -47,15 +47,15 @@ async def burn(path: str) -> str:
     return f"{path} is gone"
 
 
-def belt_of(*tools: Tool, config: dict[str, Any] | None = None) -> BeltHandle:
+def belt_of(*tools: Tool, config: dict[str, Any] | None = None) -> Belt:
     only = {"allow": [tool.name for tool in tools], **(config or {})}
     return toolcrib.open({"tools": only}).belt(extra=tools)
 
 
 @asynccontextmanager
-async def client_of(belt: BeltHandle | Callable[[], BeltHandle], mode: Mode, **options: Any) -> AsyncIterator[Client]:
+async def client_of(belt: Belt | Callable[[], Belt], mode: Mode, **options: Any) -> AsyncIterator[Client]:
     given = belt
-    server = BeltServer((lambda: given) if isinstance(given, BeltHandle) else given)
+    server = BeltServer((lambda: given) if isinstance(given, Belt) else given)
     async with asyncio.timeout(SECONDS), Client(server, mode=mode, **options) as client:
         yield client
 
@@ -66,7 +66,7 @@ def words(result: Any) -> tuple[bool, str]:
     return bool(result.is_error), part.text
 
 
-def entries(belt: BeltHandle) -> list[object]:
+def entries(belt: Belt) -> list[object]:
     assert isinstance(belt.window.record, MemoryRecord)
     return [type(entry) for entry in belt.window.record.entries]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolcrib.adapter.conversation import answer
 from toolcrib.adapter.pairing import BROKEN
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Call, Message
@@ -19,7 +19,7 @@ class MissingPackageError(CribError, ImportError):
         super().__init__(f"this bridge needs the package {package}; install it with: pip install 'toolcrib[{extra}]'")
 
 
-async def answered(belt: BeltHandle, replied: Replied) -> list[Message]:
+async def answered(belt: Belt, replied: Replied) -> list[Message]:
     """Run the calls of a reply; return the reply with its answers, or nothing when it made no calls.
 
     A call in a reply that broke off never runs, and is answered all the same: the client keeps that reply, and its

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.adapter import anthropic as wire
 from toolcrib.adapter.claude_code import claude_names
 from toolcrib.adapter.target import Target
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 
 from ._calls import answered
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["answers", "tools"]
 
 
-def tools(belt: BeltHandle, *, claude_code: bool = False) -> "list[ToolParam]":
+def tools(belt: Belt, *, claude_code: bool = False) -> "list[ToolParam]":
     """Return the belt's tools for `messages.create(tools=...)`.
 
     `claude_code` names them as Claude Code does (`Read`, `Bash`), which its models know best; say it to `answers` too.
@@ -35,7 +35,7 @@ def tools(belt: BeltHandle, *, claude_code: bool = False) -> "list[ToolParam]":
 
 
 async def answers(
-    belt: BeltHandle, reply: "Message", *, claude_code: bool = False, sees: bool = True
+    belt: Belt, reply: "Message", *, claude_code: bool = False, sees: bool = True
 ) -> "list[MessageParam]":
     """Run the calls of a reply and return the message that answers them all, in their order, pictures inside."""
     target = Target(api="anthropic", model=reply.model or "", claude_code=claude_code, sees=sees)
@@ -50,7 +50,7 @@ async def answers(
     return [{"role": "user", "content": content}]
 
 
-def _own_names(belt: BeltHandle, target: Target) -> dict[str, str]:
+def _own_names(belt: Belt, target: Target) -> dict[str, str]:
     """Return tools' own names by those the model was shown, and by those it may know of tools that are denied."""
     known = {claude_names(name)[0]: name for name in belt.verdicts} if target.claude_code else {}
     return known | wire.own_names(tuple(belt.tools.values()), target)

@@ -14,7 +14,7 @@ import orjson
 
 from toolcrib.adapter import gemini as wire
 from toolcrib.adapter.target import Target
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 
 from ._calls import MissingPackageError, answered
 
@@ -26,13 +26,13 @@ except ModuleNotFoundError as error:
 __all__ = ["answers", "tools"]
 
 
-def tools(belt: BeltHandle) -> list[types.Tool]:
+def tools(belt: Belt) -> list[types.Tool]:
     """Return the belt's tools for `GenerateContentConfig(tools=...)`."""
     declared = wire.request((), tuple(belt.tools.values()), Target(api="gemini")).get("tools", [])
     return [types.Tool.model_validate(deepcopy(each)) for each in declared]
 
 
-async def answers(belt: BeltHandle, *reply: types.GenerateContentResponse, sees: bool = True) -> list[types.Content]:
+async def answers(belt: Belt, *reply: types.GenerateContentResponse, sees: bool = True) -> list[types.Content]:
     """Run the calls of a reply, or of all chunks of a streamed one, and return what answers them, in their order.
 
     Pictures stand inside the answers from Gemini 3 on, and in a content of their own before.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.adapter import openai as chat
 from toolcrib.adapter import responses
 from toolcrib.adapter.target import Target
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 
 from ._calls import answered
 
@@ -28,23 +28,21 @@ if TYPE_CHECKING:
 __all__ = ["answers", "response_answers", "response_tools", "tools"]
 
 
-def tools(belt: BeltHandle, *, strict: bool = False) -> "list[ChatCompletionFunctionToolParam]":
+def tools(belt: Belt, *, strict: bool = False) -> "list[ChatCompletionFunctionToolParam]":
     """Return the belt's tools for `chat.completions.create(tools=...)`; `strict` holds the model to their schemas."""
     declared: Any = [deepcopy(chat.declare(tool, strict=strict)) for tool in belt.tools.values()]
     listed: list[ChatCompletionFunctionToolParam] = declared
     return listed
 
 
-def response_tools(belt: BeltHandle, *, strict: bool = False) -> "list[FunctionToolParam]":
+def response_tools(belt: Belt, *, strict: bool = False) -> "list[FunctionToolParam]":
     """Return the belt's tools for `responses.create(tools=...)`; `strict` holds the model to their schemas."""
     declared: Any = [deepcopy(responses.declare(tool, strict=strict)) for tool in belt.tools.values()]
     listed: list[FunctionToolParam] = declared
     return listed
 
 
-async def answers(
-    belt: BeltHandle, reply: "ChatCompletion", *, sees: bool = True
-) -> "list[ChatCompletionMessageParam]":
+async def answers(belt: Belt, reply: "ChatCompletion", *, sees: bool = True) -> "list[ChatCompletionMessageParam]":
     """Run the calls of a reply and return the messages that answer them, in their order.
 
     An answer of a tool takes no pictures here: they follow in one message of the user's, or are told in words to a
@@ -63,7 +61,7 @@ async def answers(
     return messages
 
 
-async def response_answers(belt: BeltHandle, reply: "Response", *, sees: bool = True) -> "list[FunctionCallOutput]":
+async def response_answers(belt: Belt, reply: "Response", *, sees: bool = True) -> "list[FunctionCallOutput]":
     """Run the calls of a response and return the items that answer them, in their order, pictures inside."""
     target = Target(api="responses", model=reply.model or "", sees=sees)
     said = reply.model_dump(mode="json", by_alias=True, warnings=False)

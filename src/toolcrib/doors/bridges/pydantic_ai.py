@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.adapter.aliases import shown_to
 from toolcrib.adapter.arguments import arguments_from
 from toolcrib.adapter.conversation import answer
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image, Text
@@ -47,7 +47,7 @@ class CribToolset(AbstractToolset[AgentDepsT]):
 
     def __init__(
         self,
-        belt: BeltHandle | Callable[[RunContext[AgentDepsT]], BeltHandle],
+        belt: Belt | Callable[[RunContext[AgentDepsT]], Belt],
         *,
         id: str | None = None,
         max_retries: int | None = None,
@@ -86,8 +86,8 @@ class CribToolset(AbstractToolset[AgentDepsT]):
             raise ModelRetry(_words(told))
         raise ToolFailed(_words(told))
 
-    def _belt_of(self, ctx: RunContext[AgentDepsT]) -> BeltHandle:
-        return self._belt if isinstance(self._belt, BeltHandle) else self._belt(ctx)
+    def _belt_of(self, ctx: RunContext[AgentDepsT]) -> Belt:
+        return self._belt if isinstance(self._belt, Belt) else self._belt(ctx)
 
 
 class _AsWritten:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import click
 
-from toolcrib.app import BeltHandle, Crib
+from toolcrib.app import Belt, Crib
 from toolcrib.define.approval import Question
 from toolcrib.define.errors import CribError
 from toolcrib.doors.mcp import PATH, BeltServer, listening, own_wire, serve_http, serve_stdio
@@ -67,7 +67,7 @@ class Serving:
     `toolcrib approvals`; else they are refused.
     """
 
-    def __init__(self, crib: Crib, belt: Callable[[], BeltHandle], *, asks: bool) -> None:
+    def __init__(self, crib: Crib, belt: Callable[[], Belt], *, asks: bool) -> None:
         self._crib, self._asks, self._interrupts = crib, asks, 0
         self._server = BeltServer(belt)
 

@@ -4,7 +4,7 @@ from typing import Any, Unpack
 
 import click
 
-from toolcrib.app import BeltHandle, Crib
+from toolcrib.app import Belt, Crib
 from toolcrib.define.caller import Caller
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.layers import agent_of, is_owner, is_sandboxed
@@ -45,7 +45,7 @@ def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
     handle = crib.belt(caller)
     only = known_tool(tool, handle.verdicts) if tool is not None else None
     if options["as_json"]:
-        print_json(explain_json(describe(crib, caller), handle.belt, handle.catalog.tools, only))
+        print_json(explain_json(describe(crib, caller), handle.selection, handle.catalog.tools, only))
     elif only is None:
         show_belt(handle)
     else:
@@ -61,13 +61,13 @@ def describe(crib: Crib, caller: Caller) -> dict[str, Any]:
     )
 
 
-def show_belt(handle: BeltHandle) -> None:
+def show_belt(handle: Belt) -> None:
     """Print the table of all verdicts."""
     print_table(COLUMNS, explain_rows(handle.verdicts.values()), colour=1)
 
 
-def _show_one(handle: BeltHandle, name: str) -> None:
+def _show_one(handle: Belt, name: str) -> None:
     click.echo(explain_sentence(handle.verdicts[name]) + ".\n")
-    steps = handle.belt.steps(name)
+    steps = handle.steps(name)
     rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in steps]
     print_table(("layer", "says", "rule", "origin"), rows, colour=1)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.app import BeltHandle, Crib
+from toolcrib.app import Belt, Crib
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Result
@@ -134,7 +134,7 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
 
 
 async def _called(
-    crib: Crib, handle: BeltHandle, name: str, args: dict[str, Any], door: contextlib.AbstractAsyncContextManager[None]
+    crib: Crib, handle: Belt, name: str, args: dict[str, Any], door: contextlib.AbstractAsyncContextManager[None]
 ) -> Result:
     asyncio.get_running_loop().set_default_executor(_Impatient())
     try:

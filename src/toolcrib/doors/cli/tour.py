@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from toolcrib.app import BeltHandle, Crib, open
+from toolcrib.app import Belt, Crib, open
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 
@@ -120,6 +120,6 @@ def _walk(crib: Crib, file: str, *, is_sample: bool) -> None:
     click.echo(f"lint: {holding} expectations hold, {len(findings)} findings.")
 
 
-def _stop(number: int, words: str, handle: BeltHandle, tools: tuple[str, ...]) -> None:
+def _stop(number: int, words: str, handle: Belt, tools: tuple[str, ...]) -> None:
     click.secho(f"{number}. {words}", bold=True)
     print_table(COLUMNS, explain_rows(handle.verdicts[name] for name in tools), colour=1)

@@ -14,7 +14,7 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from toolcrib import __version__
 from toolcrib.adapter import mcp as wire
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection
@@ -36,7 +36,7 @@ class BeltServer(Server[Any]):
     says so, and is recorded like any other call. Spans are made for OpenTelemetry if it was set up before the server.
     """
 
-    def __init__(self, belt: Callable[[], BeltHandle]) -> None:
+    def __init__(self, belt: Callable[[], Belt]) -> None:
         self._belt, self._alone = belt, asyncio.Lock()
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
@@ -72,7 +72,7 @@ class BeltServer(Server[Any]):
 
     def served(self) -> ListToolsResult:
         """Return the tools that are served now."""
-        belt = self._belt().belt
+        belt = self._belt().selection
         if self._listed is None or self._listed[0] is not belt:
             tools = [Tool.model_validate(wire.declare(tool)) for tool in belt.tools.values() if tool.has_body]
             self._listed = belt, ListToolsResult(tools=tools)
@@ -103,7 +103,7 @@ class BeltServer(Server[Any]):
             connection.exit_stack.callback(self._connections.discard, connection)
 
 
-async def _made(belt: BeltHandle, ctx: Context, params: CallToolRequestParams) -> Result:
+async def _made(belt: Belt, ctx: Context, params: CallToolRequestParams) -> Result:
     """Make a call; a client that wants to know how far it is, is told, all of it before the result."""
     progress = Progress(ctx.session.report_progress)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.commands import OPEN, belt_in
 
 from toolcrib.adapter.conversation import answer
-from toolcrib.app import BeltHandle
+from toolcrib.app import Belt
 from toolcrib.backends.providers.offline import OfflineModel
 from toolcrib.define.event import CallDelta, Replied, TextDelta
 from toolcrib.define.history import History
@@ -73,7 +73,7 @@ def text_of(message: Message) -> str:
 class Talk:
     """A session: what was said stays in its history, and nothing else does."""
 
-    def __init__(self, belt: BeltHandle, tools: Iterable[Tool] | None = None) -> None:
+    def __init__(self, belt: Belt, tools: Iterable[Tool] | None = None) -> None:
         self.belt, self.history = belt, History()
         self.tools = tuple(belt.tools.values() if tools is None else tools)
         self.calls: list[Call] = []

@@ -111,7 +111,7 @@ class Commands:
         belt, paper = await self._seat.belt(), self._screen.paper
         verdict = belt.verdicts[known_tool(name, list(belt.verdicts))]
         self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
-        said = [step for step in belt.belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
+        said = [step for step in belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
         for step in said:
             rule = f"{step.rule!r} in " if step.rule else ""
             where = f"{rule}{step.origin or 'no list'}"

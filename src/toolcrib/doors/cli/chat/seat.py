@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from toolcrib.app import BeltHandle, Crib, Running
+from toolcrib.app import Belt, Crib, Running
 from toolcrib.app.models import OFFLINE
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
@@ -78,7 +78,7 @@ class Seat:
         head = await self.crib.sessions.find(self.session)
         return (head.model if head else "") or self.crib.models.name_for(self.agent)
 
-    async def belt(self) -> BeltHandle:
+    async def belt(self) -> Belt:
         """Return the tools of this caller, with that model."""
         provider, model = model_name(await self.model())
         return self.crib.belt(replace(self.caller, provider=provider, model=model))
