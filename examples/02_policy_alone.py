@@ -5,10 +5,12 @@ here reads a file, knows a model or runs a tool: settings and a caller go in, ve
 """
 
 from toolcrib import Caller, Sender, Tool
-from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy import (
+    AgentPolicy,
     Facts,
+    Layer,
     PolicySettings,
+    Rule,
     ToolsSettings,
     explain_rows,
     explain_sentence,
@@ -16,7 +18,6 @@ from toolcrib.policy import (
     is_owner,
     layers_for,
 )
-from toolcrib.policy.settings import AgentPolicy
 
 # your tools: a name, a description, and what they do to the world
 TOOLS = {

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from toolcrib import ToolError, tool
-from toolcrib.adapter import PROVIDERS, declare, losses
+from toolcrib.models import PROVIDERS, declare, losses
 
 
 @dataclass(frozen=True)

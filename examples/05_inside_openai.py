@@ -11,9 +11,8 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 import toolcrib
-from toolcrib import Caller, Sender, tool
-from toolcrib.app import Belt
-from toolcrib.doors.bridges import openai as bridge
+from toolcrib import Belt, Caller, Sender, tool
+from toolcrib.bridges import openai as bridge
 
 
 @tool(group="shop", effects={"read"})

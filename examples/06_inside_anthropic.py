@@ -11,9 +11,8 @@ from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam, TextBlock
 
 import toolcrib
-from toolcrib import ToolError, tool
-from toolcrib.app import Belt
-from toolcrib.doors.bridges import anthropic as bridge
+from toolcrib import Belt, ToolError, tool
+from toolcrib.bridges import anthropic as bridge
 
 
 @tool(group="shop", effects={"read"})

@@ -11,9 +11,8 @@ from google import genai
 from google.genai import types
 
 import toolcrib
-from toolcrib import Result, tool
-from toolcrib.app import Belt
-from toolcrib.doors.bridges import genai as bridge
+from toolcrib import Belt, Result, tool
+from toolcrib.bridges import genai as bridge
 
 
 @tool(group="web", effects={"network"})

@@ -10,7 +10,7 @@ from pydantic_ai.models.test import TestModel
 
 import toolcrib
 from toolcrib import Caller, Sender, tool
-from toolcrib.doors.bridges.pydantic_ai import CribToolset
+from toolcrib.bridges import CribToolset
 
 
 @tool(group="shop", effects={"read"})

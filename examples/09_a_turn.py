@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import toolcrib
-from toolcrib.define.event import TextDelta, ToolFinished, ToolStarted, TurnFinished
+from toolcrib.events import TextDelta, ToolFinished, ToolStarted, TurnFinished
 
 
 async def ask(crib: toolcrib.Crib, message: str) -> None:

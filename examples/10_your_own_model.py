@@ -7,9 +7,9 @@ import asyncio
 
 import toolcrib
 from toolcrib import Call, Message, Text, tool
-from toolcrib.define.event import Replied
-from toolcrib.define.model import Request
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.events import Replied
+from toolcrib.models import Request
+from toolcrib.testing import FunctionModel, said, wants
 
 
 @tool(group="shop", effects={"read"})

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import toolcrib
 from toolcrib import Agent, Caller, Plugin, Result, Text
-from toolcrib.policy.explain import explain_sentence
+from toolcrib.policy import explain_sentence
 
 MAIN = "agent:main:example"
 

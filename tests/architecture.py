@@ -1,7 +1,8 @@
 """The architecture check: floors, rings, the shelf, sizes and names. Each function returns one sentence per fault.
 
 Every import counts, also those inside functions and those for type checkers only, so that a ring cannot be hidden.
-The root package is a table of names: `from toolcrib import Tool` counts as an import of the module where Tool lives.
+The root package and the faces are tables of names: `from toolcrib import Tool` counts as an import of the module where
+Tool lives. They may name any floor, load nothing by themselves, and only tools and doors (the root) go through them.
 """
 
 import ast
@@ -10,13 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-__all__ = ["Tree", "dynamic_imports", "forbidden_imports", "rings", "shelf_faults", "size_faults", "word_faults"]
+__all__ = [
+    "FACES", "Tree", "dynamic_imports", "face_faults", "forbidden_imports", "rings", "shelf_faults", "size_faults",
+    "word_faults",
+]  # fmt: skip
 
 ROOT = "toolcrib"
 
 # Who may import whom: the table of design.md. A neighbour on the same floor is not in the list.
 _ALLOWED: Mapping[str, frozenset[str]] = {
-    "": frozenset({"define", "app"}),
     "define": frozenset(),
     "registry": frozenset({"define"}),
     "policy": frozenset({"define"}),
@@ -43,6 +46,8 @@ _ONLY = {
 }
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
+# The public modules beside the root that are tables of names; `policy` and `testing` are faces of their own rooms.
+FACES = frozenset({ROOT, *(f"{ROOT}.{name}" for name in ("events", "hooks", "files", "models", "bridges"))})
 _MAY_IMPORT_BY_NAME = frozenset({"toolcrib", "toolcrib.doors.cli.main"})
 
 _LONGEST_MODULE, _LONGEST_FUNCTION, _MOST_PARAMETERS = 500, 75, 8
@@ -52,12 +57,12 @@ _BANNED_ENDINGS = ("Manager", "Handler", "Service", "Impl")
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import: who, where, of which module, and whether it went through the root's table of names."""
+    """One import: who, where, of which module, and through which face's table of names, if through one."""
 
     by: str
     line: int
     target: str
-    through_root: bool
+    through: str
 
 
 class Tree:
@@ -72,11 +77,15 @@ class Tree:
         return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in self.paths.items()}
 
     @cached_property
-    def homes(self) -> Mapping[str, str]:
-        """The root's table: public name to the module where it lives."""
-        for node in self.parsed.get(ROOT, ast.Module([], [])).body:
+    def homes(self) -> Mapping[str, Mapping[str, str]]:
+        """The tables of the root and the faces: public name to the module where it lives."""
+        return {face: self._table(face) for face in FACES}
+
+    def _table(self, face: str) -> Mapping[str, str]:
+        for node in self.parsed.get(face, ast.Module([], [])).body:
             if isinstance(node, ast.Assign) and _names(node.targets) == ["_HOMES"]:
-                return {name: f"{ROOT}.{home}" for name, home in ast.literal_eval(node.value).items()}
+                table = ast.literal_eval(node.value)
+                return {name: self._module(f"{ROOT}.{home}.{name}") for name, home in table.items()}
         return {}
 
     @cached_property
@@ -84,23 +93,27 @@ class Tree:
         return [found for name in self.parsed for found in self._imports_of(name)]
 
     def _imports_of(self, name: str) -> Iterator[Import]:
-        roots: set[str] = set()
+        faces: dict[str, str] = {}
         for node in ast.walk(self.parsed[name]):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.partition(".")[0] == ROOT:
-                        yield Import(name, node.lineno, self._module(alias.name), alias.name == ROOT)
-                        roots.add(alias.asname or ROOT)
+                        face = alias.name if alias.name in FACES else ""
+                        yield Import(name, node.lineno, self._module(alias.name), face)
+                        faces[alias.asname or ROOT] = face if alias.asname else ROOT
             elif isinstance(node, ast.ImportFrom):
                 base = self._base(name, node)
                 if base is not None and base.partition(".")[0] == ROOT:
                     for alias in node.names:
-                        yield Import(name, node.lineno, self._member(base, alias.name), base == ROOT)
+                        face = base if base in FACES else ""
+                        yield Import(name, node.lineno, self._member(base, alias.name), face)
         for node in ast.walk(self.parsed[name]):
             # toolcrib.open and the like, after `import toolcrib`
             match node:
-                case ast.Attribute(value=ast.Name(id=of), attr=served) if of in roots and served in self.homes:
-                    yield Import(name, node.lineno, self.homes[served], True)
+                case ast.Attribute(value=ast.Name(id=of), attr=served) if served in self.homes.get(
+                    faces.get(of, ""), ()
+                ):
+                    yield Import(name, node.lineno, self.homes[faces[of]][served], faces[of])
 
     def _base(self, name: str, node: ast.ImportFrom) -> str | None:
         if not node.level:
@@ -112,7 +125,7 @@ class Tree:
     def _member(self, base: str, name: str) -> str:
         if f"{base}.{name}" in self.paths:
             return f"{base}.{name}"
-        return self.homes.get(name, base) if base == ROOT else self._module(base)
+        return self.homes[base].get(name, base) if base in FACES else self._module(base)
 
     def _module(self, name: str) -> str:
         """Return the longest part of a dotted name that is a module here."""
@@ -126,15 +139,40 @@ def forbidden_imports(tree: Tree) -> list[str]:
     faults = []
     for each in tree.imports:
         by, target = _room(each.by), _room(each.target)
+        if each.by in FACES:
+            continue  # a table may name any floor; `face_faults` sees that it loads none
         if not (_may_in_tools(each, tree) if by == "tools" else _may(each, by, target)):
-            via = " through the root package" if each.through_root and each.target != ROOT else ""
-            faults.append(f"{each.by}:{each.line} imports {each.target}{via}; {by or 'the root'} may not")
+            table = "the root package" if each.through == ROOT else each.through
+            via = f" through {table}" if each.through not in ("", each.target) else ""
+            faults.append(f"{each.by}:{each.line} imports {each.target}{via}; {by} may not")
     return faults
 
 
+def face_faults(tree: Tree) -> list[str]:
+    """Return every import of ours that a face does when it is loaded, not when a name of it is used."""
+    faults = []
+    for face in sorted(FACES & tree.parsed.keys()):
+        for node in ast.walk(_without_type_checking(tree.parsed[face])):
+            match node:
+                case ast.ImportFrom(level=1, module=None, names=[ast.alias(name="_serve")]):
+                    continue
+                case ast.ImportFrom(level=level, module=module) if level or (module or "").startswith(ROOT):
+                    faults.append(f"{face}:{node.lineno} imports what it should only name")
+    return faults
+
+
+def _without_type_checking(parsed: ast.Module) -> ast.Module:
+    def is_for_checkers(node: ast.stmt) -> bool:
+        return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+    return ast.Module([node for node in parsed.body if not is_for_checkers(node)], [])
+
+
 def _may(each: Import, by: str, target: str) -> bool:
-    if each.target == ROOT:
-        return by in _MAY_IMPORT_ROOT
+    if (each.through == ROOT and by not in _MAY_IMPORT_ROOT) or each.through not in ("", ROOT):
+        return False
+    if each.target in FACES:
+        return each.target == ROOT
     if by == target:
         return True
     if by == "client" and target == "backends":
@@ -144,10 +182,10 @@ def _may(each: Import, by: str, target: str) -> bool:
 
 
 def _may_in_tools(each: Import, tree: Tree) -> bool:
-    """Tell whether a tool may: the root's names for authors, and the underscore modules of its own folder."""
+    """Tell whether a tool may: the faces' names for authors, and the underscore modules of its own folder."""
     shelf = f"{ROOT}.tools"
-    if each.through_root:
-        return each.target == ROOT or _room(each.target) == "define"
+    if each.through:
+        return each.target in FACES or _room(each.target) == "define"
     if each.by == shelf:
         return each.target.startswith(f"{shelf}.")
     folder = each.by if tree.paths[each.by].name == "__init__.py" else each.by.rpartition(".")[0]
@@ -156,10 +194,10 @@ def _may_in_tools(each: Import, tree: Tree) -> bool:
 
 
 def rings(tree: Tree) -> list[str]:
-    """Return every set of modules that import one another. What the root serves is counted where it lives."""
+    """Return every set of modules that import one another. What a face serves is counted where it lives."""
     edges: dict[str, set[str]] = {name: set() for name in tree.paths}
     for each in tree.imports:
-        if each.by not in (ROOT, each.target) and each.target in edges:
+        if each.by not in FACES and each.by != each.target and each.target in edges:
             edges[each.by].add(each.target)
     while True:  # a module that imports nothing that is left is in no ring
         free = {name for name, targets in edges.items() if not targets & edges.keys()}

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from tests.architecture import (
+    FACES,
     Tree,
     dynamic_imports,
+    face_faults,
     forbidden_imports,
     rings,
     shelf_faults,
@@ -25,7 +27,7 @@ PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src"
 REAL = Tree(SOURCE)
 
-CHECKS = (forbidden_imports, rings, dynamic_imports, shelf_faults, size_faults, word_faults)
+CHECKS = (forbidden_imports, face_faults, rings, dynamic_imports, shelf_faults, size_faults, word_faults)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -36,7 +38,8 @@ def test_the_source_keeps_the_rules(check: Callable[[Tree], list[str]]) -> None:
 def test_every_room_is_on_a_floor() -> None:
     assert len(REAL.paths) > 50
     assert len(REAL.imports) > 100
-    rooms = {name.split(".")[1] for name in REAL.paths if "." in name}
+    assert REAL.paths.keys() >= FACES
+    rooms = {name.split(".")[1] for name in REAL.paths.keys() - FACES}
     assert rooms <= {
         "define", "registry", "policy", "adapter", "tools", "agent", "services", "backends", "config", "client",
         "testing", "app", "doors", "__main__",
@@ -61,8 +64,13 @@ def made_up(folder: Path, files: dict[str, str]) -> Tree:
     return Tree(folder)
 
 
-HOMES = '_HOMES = {"Tool": "define.tool", "open": "app"}\n'
-TABLE = {"__init__.py": HOMES, "define/tool.py": "", "app.py": ""}
+TABLE = {
+    "__init__.py": '_HOMES = {"Tool": "define.tool", "open": "app"}\n',
+    "files.py": '_HOMES = {"Entry": "define.files", "Belt": "app"}\n',
+    "define/tool.py": "",
+    "define/files.py": "",
+    "app.py": "",
+}
 
 
 @pytest.mark.parametrize(
@@ -121,9 +129,19 @@ TABLE = {"__init__.py": HOMES, "define/tool.py": "", "app.py": ""}
             {"attic/a.py": "from toolcrib.define import x", "define/x.py": ""},
             ["toolcrib.attic.a:1 imports toolcrib.define.x; attic may not"],
         ),
+        ({"__init__.py": "if TYPE_CHECKING:\n    from .policy import x", "policy/x.py": ""}, []),
+        ({**TABLE, "tools/fs/read.py": "from toolcrib.files import Entry"}, []),
         (
-            {"__init__.py": "from .policy import x", "policy/x.py": ""},
-            ["toolcrib:1 imports toolcrib.policy.x; the root may not"],
+            {**TABLE, "tools/fs/read.py": "import toolcrib.files as f\nf.Belt"},
+            ["toolcrib.tools.fs.read:2 imports toolcrib.app through toolcrib.files; tools may not"],
+        ),
+        (
+            {**TABLE, "agent/a.py": "from toolcrib.files import Entry"},
+            ["toolcrib.agent.a:1 imports toolcrib.define.files through toolcrib.files; agent may not"],
+        ),
+        (
+            {**TABLE, "doors/a.py": "from toolcrib import files"},
+            ["toolcrib.doors.a:1 imports toolcrib.files through the root package; doors may not"],
         ),
         (
             {**TABLE, "tools/fs/read.py": "from toolcrib import Tool\nfrom ._paths import p", "tools/fs/_paths.py": ""},
@@ -197,6 +215,14 @@ def test_an_upward_or_sideways_import_is_found(tmp_path: Path, files: dict[str, 
 )  # fmt: skip
 def test_a_ring_is_found_wherever_it_hides(tmp_path: Path, files: dict[str, str], knots: list[str]) -> None:
     assert rings(made_up(tmp_path, files)) == knots
+
+
+def test_a_face_that_loads_what_it_names_is_found(tmp_path: Path) -> None:
+    lazy = "from . import _serve\nif TYPE_CHECKING:\n    from .define import tool\n"
+    files = {"__init__.py": "import sys", "files.py": lazy, "models.py": "from .define.tool import Tool"}
+    assert face_faults(made_up(tmp_path, {**files, "define/tool.py": ""})) == [
+        "toolcrib.models:1 imports what it should only name"
+    ]
 
 
 @pytest.mark.parametrize("call", ["importlib.import_module('toolcrib.app')", "__import__('toolcrib.app')"])

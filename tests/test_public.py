@@ -1,18 +1,31 @@
-"""The public face: the names a tool author imports, and the library of interfaces.md."""
+"""The public face: the names a program imports, and the library of interfaces.md."""
 
+import ast
+import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Annotated
 
 import pytest
 
 import toolcrib
+from tests.architecture import FACES
+from tests.public import GOLDEN, PUBLIC, describe
 from toolcrib import Call, Caller, Ctx, Result, Sender, ToolError, tool
 from toolcrib.testing import FakeApprover
 
 pytestmark = pytest.mark.anyio
+
+PROJECT = Path(__file__).parents[1]
+DOCUMENTED = (
+    PROJECT / "README.md",
+    *(path for path in sorted((PROJECT / "docs").rglob("*.md")) if "decisions" not in path.parts),
+    *sorted((PROJECT / "examples").rglob("*.py")),
+)
 
 # interfaces.md, section Library: what acceptance imports
 PROMISED = {
@@ -21,38 +34,63 @@ PROMISED = {
 }  # fmt: skip
 
 
-def test_the_names_are_those_served_lazily_and_sorted() -> None:
-    assert set(toolcrib.__all__) == {*toolcrib._HOMES, "__version__"}
-    assert list(toolcrib._HOMES) == sorted(toolcrib._HOMES)
-    assert list(toolcrib.__all__) == sorted(toolcrib.__all__)
+def _names(module: str) -> list[str]:
+    listed: list[str] = importlib.import_module(module).__all__
+    return listed
+
+
+LAZY = tuple(map(importlib.import_module, sorted(FACES)))
+
+
+@pytest.mark.parametrize("face", LAZY, ids=lambda face: face.__name__)
+def test_the_names_of_a_face_are_those_served_lazily(face: ModuleType) -> None:
+    assert {*face.__all__, *({"open"} if face is toolcrib else ())} - {"__version__"} == face._HOMES.keys()
+    assert list(face._HOMES) == sorted(face._HOMES)
+
+
+@pytest.mark.parametrize("face", LAZY, ids=lambda face: face.__name__)
+def test_type_checkers_are_told_the_same_names(face: ModuleType) -> None:
+    parsed = ast.parse(Path(str(face.__file__)).read_text(encoding="utf-8"))
+    (block,) = (node for node in parsed.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert {(alias.name, node.module) for node in imports for alias in node.names} == set(face._HOMES.items())
+
+
+def test_a_star_import_leaves_the_builtin_open_alone() -> None:
+    names: dict[str, object] = {}
+    exec("from toolcrib import *", names)
+    assert "open" not in names
+    assert "open" in dir(toolcrib)
 
 
 def test_everything_promised_is_there() -> None:
-    assert set(toolcrib.__all__) >= PROMISED
+    assert {*toolcrib.__all__, "open"} >= PROMISED
 
 
-@pytest.mark.parametrize("name", toolcrib.__all__)
-def test_every_name_resolves_to_its_home_and_has_a_docstring(name: str) -> None:
-    value = getattr(toolcrib, name)
-    if name != "__version__":
-        assert value.__module__ == f"toolcrib.{toolcrib._HOMES[name]}"
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module in PUBLIC for name in _names(module)])
+def test_every_public_name_resolves_and_what_is_no_value_has_a_docstring(module: str, name: str) -> None:
+    value = getattr(importlib.import_module(module), name)
+    if isinstance(value, type | FunctionType | ModuleType):
         assert inspect.getdoc(value)
 
 
-def test_type_checkers_are_told_the_same_names() -> None:
-    text = Path(str(toolcrib.__file__)).read_text(encoding="utf-8")
-    block = text.partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
-    told = {
-        (name.strip(), line.split()[1].lstrip("."))
-        for line in block.splitlines()
-        for name in line.partition(" import ")[2].split(",")
-    }
-    assert told == set(toolcrib._HOMES.items())
+def test_the_public_names_and_their_signatures_are_the_recorded_ones() -> None:
+    assert describe() == GOLDEN.read_text(encoding="utf-8"), "run `python -m tests.public` if that is meant"
+
+
+def test_what_is_documented_imports_from_public_modules_only() -> None:
+    rooms = {path.stem for path in (PROJECT / "src" / "toolcrib").iterdir() if path.stem.isidentifier()}
+    public = {module.rpartition(".")[2] for module in PUBLIC}
+    for path in DOCUMENTED:
+        text = path.read_text(encoding="utf-8")
+        named = re.findall(r"(?:from|import) (toolcrib(?:\.\w+)*)|\btoolcrib\.(\w+)\.\w", text)
+        assert [module for module, _ in named if module and module not in PUBLIC] == [], path
+        assert [room for _, room in named if room in rooms - public] == [], path
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"^module 'toolcrib' has no attribute 'ToolRegistryManager'$"):
-        toolcrib.ToolRegistryManager  # noqa: B018
+        toolcrib.ToolRegistryManager  # type: ignore[attr-defined]  # noqa: B018  a type checker knows, too
 
 
 def test_dir_lists_what_has_not_been_loaded_yet() -> None:

@@ -1,24 +1,29 @@
 """toolcrib: the tool system an agent needs.
 
 Define tools, decide who may use which and say why, shape them for every model, run them safely. The names below
-are all a tool author needs; each is loaded when it is first used, so importing this package costs next to nothing.
+are what most programs need; `toolcrib.events`, `.hooks`, `.files`, `.models`, `.policy`, `.bridges` and `.testing` have
+the rest. Each is loaded when it is first used, so importing this package costs next to nothing.
 """
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .app import Crib, open
+    from .agent.limits import Limits
+    from .app import Belt, Crib
+    from .app import open as open  # not in __all__: `import *` would hide the builtin
     from .define.actions import actions
     from .define.agent import Agent
     from .define.caller import Caller, Sender
     from .define.context import Ctx
     from .define.errors import ConfigError, CribError, DeclarationError, PluginError, ToolError
-    from .define.files import Change, Entry, Find, Passage, Search
     from .define.message import Call, Message
     from .define.plugin import Plugin
     from .define.reader import Args
     from .define.result import Image, Result, Text
+    from .define.rpc import rpc
     from .define.tool import Tool, tool
 
 __version__ = "0.1.0"
@@ -26,47 +31,55 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": "define.agent",
     "Args": "define.reader",
+    "Belt": "app",
     "Call": "define.message",
     "Caller": "define.caller",
-    "Change": "define.files",
     "ConfigError": "define.errors",
     "Crib": "app",
     "CribError": "define.errors",
     "Ctx": "define.context",
     "DeclarationError": "define.errors",
-    "Entry": "define.files",
-    "Find": "define.files",
     "Image": "define.result",
+    "Limits": "agent.limits",
     "Message": "define.message",
-    "Passage": "define.files",
     "Plugin": "define.plugin",
     "PluginError": "define.errors",
     "Result": "define.result",
-    "Search": "define.files",
     "Sender": "define.caller",
     "Text": "define.result",
     "Tool": "define.tool",
     "ToolError": "define.errors",
     "actions": "define.actions",
     "open": "app",
+    "rpc": "define.rpc",
     "tool": "define.tool",
 }
 
 __all__ = [
-    "Agent", "Args", "Call", "Caller", "Change", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
-    "Entry", "Find", "Image", "Message", "Passage", "Plugin", "PluginError", "Result", "Search", "Sender", "Text",
-    "Tool", "ToolError", "__version__", "actions", "open", "tool",
+    "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError", "Image",
+    "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError", "__version__",
+    "actions", "rpc", "tool",
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'toolcrib' has no attribute {name!r}")
-    value = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
+def _serve(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a module that serves names from their homes, each when it is first used."""
+
+    def load(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = import_module(f"{__name__}.{home}")
+        # what the home does not hold is a module in it that nobody has loaded yet
+        value = getattr(found, name) if hasattr(found, name) else import_module(f"{__name__}.{home}.{name}")
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*homes, *(name for name in vars(sys.modules[module]) if name.startswith("__"))})
+
+    return load, names
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+if not TYPE_CHECKING:  # so that a type checker knows the names above and no others
+    __getattr__, __dir__ = _serve(__name__, _HOMES)

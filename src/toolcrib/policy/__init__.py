@@ -5,28 +5,18 @@ selection = gate(tools, groups, layers, Facts())   # tools + layers -> Selection
 selection.verdicts["exec"].reason
 """
 
+from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict
+
 from .explain import explain_json, explain_rows, explain_sentence, verdict_json
 from .gate import Facts, gate
 from .layers import is_owner, is_sandboxed, layers_for
 from .lint import Expect, Finding, lint
 from .profiles import PROFILES, SUBAGENT_DENY
-from .settings import PolicySettings, ToolsSettings
+from .settings import AgentPolicy, ChannelPolicy, GroupPolicy, PolicySettings, ToolsSettings
 
 __all__ = [
-    "PROFILES",
-    "SUBAGENT_DENY",
-    "Expect",
-    "Facts",
-    "Finding",
-    "PolicySettings",
-    "ToolsSettings",
-    "explain_json",
-    "explain_rows",
-    "explain_sentence",
-    "gate",
-    "is_owner",
-    "is_sandboxed",
-    "layers_for",
-    "lint",
+    "PROFILES", "SUBAGENT_DENY", "AgentPolicy", "ChannelPolicy", "Decision", "Expect", "Facts", "Finding",
+    "GroupPolicy", "Layer", "LayerName", "PolicySettings", "Rule", "Selection", "Step", "ToolsSettings", "Verdict",
+    "explain_json", "explain_rows", "explain_sentence", "gate", "is_owner", "is_sandboxed", "layers_for", "lint",
     "verdict_json",
-]
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Fakes for tests of tools: ports that live in memory, and a context to run a tool body with.
+"""Fakes for tests of tools: ports in memory, a context to run a body with, models that say what a test wants.
 
     async def test_web_fetch_tells_which_page_failed() -> None:
         ctx = fake_ctx(pages={"https://gone.test": FakePage("", status=410)})
@@ -23,11 +23,12 @@ from toolcrib.define.rpc import Progress
 
 from ._words import listed
 from .files import MemoryWorkspace
+from .models import FunctionModel, ScriptedModel, said, wants
 from .shell import FakeRun, FakeRunning, FakeShell
 
 __all__ = [
-    "FakeApprover", "FakeCtx", "FakeHttp", "FakePage", "FakeRpc", "FakeRun", "FakeRunning", "FakeShell", "MemoryBlobs",
-    "MemoryWorkspace", "fake_ctx",
+    "FakeApprover", "FakeCtx", "FakeHttp", "FakePage", "FakeRpc", "FakeRun", "FakeRunning", "FakeShell",
+    "FunctionModel", "MemoryBlobs", "MemoryWorkspace", "ScriptedModel", "fake_ctx", "said", "wants",
 ]  # fmt: skip
 
 

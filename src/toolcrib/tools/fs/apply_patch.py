@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from toolcrib import Change, Ctx, Result, ToolError, tool
+from toolcrib import Ctx, Result, ToolError, tool
+from toolcrib.files import Change
 
 from ._diff import diff_of
 from ._hunks import splices_of

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from toolcrib import Change, Ctx, Entry, Result, ToolError, tool
+from toolcrib import Ctx, Result, ToolError, tool
+from toolcrib.files import Change, Entry
 
 from ._diff import Diff, diff_of
 from ._match import MOST, Body, Matches, Reading, split_lines

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from toolcrib import Ctx, Find, Result, ToolError, tool
+from toolcrib import Ctx, Result, ToolError, tool
+from toolcrib.files import Find
 
 from ._found import BYTES, fitting, told
 from ._paths import existing, shown

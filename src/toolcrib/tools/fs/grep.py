@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from toolcrib import Ctx, Result, Search, tool
+from toolcrib import Ctx, Result, tool
+from toolcrib.files import Search
 
 from ._found import BYTES, fitting, told
 from ._paths import existing, shown

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolcrib import Ctx, Entry, Result, ToolError, tool
+from toolcrib import Ctx, Result, ToolError, tool
+from toolcrib.files import Entry
 
 from ._paths import existing, shown
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolcrib import Ctx, Image, Passage, Result, Text, ToolError, tool
+from toolcrib import Ctx, Image, Result, Text, ToolError, tool
+from toolcrib.files import Passage
 
 from ._binary import encoding_of, is_binary, kind_of
 from ._cut import first_lines

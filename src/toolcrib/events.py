@@ -1,0 +1,60 @@
+"""What a turn, a reply and a call say as they happen; a program iterates over them.
+
+async with crib.turn("what is new?", caller=caller) as turn:
+    async for event in turn:
+        if isinstance(event, TextDelta): ...
+"""
+
+from typing import TYPE_CHECKING
+
+from . import _serve
+
+if TYPE_CHECKING:
+    from .define.event import (
+        CallDelta,
+        CallEvent,
+        Compacted,
+        Ending,
+        Event,
+        Received,
+        Replied,
+        ReplyEvent,
+        Retrying,
+        TextDelta,
+        ThinkingDelta,
+        ToolFinished,
+        ToolProgress,
+        ToolStarted,
+        TurnFinished,
+        TurnStarted,
+        Usage,
+    )
+
+_HOMES = {
+    "CallDelta": "define.event",
+    "CallEvent": "define.event",
+    "Compacted": "define.event",
+    "Ending": "define.event",
+    "Event": "define.event",
+    "Received": "define.event",
+    "Replied": "define.event",
+    "ReplyEvent": "define.event",
+    "Retrying": "define.event",
+    "TextDelta": "define.event",
+    "ThinkingDelta": "define.event",
+    "ToolFinished": "define.event",
+    "ToolProgress": "define.event",
+    "ToolStarted": "define.event",
+    "TurnFinished": "define.event",
+    "TurnStarted": "define.event",
+    "Usage": "define.event",
+}
+
+__all__ = [
+    "CallDelta", "CallEvent", "Compacted", "Ending", "Event", "Received", "Replied", "ReplyEvent", "Retrying",
+    "TextDelta", "ThinkingDelta", "ToolFinished", "ToolProgress", "ToolStarted", "TurnFinished", "TurnStarted",
+    "Usage",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _serve(__name__, _HOMES)

@@ -1,0 +1,26 @@
+"""What `ctx.workspace` is asked and answers: entries, passages, changes, searches."""
+
+from typing import TYPE_CHECKING
+
+from . import _serve
+
+if TYPE_CHECKING:
+    from .define.files import Change, Entry, Find, Listing, Passage, Search
+    from .define.ports import Workspace
+
+_HOMES = {
+    "Change": "define.files",
+    "Entry": "define.files",
+    "Find": "define.files",
+    "Listing": "define.files",
+    "Passage": "define.files",
+    "Search": "define.files",
+    "Workspace": "define.ports",
+}
+
+__all__ = [
+    "Change", "Entry", "Find", "Listing", "Passage", "Search", "Workspace",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _serve(__name__, _HOMES)

@@ -1,0 +1,43 @@
+"""Models: the port that one of your own implements, and tools and conversations as each provider spells them.
+
+declare(tool, "gemini")      # the JSON that provider takes
+losses(tool, "gemini")       # what it cannot be told
+openai.request(messages, tools, Target(api="openai"))
+"""
+
+from typing import TYPE_CHECKING
+
+from . import _serve
+
+if TYPE_CHECKING:
+    from .adapter import PROVIDERS, anthropic, declare, gemini, losses, openai, responses
+    from .adapter.target import Target
+    from .define.history import History
+    from .define.model import Choice, Effort, Model, ModelCard, Price, Request, no_requests
+
+_HOMES = {
+    "Choice": "define.model",
+    "Effort": "define.model",
+    "History": "define.history",
+    "Model": "define.model",
+    "ModelCard": "define.model",
+    "PROVIDERS": "adapter",
+    "Price": "define.model",
+    "Request": "define.model",
+    "Target": "adapter.target",
+    "anthropic": "adapter",
+    "declare": "adapter",
+    "gemini": "adapter",
+    "losses": "adapter",
+    "no_requests": "define.model",
+    "openai": "adapter",
+    "responses": "adapter",
+}
+
+__all__ = [
+    "PROVIDERS", "Choice", "Effort", "History", "Model", "ModelCard", "Price", "Request", "Target", "anthropic",
+    "declare", "gemini", "losses", "no_requests", "openai", "responses",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _serve(__name__, _HOMES)
