@@ -187,7 +187,12 @@ class Crib:
 
     def _expects(self) -> list[Expect]:
         return [
-            Expect(origin=f"expect[{at}]", caller=_expected_caller(each.caller), has=each.has, lacks=each.lacks)
+            Expect(
+                origin=f"expect[{at}]",
+                caller=self.models.assign(_expected_caller(each.caller)),
+                has=each.has,
+                lacks=each.lacks,
+            )
             for at, each in enumerate(self.config.expect)
         ]
 

@@ -1,17 +1,21 @@
 """The models of a crib: which one answers when nobody names one, and each made once."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from toolcrib.backends.providers.known import configured
 from toolcrib.backends.providers.late import LateModel
 from toolcrib.config.settings import Config, ProviderSettings
+from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import Model, ModelCard, Price, model_name
+from toolcrib.policy.layers import agent_of, agent_of_parent
 
-__all__ = ["OFFLINE", "Models"]
+__all__ = ["OFFLINE", "Models", "split_model"]
 
 OFFLINE = "offline:rules"
 _OFFLINE_CARD = ModelCard(provider="offline", model="rules", window=1_000_000, price=Price(input=0, output=0))
+_SHOWN_CHARS = 64  # of a name that is none
 
 
 class Models:
@@ -21,12 +25,30 @@ class Models:
         self._config, self._env = config, env
         self._made: dict[tuple[str, str], Model] = {}
 
-    def name_for(self, agent: str) -> str:
-        """Return the model of an agent: its own, `models.default`, one that has a key, or the offline model."""
-        default = self._config.models.get("default")
-        own = self._config.agent(agent)
-        named = (own and own.model) or (default if isinstance(default, str) else "")
+    def name_for(self, agent: str, session_model: str = "") -> str:
+        """Return the model that answers for an agent, as everybody who asks is told it.
+
+        The session's, when it was switched to one; else the agent's own, `models.default`, one whose provider has a
+        key, and last the offline model.
+        """
+        named = session_model or self._configured_name(agent)
         return named or next(iter(configured(self._env, self._providers())), OFFLINE)
+
+    def assign(self, caller: Caller, session_model: str = "") -> Caller:
+        """Return a caller that names no model with the one it would be served by, and likewise its parents.
+
+        A parent that no configuration gives a model has the caller's where the caller names one: they run as one tree.
+        """
+        is_named = caller.provider is not None or caller.model is not None
+        if not is_named:
+            provider, model = split_model(self.name_for(agent_of(caller), session_model))
+            caller = replace(caller, provider=provider, model=model)
+        if caller.parents and not caller.parent_models:
+            look_up = self._configured_name if is_named else self.name_for
+            names = (look_up(agent_of_parent(parent)) for parent in caller.parents)
+            spoken = tuple(":".join(filter(None, split_model(name))) if name else "" for name in names)
+            caller = replace(caller, parent_models=spoken)
+        return caller
 
     def get(self, name: str) -> Model:
         """Return a model; raise CribError when its name, its provider or its key is wrong."""
@@ -41,9 +63,8 @@ class Models:
 
         A conversation may choose among what the operator chose: the models of the agents, the default, the offline one.
         """
-        default = self._config.models.get("default")
         own = (each.model for _, each in self._config.listed_agents())
-        known = [*own, default if isinstance(default, str) else None, OFFLINE]
+        known = [*own, self._config.default_model, OFFLINE]
         names = [":".join(model_name(name)) for name in known if name]
         try:
             asked = ":".join(model_name(word))
@@ -56,6 +77,10 @@ class Models:
         for model in self._made.values():
             await model.close()
         self._made.clear()
+
+    def _configured_name(self, agent: str) -> str:
+        own = self._config.agent(agent)
+        return (own and own.model) or self._config.default_model
 
     def _providers(self) -> dict[str, ProviderSettings]:
         return {name: each for name, each in self._config.models.items() if isinstance(each, ProviderSettings)}
@@ -74,6 +99,15 @@ class Models:
             headers=given.headers,
             env=self._env,
         )
+
+
+def split_model(text: str, what: str = "the agent's model") -> tuple[str, str | None]:
+    """Split `provider:model`; `provider/model` is understood too, and a bare word is a provider."""
+    mark = min((mark for mark in ":/" if mark in text), key=text.index, default=":")
+    provider, _, model = text.partition(mark)
+    if not provider.strip():
+        raise CribError(f"{what} {text[:_SHOWN_CHARS]!r} names no provider; write provider:model")
+    return provider.strip(), model.strip() or None
 
 
 def _offline() -> Model:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from toolcrib.backends.sandboxes.local import Terms, Workspaces
 from toolcrib.config.load import Loaded
-from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.ports import Blobs
-from toolcrib.policy.layers import agent_of, is_sandboxed
+from toolcrib.policy.layers import agent_of, agent_of_parent, is_sandboxed
 from toolcrib.services.router import Router
 
 __all__ = ["PortsOf", "terms_of"]
@@ -42,7 +41,7 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
-        chain = (agent_of(caller), *(_agent_in(parent) for parent in reversed(caller.parents)))
+        chain = (agent_of(caller), *(agent_of_parent(parent) for parent in reversed(caller.parents)))
         own = (agent.workspace for each in chain if (agent := config.agent(each)))
         root = next(filter(None, own), config.workspace.root)
         return Terms(
@@ -54,11 +53,6 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
         )
 
     return terms
-
-
-def _agent_in(parent: str) -> str:
-    key = session.parse(parent)
-    return session.to_agent(key.agent if key else parent)
 
 
 def _here() -> Path:

@@ -168,7 +168,7 @@ class Desk:
     def _setup(self, key: str, wanted: Wanted, switched: str) -> Setup:
         """Return who answers: the model asked for, else the one the session was switched to, else the configured."""
         agent = agent_of(replace(wanted.caller, session=key))
-        named = wanted.model or switched or self._models.name_for(agent)
+        named = wanted.model or self._models.name_for(agent, switched)
         model = self._models.get(named) if isinstance(named, str) else named
         caller = replace(wanted.caller, session=key, provider=model.card.provider, model=model.card.model)
         handle = self._belt(caller, wanted.extra, approver=wanted.approver)

@@ -437,6 +437,12 @@ class Config(Section):
         """Return the id of an agent as the file writes it, for whoever names a place in the file."""
         return self._agents_by_id[session.to_agent(id)][0]
 
+    @property
+    def default_model(self) -> str:
+        """`models.default`, blank for none: an agent without a model of its own has this one."""
+        found = self.models.get("default")
+        return found if isinstance(found, str) else ""
+
     @cached_property
     def _agents_by_id(self) -> Mapping[str, tuple[str, AgentSettings]]:
         return {session.to_agent(id): (id, agent) for id, agent in self.listed_agents()}

@@ -26,8 +26,8 @@ from .settings import (
 )
 
 __all__ = [
-    "agent_of", "ceiling_of", "child_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for", "model_family",
-    "most_subagents",
+    "agent_of", "agent_of_parent", "ceiling_of", "child_of", "is_owner", "is_sandboxed", "layers_for", "mentions_for",
+    "model_family", "most_subagents",
 ]  # fmt: skip
 
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
@@ -68,6 +68,12 @@ def agent_of(caller: Caller) -> str:
     if caller.agent:
         return session.to_agent(caller.agent)
     return session.agent_from_key(caller.session or "")
+
+
+def agent_of_parent(parent: str) -> str:
+    """Return the id of the agent that a parent in a chain is: one is written as a session key or as an agent's id."""
+    key = session.parse(parent)
+    return session.to_agent(key.agent if key else parent)
 
 
 def is_owner(settings: PolicySettings, caller: Caller) -> bool:

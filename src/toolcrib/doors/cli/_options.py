@@ -1,5 +1,6 @@
 """Options that several commands share: which configuration, and which caller."""
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -11,6 +12,8 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from toolcrib.app import Crib, open, sender_from
+from toolcrib.app.models import split_model
+from toolcrib.app.state import FILE, state_in
 from toolcrib.config.load import find_file
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
@@ -95,7 +98,7 @@ def caller_options(command: Command) -> Command:
 _WORDS = (
     ("session", "KEY", "Session key, e.g. agent:main:telegram:group:-100123."),
     ("agent", "ID", "Agent id; else the session key's, else main."),
-    ("model", "P:M", "provider:model; else the agent's or models.default."),
+    ("model", "P:M", "provider:model; else the one that a turn would use."),
     ("channel", "C", "Channel the message came through."),
     ("account", "A", "Account of the channel."),
     ("group", "G", "Group chat the message came from."),
@@ -153,9 +156,9 @@ def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
         raise CribError(f"--session {key!r} is no session key; write one like agent:main:main")
     agent = options["agent"] or (session.agent_from_key(key) if key else None)
     asked = options["model"]
-    provider, model = _model("--model", asked) if asked else _default_model(crib, agent)
+    provider, model = split_model(asked, "--model") if asked else (None, None)
     sender = options["sender"]
-    return Caller(
+    caller = Caller(
         session=key,
         agent=agent,
         provider=provider,
@@ -166,9 +169,9 @@ def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
         sender=sender_from(sender) if sender else None,
         owner=options["owner"],
         sandboxed=options["sandboxed"],
-        parents=(chain := _chain(options["parent"])),
-        parent_models=tuple(_spoken(crib, parent) for parent in chain),
+        parents=_chain(options["parent"]),
     )
+    return crib.models.assign(caller, "" if asked else _session_model(key))
 
 
 def _chain(text: str | None) -> tuple[str, ...]:
@@ -180,24 +183,18 @@ def _chain(text: str | None) -> tuple[str, ...]:
     return parts
 
 
-def _spoken(crib: Crib, parent: str) -> str:
-    """Return the model of one in a chain, as far as the configuration tells."""
-    key = session.parse(parent)
-    return ":".join(part for part in _default_model(crib, key.agent if key else parent) if part)
+def _session_model(key: str | None) -> str:
+    """Return the model that a kept session was switched to, for its turns are answered by that; blank for none."""
+    folder = state_folder()
+    if not key or not (folder / FILE).exists():
+        return ""
 
+    async def find() -> SessionHead | None:
+        state = state_in(folder)
+        try:
+            return await state.sessions.find(key)
+        finally:
+            await state.close()
 
-def _default_model(crib: Crib, agent: str | None) -> tuple[str | None, str | None]:
-    """Return the provider and model of an agent that was not told which to use."""
-    own = crib.config.agent(agent)
-    default = crib.config.models.get("default")
-    text = (own and own.model) or (default if isinstance(default, str) else None)
-    return _model("the agent's model", text) if text else (None, None)
-
-
-def _model(what: str, text: str) -> tuple[str, str | None]:
-    """Split `provider:model`; `provider/model` is understood too, and a bare word is a provider."""
-    mark = min((mark for mark in ":/" if mark in text), key=text.index, default=":")
-    provider, _, model = text.partition(mark)
-    if not provider.strip():
-        raise CribError(f"{what} {text[:_LONGEST_SHOWN]!r} names no provider; write provider:model")
-    return provider.strip(), model.strip() or None
+    head = asyncio.run(find())
+    return head.model if head else ""

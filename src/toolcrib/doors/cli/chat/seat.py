@@ -66,9 +66,8 @@ class Seat:
 
     def models(self) -> Sequence[str]:
         """Return the models that the configuration or the environment names."""
-        default = self.crib.config.models.get("default")
         named = [each.model for _, each in self.crib.config.listed_agents()]
-        known = [self.crib.models.name_for(self.agent), default if isinstance(default, str) else None, *named, OFFLINE]
+        known = [self.crib.models.name_for(self.agent), self.crib.config.default_model, *named, OFFLINE]
         return tuple(dict.fromkeys(":".join(model_name(name)) for name in known if name))
 
     async def model(self) -> str:
@@ -76,7 +75,7 @@ class Seat:
         if self._model:
             return self._model
         head = await self.crib.sessions.find(self.session)
-        return (head.model if head else "") or self.crib.models.name_for(self.agent)
+        return self.crib.models.name_for(self.agent, head.model if head else "")
 
     async def belt(self) -> Belt:
         """Return the tools of this caller, with that model."""
