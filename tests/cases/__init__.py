@@ -4,8 +4,9 @@
 adapters live in the modules named here; a file without a module is only counted.
 
     a module for a recorded file has   ADAPTERS: dict[str, Callable[[dict], Any]]     recorded name -> our answer
-                         and may have  SAME: dict[str, Callable[[Case, Any], str]]    another comparison, "" is same
-                                       ALIKE: dict[str, Callable[[Any, Any], bool]]   ours and what a row says it is
+                         and may have  THEIRS: dict[str, Callable[[Case], Any]]       what was recorded, in our shape
+                                       FORM: dict[str, Callable[[Any], Any]]          what is compared of both
+                                       SAME: dict[str, Callable[[Case, Any], str]]    another comparison, "" is same
     a module for an attack file has    judge(case: dict, profiles: dict) -> Outcome
 
 An adapter takes the recorded arguments and returns our answer in the recorded shape, or raises one of our errors.

@@ -14,7 +14,7 @@ from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.tools import SHELF
 
 from .load import Case
-from .outcome import Refused, Same, compare, is_same
+from .outcome import Refused, Same, Theirs, compare
 
 Json = dict[str, Any]
 
@@ -57,20 +57,24 @@ def _definition(agent: Agent) -> Json:
 
 
 def _same(case: Case, ours: Any) -> str:
-    """Compare what both say about an agent.
-
-    What is wrong with a file each says in its own words. They have a temperature besides. Their one input is optional,
-    and a call without it fails before the first turn; ours is asked for.
-    """
+    """Compare what both say about an agent; what is wrong with a file each says in its own words."""
     if not case.expected["ok"]:
         return "" if isinstance(ours, Refused) else "recorded is an error, ours is not"
-    if isinstance(ours, Refused):
-        return compare(case, ours)
-    theirs = [_in_common(each) for each in case.expected["definitions"]]
-    return "" if is_same(ours["definitions"], theirs) else f"they read {theirs}"
+    return compare(case, ours, _theirs)
+
+
+def _theirs(case: Case) -> Json:
+    """Return what both have words for.
+
+    They have a temperature besides. Their one input is optional, and a call without it fails before the first turn;
+    ours is asked for.
+    """
+    return {"ok": True, "definitions": [_in_common(each) for each in case.expected.get("definitions", ())]}
 
 
 def _in_common(recorded: Mapping[str, Any]) -> Json:
+    if recorded["kind"] == "remote":
+        return {**recorded}
     return {
         **{key: recorded[key] for key in ("name", "description", "displayName") if key in recorded},
         **recorded.get("promptConfig", {}),
@@ -83,3 +87,4 @@ def _in_common(recorded: Mapping[str, Any]) -> Json:
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {"gemini.parseAgentMarkdown+markdownToAgentDefinition": _read}
 SAME: dict[str, Same] = {"gemini.parseAgentMarkdown+markdownToAgentDefinition": _same}
+THEIRS: dict[str, Theirs] = {"gemini.parseAgentMarkdown+markdownToAgentDefinition": _theirs}

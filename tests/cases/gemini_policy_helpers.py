@@ -22,7 +22,7 @@ from toolcrib.registry.groups import groups_of
 
 from .gemini_rules import SHELL, entry_about, prefix_of, words_of
 from .load import Case
-from .outcome import Refused, Same, compare, is_same
+from .outcome import Refused, Same, Theirs, compare, is_same
 
 Json = dict[str, Any]
 
@@ -67,16 +67,12 @@ def _probes(prefix: str) -> list[str]:
     return [prefix, f"{prefix} more", f"{prefix}more"]
 
 
-def _same_patterns(case: Case, ours: Any) -> str:
-    """Compare with what each recorded pattern finds in the same commands, written as theirs are."""
-    if isinstance(ours, Refused):
-        return compare(case, ours)
-    prefixes = _prefixes(case.args)
-    theirs = [
+def _their_patterns(case: Case) -> list[Any]:
+    """Return what each recorded pattern finds in the same commands, written as theirs are."""
+    return [
         None if pattern is None else [_finds(pattern, line) for line in _probes(prefix)]
-        for pattern, prefix in zip(case.expected, prefixes or [""], strict=False)
+        for pattern, prefix in zip(case.expected, _prefixes(case.args) or [""], strict=False)
     ]
-    return "" if is_same(ours, theirs) else f"theirs permit {theirs}"
 
 
 def _finds(pattern: str, line: str) -> bool:
@@ -193,20 +189,26 @@ def _same_rules(case: Case, ours: Any) -> str:
     """Compare the rules without their rank, whether a file was refused, and that we complain where theirs does."""
     if isinstance(ours, Refused):
         return compare(case, ours)
-    theirs = [
-        {
-            "toolName": _meant(rule),
-            "decision": rule["decision"],
-        }
-        | ({"words": prefix_of(rule)} if "argsPattern" in rule else {})
-        for rule in case.expected["rules"]
-    ]
-    if not is_same(ours["rules"], sorted(theirs, key=json.dumps)) or ours["checkers"] != case.expected["checkers"]:
+    theirs = _their_rules(case)
+    if not is_same(ours["rules"], theirs["rules"]) or ours["checkers"] != theirs["checkers"]:
         return f"theirs are {theirs}"
-    levels = [error["severity"] for error in case.expected["errors"]]
+    levels = theirs["errors"]
     if ("error" in levels) is not ("error" in ours["errors"]):
         return "one of us refuses it"
     return "one of us does not complain" if levels.count("warning") > ours["errors"].count("warning") else ""
+
+
+def _their_rules(case: Case) -> Json:
+    found = [
+        {"toolName": _meant(rule), "decision": rule["decision"]}
+        | ({"words": prefix_of(rule)} if "argsPattern" in rule else {})
+        for rule in case.expected["rules"]
+    ]
+    return {
+        "rules": sorted(found, key=json.dumps),
+        "checkers": case.expected["checkers"],
+        "errors": [error["severity"] for error in case.expected["errors"]],
+    }
 
 
 def _meant(rule: Json) -> str:
@@ -223,8 +225,8 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "gemini.loadPoliciesFromToml": _loaded,
     "gemini.stableStringify": _bound,
 }
-SAME: dict[str, Same] = {
-    "gemini.buildArgsPatterns": _same_patterns,
-    "gemini.loadPoliciesFromToml": _same_rules,
-    "gemini.stableStringify": _same_digest,
+SAME: dict[str, Same] = {"gemini.loadPoliciesFromToml": _same_rules, "gemini.stableStringify": _same_digest}
+THEIRS: dict[str, Theirs] = {
+    "gemini.buildArgsPatterns": _their_patterns,
+    "gemini.loadPoliciesFromToml": _their_rules,
 }

@@ -29,7 +29,7 @@ from toolcrib.registry.sources import Offer
 from .gemini_hooks import word_of
 from .jump import run
 from .load import Case
-from .outcome import Refused, Same, compare, is_same
+from .outcome import Theirs, check_keys
 
 Json = dict[str, Any]
 
@@ -113,6 +113,9 @@ class _Stage:
 
 def _scheduled(args: Json) -> Json:
     logging.getLogger("toolcrib").addHandler(_QUIET)
+    check_keys(args, "answers calls clientInitiated hook interactive nonInteractive rules tools", "a case")
+    for spec in args["tools"].values():
+        check_keys(spec, "delay error llmContent required result schema tail throws", "a tool")
     return run(_played(_Stage(args)))
 
 
@@ -184,7 +187,8 @@ def _outcome(result: Result, *, asked: bool) -> Json:
     return {"status": "error", "errorType": _OURS.get(code, "execution_failed"), "response": response}
 
 
-def _recorded(args: Json, expected: Json) -> Json:
+def _recorded(case: Case) -> Json:
+    args, expected = case.args, case.expected
     changes = expected["stateChanges"]
     asked = [change.split(":")[0] for change in changes if change.endswith(":awaiting_approval")]
     settled: list[str] = []  # the first change of a call after its question settles it
@@ -249,12 +253,5 @@ def _holds(sentence: str, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", sentence) is not None
 
 
-def _same(case: Case, ours: Any) -> str:
-    if isinstance(ours, Refused):
-        return compare(case, ours)
-    theirs = _recorded(case.args, case.expected)
-    return "" if is_same(ours, theirs) else f"theirs is {theirs}"
-
-
 ADAPTERS: dict[str, Callable[[Json], Any]] = {"gemini.Scheduler.schedule": _scheduled}
-SAME: dict[str, Same] = {"gemini.Scheduler.schedule": _same}
+THEIRS: dict[str, Theirs] = {"gemini.Scheduler.schedule": _recorded}

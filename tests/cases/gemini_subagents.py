@@ -37,8 +37,9 @@ from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.registry.catalog import Catalog
 
+from .jump import run
 from .load import Case
-from .outcome import Refused, Same, is_same, mentions
+from .outcome import Refused, Same, Theirs, changes, check_keys, is_same, mentions
 from .outputs import written
 
 Json = dict[str, Any]
@@ -55,7 +56,6 @@ _REASONS = {
     "no_completion": "ERROR_NO_COMPLETE_TASK_CALL",
     "error": "ERROR",
 }
-_LONGEST = 30.0  # seconds
 
 
 class _Script:
@@ -189,7 +189,15 @@ class _Person:
 
 def _run(args: Json) -> Json:
     logging.getLogger("toolcrib").addHandler(_QUIET)
-    return asyncio.run(asyncio.wait_for(_worked(args), _LONGEST))
+    known = (
+        "answers inputs interactive maxTimeMinutes maxTurns noPrompt output query realChat rules script systemPrompt"
+    )
+    check_keys(args, f"{known} toolConfig tools", "a case")
+    for step in args["script"]:
+        check_keys(step, "calls hangUntilAbort text throwAbort throws", "a reply")
+    for how in args.get("tools", {}).values():
+        check_keys(how, "delay error kind llmContent result schema throws", "a tool")
+    return run(_worked(args))
 
 
 async def _worked(args: Json) -> Json:
@@ -247,12 +255,14 @@ def _same(case: Case, ours: Any) -> str:
         reason = "ABORTED" if theirs["name"] == "AbortError" and stopped else "ERROR"
         said = theirs["thrown"] in str(ours["result"]) or reason == "ABORTED"
         return "" if ours["reason"] == reason and said else "the ends differ"
-    differs = [key for key, value in _recorded(theirs).items() if not is_same(ours[key], value)]
-    return f"{', '.join(differs)} differ" if differs else ""
+    return ", ".join(f"{place} differs" for place in changes(ours, _recorded(case)))
 
 
-def _recorded(theirs: Json) -> Json:
+def _recorded(case: Case) -> Json:
     """Return a recorded run in the words of `_worked`."""
+    theirs = case.expected
+    if "thrown" in theirs:
+        return {"thrown": theirs["thrown"]}
     answers = [part for message in theirs["messagesToModel"] for part in message if isinstance(part, dict)]
     reason = theirs["terminate_reason"]
     return {
@@ -333,3 +343,4 @@ SAME: dict[str, Same] = {
     "gemini.complete_task": _completed_same,
     "gemini.complete_task.schema": _schema_same,
 }
+THEIRS: dict[str, Theirs] = {"gemini.LocalAgentExecutor.run": _recorded}

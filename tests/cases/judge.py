@@ -1,8 +1,10 @@
 """One case, judged: same, different on purpose, later, noted or failing."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -13,9 +15,10 @@ from toolcrib.define.errors import CribError
 
 from . import MODULES
 from .load import Case, Folders, load
-from .outcome import Adapter, Alike, Outcome, Refused, Same, compare, fits
-from .rows import Difference, Later, Rows, ours, problems, read_rows
+from .outcome import Adapter, Form, Outcome, Refusal, Refused, Same, Theirs, answer_in, as_it_is, compare, fits
+from .rows import Difference, Later, Rows, complaint, ours, problems, read_rows
 
+CASE_SECONDS = 60.0  # a busy machine's time for what takes ten seconds at most
 _MANY, _CHUNK, _WORKERS = 200, 10, 4
 _TIMED = "attacks/resources"
 _kept: list[Rows] = []
@@ -54,12 +57,17 @@ def find_adapter(case: Case) -> Adapter | None:
         return next((_attack(module.judge) for module in _modules(case.file)), None)
     for module in _modules(case.file):
         if case.fn in module.ADAPTERS:
-            same, alike = (getattr(module, name, {}).get(case.fn) for name in ("SAME", "ALIKE"))
-            return recorded(module.ADAPTERS[case.fn], same or compare, alike)
+            more = {name.lower(): getattr(module, name, {}).get(case.fn) for name in ("SAME", "THEIRS", "FORM")}
+            return recorded(module.ADAPTERS[case.fn], **{name: each for name, each in more.items() if each})
     return None
 
 
-def recorded(answer: Callable[[dict[str, Any]], Any], same: Same = compare, alike: Alike | None = None) -> Adapter:
+def recorded(
+    answer: Callable[[dict[str, Any]], Any],
+    same: Same | None = None,
+    theirs: Theirs = answer_in,
+    form: Form = as_it_is,
+) -> Adapter:
     """Make an adapter of a function that answers in the recorded shape or raises one of our errors."""
 
     def adapter(case: Case) -> Outcome:
@@ -67,13 +75,32 @@ def recorded(answer: Callable[[dict[str, Any]], Any], same: Same = compare, alik
             seen = answer(case.args)
         except CribError as error:
             seen = Refused(str(error))
-        why = same(case, seen)
-        return Outcome(ok=not why, seen=seen, why=why, alike=alike)
+        why = same(case, seen) if same else compare(case, seen, theirs, form)
+        return Outcome(ok=not why, seen=seen, why=why, theirs=lambda: theirs(case), form=form)
 
     return adapter
 
 
-def judge(case: Case, rows: Rows, find: Find = find_adapter) -> Finding:
+class _TimeIsUp(BaseException):
+    """Not an Exception: what is judged may catch those."""
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise where the main thread stands when the time is up, and again each second, whoever swallows it."""
+
+    def stop(*_: Any) -> None:
+        raise _TimeIsUp
+
+    handler, timer = signal.signal(signal.SIGALRM, stop), signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def judge(case: Case, rows: Rows, find: Find = find_adapter, seconds: float = CASE_SECONDS) -> Finding:
     """Run one case and say what became of it."""
     if case.flaw:
         return Finding(case, "failing", case.flaw)
@@ -85,15 +112,18 @@ def judge(case: Case, rows: Rows, find: Find = find_adapter) -> Finding:
             case, verdict, f"{case.file} {case.fn} has neither an adapter nor a row in later.toml", row=promise
         )
     try:
-        outcome = adapter(case)
+        with _time_limit(seconds):
+            outcome = adapter(case)
+    except _TimeIsUp:
+        return Finding(case, "failing", f"it was not done after {seconds:g} s")
     except Exception as error:  # noqa: BLE001  a crash is one failing case, not the end of the run
         return Finding(case, "failing", f"crashed: {type(error).__name__}: {error}")
     try:
-        difference = None if outcome.later else rows.difference(case)
+        differences = [] if outcome.later else rows.differences_in(case)
     except Exception as error:  # noqa: BLE001  a row that cannot be evaluated is one failing case
         return Finding(case, "failing", f"`when` of a row cannot be evaluated: {error!r}", outcome.seen)
-    if difference is not None:
-        return _by_row(case, outcome, difference)
+    if differences:
+        return _by_rows(case, outcome, differences)
     if outcome.ok:
         return Finding(case, "same", seen=outcome.seen)
     # an attack on what is built is no promise any more, whatever a row says of its kind
@@ -139,15 +169,23 @@ def read(folders: Folders) -> tuple[list[Case], Rows]:
     return load(folders), read_rows(folders.rows)
 
 
-def _by_row(case: Case, outcome: Outcome, row: Difference) -> Finding:
+def _by_rows(case: Case, outcome: Outcome, rows: Sequence[Difference]) -> Finding:
+    row, seen, form = rows[0], outcome.seen, outcome.form
+    answer = seen if isinstance(seen, Refused) else form(seen)
     try:
-        asserted = ours(row, case)
+        if row.but:
+            is_refused_by_both = outcome.ok and isinstance(seen, Refused)
+            theirs = form(outcome.theirs())
+            wrong = "" if is_refused_by_both else complaint(rows, case, theirs, answer, is_same=outcome.ok)
+        else:
+            asserted = ours(row, case, outcome.theirs())
+            formed = asserted if isinstance(asserted, Refusal) else form(asserted)
+            wrong = "" if fits(answer, formed) else f"the row says that ours is {asserted!r}"
     except Exception as error:  # noqa: BLE001  a row that cannot be evaluated is one failing case
-        return Finding(case, "failing", f"`ours` of the row cannot be evaluated: {error!r}", outcome.seen, row)
-    alike = outcome.alike and not isinstance(outcome.seen, Refused) and outcome.alike(outcome.seen, asserted)
-    if not alike and not fits(outcome.seen, asserted):
-        return Finding(case, "failing", f"the row says that ours is {asserted!r}", outcome.seen, row)
-    return Finding(case, "same" if outcome.ok else "different", row.because, outcome.seen, row)
+        wrong = f"the row cannot be evaluated: {error!r}"
+    if wrong:
+        return Finding(case, "failing", wrong, seen, row)
+    return Finding(case, "same" if outcome.ok else "different", "; ".join(each.because for each in rows), seen, row)
 
 
 @cache

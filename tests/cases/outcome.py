@@ -1,11 +1,20 @@
 """What an adapter found out about one case, and how answers are compared."""
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 from .load import Case
+
+Form = Callable[[Any], Any]
+
+
+def as_it_is(value: Any) -> Any:
+    """Return the form of an answer that means nothing but itself."""
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +35,21 @@ class Refusal:
 class Outcome:
     """Whether a case came out as recorded (or an attack as it must), what was seen, and why not.
 
-    `later` says that the part of toolcrib the case is about does not exist yet; a row of later.toml must agree. `alike`
-    tells whether two answers mean the same, where that is more than being equal.
+    `later` says that the part of toolcrib the case is about does not exist yet; a row of later.toml must agree.
+    `theirs` is what was recorded, in the shape of our answer; `form` makes two answers equal that mean the same.
     """
 
     ok: bool
     seen: Any = None
     why: str = ""
     later: bool = False
-    alike: "Alike | None" = None
+    theirs: Callable[[], Any] = lambda: None
+    form: "Form" = as_it_is
 
 
-Alike = Callable[[Any, Any], bool]
 Adapter = Callable[[Case], Outcome]
 Same = Callable[[Case, Any], str]
+Theirs = Callable[[Case], Any]
 
 LATER = Outcome(ok=False, why="not built yet", later=True)
 
@@ -60,6 +70,16 @@ def alternatives(must: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{**beside, **each} for each in must.get("any_of", [{}])]
 
 
+def check_keys(given: Mapping[str, Any] | None, known: str, what: str) -> None:
+    """Raise where a recording says what the adapter has no meaning for, instead of waiting for what never comes.
+
+    Whatever is called an abort is known: it stops the call it stands at.
+    """
+    unknown = {key for key in given or () if key not in known.split() and "abort" not in key.lower()}
+    if unknown:
+        raise AssertionError(f"the adapter does not know {', '.join(sorted(unknown))} of {what}; known: {known}")
+
+
 def is_same(ours: Any, recorded: Any) -> bool:
     """Tell whether two JSON values are equal: 5 and 5.0 are, true and 1 are not, tuples are lists."""
     if isinstance(ours, bool) or isinstance(recorded, bool):
@@ -69,6 +89,42 @@ def is_same(ours: Any, recorded: Any) -> bool:
     if _is_list(recorded) and _is_list(ours):
         return len(ours) == len(recorded) and all(map(is_same, ours, recorded))
     return bool(ours == recorded)
+
+
+def changes(ours: Any, recorded: Any, at: str = "") -> Iterator[str]:
+    """Yield the places in which two JSON values differ; "" is all of it.
+
+    `messages.2.content` is another there, `messages.+` says that ours has more of them, `messages.-` that it has fewer.
+    """
+    if is_same(ours, recorded):
+        return
+    if isinstance(ours, Mapping) and isinstance(recorded, Mapping):
+        for key in {**recorded, **ours}:
+            place = f"{at}.{key}".removeprefix(".")
+            if key in ours and key in recorded:
+                yield from changes(ours[key], recorded[key], place)
+            else:
+                yield place
+    elif _is_list(ours) and _is_list(recorded):
+        yield from _changed_items(ours, recorded, at)
+    else:
+        yield at
+
+
+def _changed_items(ours: Sequence[Any], recorded: Sequence[Any], at: str) -> Iterator[str]:
+    theirs, mine = ([json.dumps(each, sort_keys=True, default=repr) for each in items] for items in (recorded, ours))
+    for tag, start, end, our_start, our_end in SequenceMatcher(None, theirs, mine, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        in_both = min(end - start, our_end - our_start)
+        for step in range(in_both):
+            yield from changes(
+                ours[our_start + step], recorded[start + step], f"{at}.{our_start + step}".removeprefix(".")
+            )
+        if our_end - our_start > in_both:
+            yield f"{at}.+".removeprefix(".")
+        if end - start > in_both:
+            yield f"{at}.-".removeprefix(".")
 
 
 def fits(ours: Any, asserted: Any) -> bool:
@@ -85,18 +141,24 @@ def mentions(message: str, args: Any) -> list[str]:
     return [token for token in dict.fromkeys(tokens) if token in known or token.isdigit()]
 
 
-def compare(case: Case, ours: Any) -> str:
+def compare(case: Case, ours: Any, theirs: "Theirs | None" = None, form: Form = as_it_is) -> str:
     """Return "" when our answer is the recorded one, else why not."""
     expected = case.expected
     if isinstance(expected, Mapping) and expected.get("ok") is False and "error" in expected:
         return _compare_error(case, ours)
     if isinstance(ours, Refused):
         return f"ours is an error: {ours.message}"
+    if isinstance(expected, Mapping) and expected.keys() in ({"ok", "result"}, {"ok", "value"}) and not expected["ok"]:
+        return "what was recorded is neither an answer nor an error"
+    return "" if is_same(form(ours), form((theirs or answer_in)(case))) else "the values differ"
+
+
+def answer_in(case: Case) -> Any:
+    """Return what was recorded, without the words that say it was an answer."""
+    expected = case.expected
     if isinstance(expected, Mapping) and expected.keys() in ({"ok", "result"}, {"ok", "value"}):
-        if expected["ok"] is not True:
-            return "what was recorded is neither an answer nor an error"
-        expected = expected["result"] if "result" in expected else expected["value"]
-    return "" if is_same(ours, expected) else "the values differ"
+        return expected["result"] if "result" in expected else expected["value"]
+    return expected
 
 
 def _compare_error(case: Case, ours: Any) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 from toolcrib.adapter.gemini_schema import gemini_form
 from toolcrib.adapter.normalize import Shown, normalize
 
-from .load import Case
-from .outcome import Alike, Refused, Same, compare, is_same
+from .outcome import Form
 from .payloads import body_from, target_from, with_our_names
 
 Json = dict[str, Any]
@@ -53,18 +52,8 @@ def _in_their_words(value: Any) -> Any:
     return value
 
 
-def _same(case: Case, ours: Any) -> str:
-    """Compare with a schema of no members taken for no schema, and theirs, normalized, for ours."""
-    if isinstance(ours, Refused):
-        return compare(case, ours)
-    return "" if ALIKE[case.fn](ours, case.expected) else "the values differ"
-
-
-def _alike(ours: Any, other: Any, *, form: Callable[[Any], Shown]) -> bool:
-    return is_same(_plain(ours, form), _plain(other, form))
-
-
 def _plain(value: Any, form: Callable[[Any], Shown]) -> Any:
+    """Return a body with no schema for one of no members, and every schema in the form in which we send it."""
     if isinstance(value, list):
         return [_plain(each, form) for each in value]
     if not isinstance(value, dict):
@@ -81,7 +70,6 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "pi.payload.gemini3": partial(_gemini, model="gemini-3-x"),
     "pi.payload.google": partial(_gemini, model="gemini-2.5-x"),
 }
-SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same)
-ALIKE: dict[str, Alike] = {
-    fn: partial(_alike, form=normalize if fn == "pi.payload.anthropic" else gemini_form) for fn in ADAPTERS
+FORM: dict[str, Form] = {
+    fn: partial(_plain, form=normalize if fn == "pi.payload.anthropic" else gemini_form) for fn in ADAPTERS
 }

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,9 +42,9 @@ from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.registry.catalog import Catalog
 
-from .foretold_loop import newest, side_by_side
+from .jump import run
 from .load import Case
-from .outcome import Refused, Same, compare, is_same, mentions
+from .outcome import Refused, Same, Theirs, check_keys, compare, is_same, mentions
 
 Json = dict[str, Any]
 
@@ -58,7 +58,6 @@ _FINISH: Mapping[str, Finish] = {
     "aborted": "aborted",
 }
 _STOPS = {finish: stop for stop, finish in _FINISH.items()}
-_LONGEST = 30.0  # seconds
 
 
 @dataclass(slots=True)
@@ -285,7 +284,12 @@ def _looped(args: Json) -> Json:
     if any(how and how.get("terminate") for how in args.get("tools", {}).values()):
         raise ToolError("no tool ends a turn: the model hears every result")
     logging.getLogger("toolcrib").addHandler(_QUIET)
-    return asyncio.run(asyncio.wait_for(_run(args), _LONGEST))
+    check_keys(args, "after before followUp steering stopAfterTurn toolExecution tools turns", "a case")
+    for turn in args["turns"]:
+        check_keys(turn, "content errorMessage stopReason stream", "a turn")
+    for how in args.get("tools", {}).values():
+        check_keys(how, "delay executionMode result terminate throws updates", "a tool")
+    return run(_run(args))
 
 
 async def _run(args: Json) -> Json:
@@ -311,7 +315,7 @@ async def _run(args: Json) -> Json:
     replies = [message for message in loop.history if message.role == "assistant"]
     return {
         "llmCalls": len(play.roles),
-        "events": side_by_side(words.said),
+        "events": _side_by_side(words.said),
         "executed": play.executed,
         "toolResults": [_answer(message, play) for message in loop.history if message.role == "tool"],
         "lastStopReason": _STOPS[replies[-1].finish] if replies else None,
@@ -334,11 +338,31 @@ def _role(message: Message) -> str:
     return "toolResult" if message.role == "tool" else message.role
 
 
+def _newest(case: Case) -> Json:
+    """Return what was recorded of the newest version, its events in the order in which ours are told."""
+    run = next(case.expected[version] for version in ("0.73", "0.58", "0.51", "all") if version in case.expected)
+    return {**run, "events": _side_by_side(run["events"])}
+
+
+def _side_by_side(events: Sequence[str]) -> list[str]:
+    """Return the events with the calls of a reply taken up first, told in the order of their ends, answered last."""
+    batch, ordered = list[str](), list[str]()
+    for event in [*events, ""]:
+        if "tool_execution" in event or ":toolResult:" in event:
+            batch.append(event)
+            continue
+        for part in ("tool_execution_start", "tool_execution_update", "tool_execution_end", ":toolResult:"):
+            ordered += [each for each in batch if part in each]
+        batch.clear()
+        ordered.append(event)
+    return ordered[:-1]
+
+
 def _same(case: Case, ours: Any) -> str:
     """Compare with the newest version that was recorded; words of failures are ours, how calls interleave is not."""
     if isinstance(ours, Refused):
         return compare(case, ours)
-    theirs = newest(case.expected)
+    theirs = _newest(case)
     results = list[Json]()
     for at, mine in enumerate(ours["toolResults"]):
         recorded = theirs["toolResults"][at] if at < len(theirs["toolResults"]) else {}
@@ -369,3 +393,4 @@ def _own_words(args: Json) -> set[str]:
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {"pi.agentLoop": _looped}
 SAME: dict[str, Same] = {"pi.agentLoop": _same}
+THEIRS: dict[str, Theirs] = {"pi.agentLoop": _newest}

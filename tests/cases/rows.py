@@ -1,39 +1,70 @@
 """The rows of differences/*.toml and later.toml: where we differ on purpose, and what a later step builds.
 
-A file of differences names the recorded `file` once, at its head, for all of its rows; and `words`, a module here whose
-public functions its expressions may use: the rule that we follow, told a second time and in a few lines.
+A file of differences names the recorded `file` once, at its head, for all of its rows; and under `let` expressions that
+its rows use by name. `when` is a Python expression over `args` and `case` (a case without its id, its note and what was
+recorded): the behaviour that the row is about. What our answer is then, a row says in one of two ways:
 
-`when` is a Python expression over `args` and `case` (a case without its id, its note and what was recorded); `ours`
-one over `args`, `case` and `recorded`, giving our answer, or `error("word", ...)` for an error that mentions the words.
+    ours    the answer itself, or `error("word", ...)` for an error that mentions the words
+    but     the places in which ours may differ from `recorded`, such as `messages.*.content`; `*` is all of it
+    holds   with `but`: an expression over `ours` and `recorded` besides, true of our real answer
+
+Of several rows with `but` that are about one case each holds, and ours may differ in the places of all of them.
 """
 
 import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
 
 from .load import BadInputError, Case
-from .outcome import Refusal
+from .outcome import Refusal, Refused, changes
 
 DOCUMENTS = ("interfaces.md", "design.md", "guarantees.md")
 
 _STEPS = (2, 3, 4, 5, 6, 7, "after 7")
-_NAMES: dict[str, Any] = {
-    name: value
-    for value in (all, any, bool, dict, float, int, isinstance, len, list, max, min, set, sorted, str, sum, tuple)
-    for name in (value.__name__,)
-} | {
+_BUILTINS = (
+    all,
+    any,
+    bool,
+    dict,
+    enumerate,
+    float,
+    int,
+    isinstance,
+    len,
+    list,
+    max,
+    min,
+    range,
+    round,
+    set,
+    sorted,
+    str,
+)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    try:
+        return re.search(pattern, text) is not None
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no expression") from error
+
+
+_NAMES: dict[str, Any] = {each.__name__: each for each in (*_BUILTINS, sum, tuple, zip)} | {
     "__builtins__": {},
     "as_json": lambda value: json.dumps(value, ensure_ascii=False),
     "error": lambda *words: Refusal(words),
-    "matches": lambda pattern, text: re.search(pattern, text) is not None,
+    "find_all": re.findall,
+    "matches": _matches,
+    "strictness": ("allow", "ask_user", "deny").index,
 }
+_Let = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +72,15 @@ class Difference:
     """We answer differently, on purpose, and this is what we answer."""
 
     file: str
-    fn: str
+    fn: str | Sequence[str]
     when: str
-    ours: str
     guarantee: str
     because: str
+    ours: str = ""
+    but: Sequence[str] = ()
+    holds: str = ""
     sentence: str = ""
-    words: str = ""
+    let: _Let = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"differences: {self.file} {self.fn} ({self.because})"
@@ -62,7 +95,7 @@ class Later:
     because: str
     fn: str = "*"
     when: str = "True"
-    words: str = ""
+    let: _Let = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"later.toml: {self.file} {self.fn} (step {self.step})"
@@ -78,9 +111,10 @@ class Rows:
     differences: Sequence[Difference] = ()
     later: Sequence[Later] = ()
 
-    def difference(self, case: Case) -> Difference | None:
-        """Return the first row that says we differ in this case."""
-        return next((row for row in self.differences if catches(row, case)), None)
+    def differences_in(self, case: Case) -> list[Difference]:
+        """Return the rows that say how we differ in this case: the first, and if it names places all that do."""
+        caught = [row for row in self.differences if catches(row, case)]
+        return caught[:1] if caught and caught[0].ours else [row for row in caught if not row.ours]
 
     def promise(self, case: Case) -> Later | None:
         """Return the first row that leaves this case to a later step."""
@@ -96,19 +130,44 @@ def read_rows(folder: Path) -> Rows:
 
 def catches(row: Difference | Later, case: Case) -> bool:
     """Tell whether a row is about this case."""
-    if row.file != case.file or row.fn not in ("*", case.fn):
+    if not _is_about(row, case):
         return False
     try:
-        return bool(_evaluate(row.when, row.words, case))
+        return bool(_evaluate(row.when, row.let, case))
     except (LookupError, TypeError, AttributeError, ValueError):
         return False  # the predicate speaks of arguments that this case does not have
 
 
-def ours(row: Difference, case: Case) -> Any:
+def _is_about(row: Difference | Later, case: Case) -> bool:
+    return row.file == case.file and (row.fn == "*" or case.fn in ([row.fn] if isinstance(row.fn, str) else row.fn))
+
+
+def ours(row: Difference, case: Case, recorded: Any) -> Any:
     """Return what a row says that we answer."""
-    expected = case.expected
-    recorded = expected.get("result", expected) if isinstance(expected, Mapping) else expected
-    return _evaluate(row.ours, row.words, case, recorded=recorded)
+    return _evaluate(row.ours, row.let, case, recorded=recorded)
+
+
+def complaint(rows: Sequence[Difference], case: Case, recorded: Any, answer: Any, *, is_same: bool) -> str:
+    """Return how our answer is not what rows with `but` say of it, "" when it is; `is_same` has no other places."""
+    if isinstance(answer, Refused):
+        return f"ours is an error: {answer.message}"
+    left = () if is_same else [at for at in changes(answer, recorded) if not any(_is_in(at, row.but) for row in rows)]
+    if left:
+        return f"ours differs besides in {', '.join(left)}"
+    for row in rows:
+        if row.holds and not _evaluate(row.holds, row.let, case, recorded=recorded, ours=answer):
+            return f"it does not hold that {row.because}"
+    return ""
+
+
+def _is_in(place: str, patterns: Sequence[str]) -> bool:
+    """Tell whether a place is one of these, or inside of one."""
+    steps = place.split(".")
+    return any(
+        pattern == "*" or (all(map(fnmatchcase, steps, parts)) and len(steps) >= len(parts))
+        for pattern in patterns
+        for parts in [pattern.split(".")]
+    )
 
 
 def problems(rows: Rows, cases: Sequence[Case], documents: Path) -> list[str]:
@@ -141,7 +200,7 @@ def _is_caught(row: Difference, case: Case) -> bool:
 def _by_function(cases: Sequence[Case], row: Difference) -> list[tuple[str, list[Case]]]:
     functions: dict[str, list[Case]] = {}
     for case in cases:
-        if case.file == row.file and row.fn in ("*", case.fn):
+        if _is_about(row, case):
             functions.setdefault(case.fn, []).append(case)
     return list(functions.items())
 
@@ -153,7 +212,7 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInputError(f"{path} is not TOML: {error}") from error
-    head = {key: content[key] for key in ("file", "words") if key in content}
+    head = {key: content[key] for key in ("file", "let") if key in content}
     rows = []
     for number, each in enumerate(content.get(name, ()), 1):
         entry = head | each
@@ -169,13 +228,16 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
 
 
 def _check(row: Difference | Later) -> None:
-    _compiled(row.when)
-    _words(row.words)
+    for expression in (row.when, *row.let.values()):
+        _compiled(expression)
     if isinstance(row, Later):
         if row.step not in _STEPS:
             raise ValueError(f"step is one of {', '.join(map(str, _STEPS))}, not {row.step!r}")
         return
-    _compiled(row.ours)
+    if bool(row.ours) is bool(row.but):
+        raise ValueError("a row has either `ours` or `but`")
+    _compiled(row.ours or "None")
+    _compiled(row.holds or "None")
     if not re.fullmatch(r"G([1-9]|[12][0-9]|3[0-3])", row.guarantee):
         raise ValueError(f"guarantee is G1 to G33, not {row.guarantee!r}")
     if not row.because:
@@ -187,20 +249,21 @@ def _compiled(expression: str) -> CodeType:
     return compile(f"({expression}\n)", "<row>", "eval")
 
 
-@cache
-def _words(module: str) -> dict[str, Any]:
-    """Return the public names of a module of this package."""
-    if not module:
-        return {}
-    try:
-        known = import_module(f"{__package__}.{module}")
-    except ImportError as error:
-        raise ValueError(f"no words in {module!r}: {error}") from error
-    return {name: getattr(known, name) for name in known.__all__}
+def _named(expression: str, let: _Let) -> list[str]:
+    """Return what an expression uses of `let`, and what that uses, first what others need."""
+    names = [name for name in let if name in _names_in(_compiled(expression))]
+    return list(dict.fromkeys(each for name in names for each in (*_named(let[name], let), name)))
 
 
-def _evaluate(expression: str, words: str, case: Case, **more: Any) -> Any:
-    known = {**_NAMES, **_words(words), "args": case.args, "case": case.facts, **more}
+def _names_in(code: CodeType) -> set[str]:
+    inside = (each for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*map(_names_in, inside))
+
+
+def _evaluate(expression: str, let: _Let, case: Case, **more: Any) -> Any:
+    known = {**_NAMES, "args": case.args, "case": case.facts, **more}
+    for name in _named(expression, let):
+        known[name] = eval(_compiled(let[name]), known)
     return eval(_compiled(expression), known)
 
 
