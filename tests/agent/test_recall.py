@@ -246,10 +246,10 @@ def test_a_long_log_is_recalled_in_one_pass() -> None:
         log.reply("", "c1")
         log.began("c1")
         log.answer("c1", str(at))
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = recall(log.lines)
     assert len(found.history) == 30_000
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 # whatever the log

@@ -87,7 +87,8 @@ async def test_the_hooks_of_a_plugin_are_told_of_a_turn_and_stand_around_its_cal
         "12 of nuts at [price] each",
         "no bolts",
     ]
-    assert [event.result.status for event in events if isinstance(event, ToolFinished)] == ["ok", "error"]
+    ends = {event.call.id: event.result.status for event in events if isinstance(event, ToolFinished)}
+    assert sorted(ends.values()) == ["error", "ok"]  # which of them ends first is nobody's promise
     assert heard_by(folder) == ["session_start", "message_received", "agent_end"]
 
 

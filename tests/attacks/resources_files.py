@@ -19,12 +19,12 @@ from toolcrib.define.result import Result, Text
 from toolcrib.tools import SHELF
 
 from . import LATER, Outcome, broken, kept, resources
+from .lateness import Lateness
 
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
 _CLASSES = ("regex", "glob", "file")
-_BEAT, _UNRESPONSIVE = 0.02, 1.0  # seconds between two looks, and how late one may be
 _NAMES = {"old": "oldText", "new": "newText", "glob": "pattern", "patch": "input"}
 
 
@@ -46,8 +46,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
         after = resources._held()
     complaints = _verdict(must, done, said)
     complaints += resources._measured({**must, "alive_during": False}, took, before, after)
-    if must.get("alive_during") and late > _UNRESPONSIVE:
-        complaints.append(f"nothing else was answered for {late:.1f} s")
+    if must.get("alive_during") and late:
+        complaints.append(late)
     seen = {"done": done, "said": said[:200]}
     return broken("; ".join(complaints), seen) if complaints else kept(seen)
 
@@ -63,33 +63,22 @@ def _verdict(must: Json, done: bool, said: str) -> list[str]:
     return [] if done or 0 < len(said) <= 400 else [f"the error has {len(said)} characters"]
 
 
-async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool, str, float]:
-    """Return whether the tool did it, what it said, and how long nothing else could be done meanwhile."""
+async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool, str, str]:
+    """Return whether the tool did it, what it said, and whether nothing else could be done meanwhile."""
     workspaces = Workspaces()
     ctx = Ctx(
         Call(id="1", name=name, args=args, key="1"), Caller(), Course(),
         Ports(workspace=workspaces.open(Terms(root=root, state=state), "main")),
     )  # fmt: skip
-    late = 0.0
-
-    async def beat() -> None:
-        nonlocal late
-        while True:
-            began = time.perf_counter()
-            await asyncio.sleep(_BEAT)
-            late = max(late, time.perf_counter() - began - _BEAT)
-
-    watch = asyncio.create_task(beat())
-    await asyncio.sleep(0)
+    lateness, tool = Lateness(), _TOOLS[name]
     try:
-        tool = _TOOLS[name]
-        result: Result = await tool.run(ctx, tool.check(args))
+        async with lateness:
+            result: Result = await tool.run(ctx, tool.check(args))
         said = "\n".join(part.text for part in result.content if isinstance(part, Text))
-        return result.status == "ok", said, late
+        return result.status == "ok", said, lateness.complaint
     except ToolError as error:
-        return False, str(error), late
+        return False, str(error), lateness.complaint
     finally:
-        watch.cancel()
         workspaces.close()
 
 

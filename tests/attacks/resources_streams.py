@@ -6,7 +6,6 @@ What is not about streams is judged by tests.attacks.resources_commands.
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import toolcrib
@@ -18,10 +17,10 @@ from toolcrib import Caller, tool
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
 
 from . import Outcome, broken, kept, resources, resources_commands, subagents
+from .lateness import Lateness
 
 Json = Mapping[str, Any]
 
-_UNRESPONSIVE = 1.0  # seconds that a gateway may take to answer a status request
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
 
@@ -55,8 +54,8 @@ def _complaints(must: Json, seen: Json) -> list[str]:
         found.append(f"{seen['ran']} calls ran")
     if seen["lost"] and must["verdict"] == "allow":
         found.append(f"{seen['lost']} characters were lost")
-    if must.get("alive_during") and seen["late"] > _UNRESPONSIVE:
-        found.append(f"nothing else was answered for {seen['late']:.1f} s")
+    if must.get("alive_during") and seen["late"]:
+        found.append(seen["late"])
     return found
 
 
@@ -77,18 +76,14 @@ async def _seen(how: Json) -> Json:
         heard += len(news.text) if isinstance(news, TextDelta | CallDelta) else 0
 
     belt = toolcrib.open({}).belt(Caller(), extra=[note])
-    late = [0.0]
-    watch = asyncio.create_task(_look(late))
-    async with serving(_act(how)) as server:
+    lateness = Lateness()
+    async with lateness, serving(_act(how)) as server:
         replied = await _replied(server, hear)
         may_run = set(runnable(replied))
         await belt.call_all([call for call in replied.message.calls if call.id in may_run])
-    watch.cancel()
-    with suppress(asyncio.CancelledError):
-        await watch
     wanted = how.get("deltas", 0) * how.get("bytes_each", 0)
     flaw = next((call.flaw for call in replied.message.calls if call.flaw), "")
-    return {"error": replied.error or flaw, "ran": ran, "late": max(late), "lost": max(0, wanted - heard)}
+    return {"error": replied.error or flaw, "ran": ran, "late": lateness.complaint, "lost": max(0, wanted - heard)}
 
 
 async def _replied(server: Server, hear: Any) -> Replied:
@@ -130,11 +125,3 @@ def _many_words(deltas: int, each: int) -> Any:
         await talk.end()
 
     return act
-
-
-async def _look(late: list[float]) -> None:
-    """Note how late this loop comes back to a task that wants to run every few milliseconds."""
-    while True:
-        began = time.perf_counter()
-        await asyncio.sleep(0.02)
-        late.append(time.perf_counter() - began - 0.02)

@@ -18,6 +18,7 @@ from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, said, wants
 
 from . import Outcome, broken, kept, resources
+from .lateness import Lateness
 
 Json = Mapping[str, Any]
 
@@ -25,7 +26,6 @@ REAL = frozenset({"session_status", "sessions_spawn", "subagents", "agents_list"
 
 _MAIN, _OTHER = "agent:main:main", "agent:other:main"
 _OWN = "own-child"
-_UNRESPONSIVE = 1.0  # seconds that a gateway may take to answer a status request
 
 
 def called(config: Json, caller: Caller, depth: int, name: str, args: Json) -> Result:
@@ -64,7 +64,7 @@ async def _child(crib: Crib, session: str, label: str) -> None:
         return wants(Call("s", "sessions_spawn", {"task": "wait", "label": label})) if first else said("ok")
 
     await crib.turn("start", session=session, model=FunctionModel(answer)).end()
-    await asyncio.wait_for(came.wait(), 5)
+    await asyncio.wait_for(came.wait(), 60)
 
 
 def fanned_out(case: Json, limits: Json) -> Outcome:
@@ -85,8 +85,8 @@ def fanned_out(case: Json, limits: Json) -> Outcome:
         complaints.append(f"{seen['refused']} were refused")
     if seen["longest"] > limits["error_chars"]:
         complaints.append(f"a refusal has {seen['longest']} characters")
-    if must.get("alive_during") and seen["late"] > _UNRESPONSIVE:
-        complaints.append(f"nothing else was answered for {seen['late']:.1f} s")
+    if must.get("alive_during") and seen["late"]:
+        complaints.append(seen["late"])
     return broken("; ".join(complaints), seen) if complaints else kept(seen)
 
 
@@ -110,12 +110,12 @@ async def _chain(asked: Json, limits: Json) -> Json:
         is_child = any(tool.name == "complete_task" for tool in request.tools)
         return wants(Call("d", "complete_task", {"result": "done"})) if is_child else said("done")
 
-    late = _Late()
+    late = Lateness()
     async with toolcrib.open(_config(limits), env={}) as crib, late:
         await crib.turn("go", session=_MAIN, model=FunctionModel(answer, keep=False)).end()
         await crib.subagents.idle()
     longest = max(map(len, refusals), default=0)
-    return {"spawned": len(started), "refused": len(refusals), "longest": longest, "late": late.longest}
+    return {"spawned": len(started), "refused": len(refusals), "longest": longest, "late": late.complaint}
 
 
 async def _many(asked: Json, limits: Json) -> Json:
@@ -128,7 +128,7 @@ async def _many(asked: Json, limits: Json) -> Json:
             return said("ok")
         return wants(*(Call(f"c{at}", "sessions_spawn", {"task": str(at)}) for at in range(asked["count"])))
 
-    late, told = _Late(), list[Result]()
+    late, told = Lateness(), list[Result]()
     async with toolcrib.open(_config(limits), env={}) as crib, late:
         async for event in crib.turn("go", session=_MAIN, model=FunctionModel(answer, keep=False)):
             if isinstance(event, ToolFinished):
@@ -136,7 +136,7 @@ async def _many(asked: Json, limits: Json) -> Json:
         await crib.belt(Caller(session=_MAIN)).call("subagents", {"action": "stop", "target": "all"})
     refused = [result.details["error"] for result in told if result.status == "error"]
     longest = max(map(len, refused), default=0)
-    return {"spawned": len(told) - len(refused), "refused": len(refused), "longest": longest, "late": late.longest}
+    return {"spawned": len(told) - len(refused), "refused": len(refused), "longest": longest, "late": late.complaint}
 
 
 _FANS = {"spawn_chain": _chain, "spawn_many": _many}
@@ -144,24 +144,3 @@ _FANS = {"spawn_chain": _chain, "spawn_many": _many}
 
 def _words(message: Any) -> str:
     return "".join(part.text for part in message.content if isinstance(part, toolcrib.Text))
-
-
-class _Late:
-    """Looks every few milliseconds whether the event loop is there; `longest` is how long it was not."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> None:
-        self._task = asyncio.ensure_future(self._look())
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _look(self) -> None:
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.005)
-            self.longest = max(self.longest, time.perf_counter() - before - 0.005)

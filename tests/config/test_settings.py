@@ -303,10 +303,10 @@ def test_a_token_may_come_from_the_environment_and_is_judged_there() -> None:
 
 def test_patterns_that_are_taken_run_in_no_time() -> None:
     probe = "a" * 100_000 + "!"
-    began = time.perf_counter()
+    began = time.process_time()
     for pattern in TAKEN["logging.redactPatterns.[]"]:
         re2.compile(pattern).search(probe)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_the_sample_of_the_documents_is_taken() -> None:
