@@ -101,7 +101,7 @@ class Machine:
 
     def run(self, *command: str, path: str = "fakes:tools", **env: str) -> tuple[int, str, str]:
         process = self.start(*command, path=path, **env)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=120)
         return process.returncode, out, err
 
     def close_gate(self) -> Path:
@@ -319,7 +319,7 @@ def test_of_two_started_at_once_one_builds_and_both_work(tmp_path: Path, lock: L
         second = here.start("run", "second")
         assert read_line(second.stderr).startswith("toolcrib: waiting for another set-up of .venv")
         opened.write("go\n")
-    assert [first.communicate(timeout=10)[0], second.communicate(timeout=10)[0]] == [
+    assert [first.communicate(timeout=120)[0], second.communicate(timeout=120)[0]] == [
         "toolcrib first\n",
         "toolcrib second\n",
     ]
@@ -333,7 +333,7 @@ def test_an_interrupted_set_up_leaves_no_lock_behind(tmp_path: Path, lock: Lock)
     first = here.start("run")
     with gate.open("w"):
         os.killpg(first.pid, signal.SIGTERM)
-        first.communicate(timeout=10)
+        first.communicate(timeout=120)
     assert first.returncode != 0
     gate.unlink()
     assert here.run("run") == (0, "toolcrib chat\n", "toolcrib: setting up .venv with Python 3.11.9 ...\n")
@@ -342,7 +342,7 @@ def test_an_interrupted_set_up_leaves_no_lock_behind(tmp_path: Path, lock: Lock)
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     here = machine(tmp_path, lock="mkdir")
     dead = subprocess.Popen(["true"])
-    dead.wait(timeout=5)
+    dead.wait(timeout=120)
     (here.project / ".venv/.setup.lock.d").mkdir(parents=True)
     (here.project / ".venv/.setup.lock.d/pid").write_text(f"{dead.pid}\n")
     assert here.run("run")[:2] == (0, "toolcrib chat\n")

@@ -19,7 +19,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
     env = {**inherited, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1"}
     return subprocess.run(
-        [sys.executable, *command], env=env, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+        [sys.executable, *command], env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
     )
 
 

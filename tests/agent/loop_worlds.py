@@ -86,12 +86,12 @@ class World:
 
     async def run(self) -> TurnFinished:
         await self.begin()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await self.task
 
     async def stopped(self) -> TurnFinished:
         """Wait until the turn has left as cancelled; return what it said last."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.wait([self.task])
         assert self.task.cancelled()
         end = self.events[-1]
@@ -182,7 +182,7 @@ class Cues:
         self._cue(self._cues, who).set()
 
     async def came(self, who: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._cue(self._came, who).wait()
 
     def tool(self) -> Tool:

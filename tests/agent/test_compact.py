@@ -198,7 +198,7 @@ async def test_a_model_that_takes_too_long_is_not_waited_for(caplog: pytest.LogC
         await never.wait()
         return ""
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         found = await compacted(History(talk(6)), FunctionModel(silent, _SMALL), Compaction(seconds=0.01))
     assert found is not None
     assert not found.by_model

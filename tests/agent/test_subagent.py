@@ -57,7 +57,7 @@ async def ran(
         limits=Limits(turns=agent.max_turns, seconds=agent.timeout, tokens=agent.max_tokens),
         **options,
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return await worked(agent, setup, "begin", grace=grace)
 
 

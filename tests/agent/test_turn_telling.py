@@ -62,10 +62,10 @@ async def test_what_is_told_while_a_turn_runs_is_answered_in_it() -> None:
         return f"reply {len(request.history)}"
 
     turn = world.turn(FunctionModel(answer))
-    await asyncio.wait_for(came.wait(), 5)
+    await asyncio.wait_for(came.wait(), 60)
     await world.turns.tell(KEY, user("by the way"))
     may_end.set()
-    await asyncio.wait_for(turn, 5)
+    await asyncio.wait_for(turn, 60)
     assert await world.said() == ["go", "reply 1", "by the way", "reply 3"]
 
 
@@ -78,10 +78,10 @@ async def test_what_is_told_to_a_turn_that_is_stopped_before_it_begins_is_kept_f
 
     world = World(Moments([("message_received", wait)]))
     turn = world.turn(ScriptedModel(["never"]))
-    await asyncio.wait_for(came.wait(), 5)
+    await asyncio.wait_for(came.wait(), 60)
     await world.turns.tell(KEY, user("by the way"))
     turn.cancel()
-    await asyncio.wait([turn], timeout=5)
+    await asyncio.wait([turn], timeout=60)
     assert turn.cancelled()
     assert await world.said() == ["by the way"]
 
@@ -102,6 +102,6 @@ async def test_whoever_comes_when_one_goes_stands_behind_those_who_waited() -> N
     first, second = world.turn(model, "1"), world.turn(model, "2")
     late: list[asyncio.Task[TurnFinished]] = []
     first.add_done_callback(lambda _: late.append(world.turn(model, "3")))
-    await asyncio.wait_for(asyncio.gather(first, second), 5)
-    await asyncio.wait_for(asyncio.gather(*late), 5)
+    await asyncio.wait_for(asyncio.gather(first, second), 60)
+    await asyncio.wait_for(asyncio.gather(*late), 60)
     assert await world.said() == ["1", "done", "2", "done", "3", "done"]

@@ -215,7 +215,7 @@ async def test_a_stopped_call_leaves_no_process(root: Path, shell: str) -> None:
     async with belt_in(root, {**OPEN, "host": shell}) as belt:
         command = "(setsid sleep 4321 &) ; trap '' TERM; echo ready > ready; sleep 4321"
         task = asyncio.ensure_future(belt.call("exec", {"command": command}))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not (root / "ready").exists():
                 await asyncio.sleep(0.01)
         task.cancel()

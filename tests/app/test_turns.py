@@ -109,7 +109,7 @@ async def test_messages_in_one_session_are_answered_one_after_another() -> None:
         first = crib.turn("1", session=KEY, model=FunctionModel(slow))
         second_model = ScriptedModel(["second"])
         second = crib.turn("2", session=KEY, model=second_model)
-        await asyncio.wait_for(going.wait(), 5)
+        await asyncio.wait_for(going.wait(), 60)
         assert second_model.asked == []
         may_end.set()
         assert (await second.end()).text == "second"
@@ -134,7 +134,7 @@ async def test_what_is_steered_is_heard_after_the_calls_under_way() -> None:
     @tool(effects=set())
     async def slow() -> str:
         """Wait for a change of mind."""
-        await asyncio.wait_for(steered.wait(), 5)
+        await asyncio.wait_for(steered.wait(), 60)
         return "rain"
 
     async with toolcrib.open({}) as crib:
@@ -169,7 +169,7 @@ async def test_what_a_stopped_turn_has_not_heard_is_kept_for_the_next() -> None:
 
     async with toolcrib.open({}) as crib:
         turn = crib.turn("1", session=KEY, model=FunctionModel(never))
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 60)
         turn.steer("2")
         turn.stop()
         assert (await turn.end()).reason == "stopped"
@@ -202,7 +202,7 @@ async def test_stopping_a_turn_ends_its_bodies_and_keeps_the_session_whole() -> 
     async with toolcrib.open({}) as crib:
         model = ScriptedModel([wants(Call(id="a", name="forever"), Call(id="b", name="weather", args={"place": "x"}))])
         turn = crib.turn("go", session=KEY, model=model, extra=[forever, weather])
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 60)
         turn.stop()
         end = await turn.end()
         assert (end.reason, ended.is_set()) == ("stopped", True)

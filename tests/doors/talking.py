@@ -12,7 +12,7 @@ from .world import crib_file
 
 __all__ = ["Say", "Talk", "call", "crib_with", "in_turn", "talking"]
 
-SECONDS = 5
+SECONDS = 120
 
 
 def call(name: str, args: str = "{}", *, id: str = "call_1", text: str = "") -> Say:

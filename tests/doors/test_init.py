@@ -32,7 +32,7 @@ def test_what_it_writes_is_in_force_and_lint_has_nothing_to_complain_about(own: 
     assert "deny" in told.out
 
 
-def test_for_programs_it_is_one_document(own: Path, capsys: Capture) -> None:
+def test_a_program_gets_one_document(own: Path, capsys: Capture) -> None:
     answer = ask(capsys, "init", "--json")
     assert (answer.code, answer.json) == (0, {"wrote": str(own), "promises": 7, "holding": 7})
 

@@ -19,7 +19,7 @@ from toolcrib import __version__
 from .world import crib_file, plugin_folder
 
 COMMAND = (sys.executable, "-m", "toolcrib.doors.cli.main")
-SECONDS = 30
+SECONDS = 120
 
 WAITING = '''\
 import asyncio, os, threading

@@ -53,12 +53,12 @@ class Farm:
         return said("forty sheep", usage=Usage(input=7, output=3))
 
     async def child(self) -> None:
-        await asyncio.wait_for(self.came.wait(), 5)
+        await asyncio.wait_for(self.came.wait(), 60)
 
 
 async def settled(crib: Crib, caller: Caller) -> list[dict[str, Any]]:
     """Return the caller's subagents once none of them runs."""
-    await asyncio.wait_for(crib.subagents.idle(), 5)
+    await asyncio.wait_for(crib.subagents.idle(), 60)
     rows: list[dict[str, Any]] = (await crib.belt(caller).call("subagents", {"action": "list"})).details["subagents"]
     return rows
 
@@ -128,7 +128,7 @@ async def test_one_that_runs_is_steered_and_one_that_ended_goes_on_in_its_sessio
     async with toolcrib.open({}) as crib:
         await crib.turn("go", session=MAIN, model=FunctionModel(answer)).end()
         belt = crib.belt(Caller(session=MAIN))
-        await asyncio.wait_for(came.wait(), 5)
+        await asyncio.wait_for(came.wait(), 60)
         steered = await belt.call("subagents", {"action": "steer", "target": "ears", "message": "louder"})
         assert steered.details["status"] == "steered"
         may_go.set()
@@ -225,7 +225,7 @@ async def test_a_session_that_is_to_be_deleted_is_gone_once_its_outcome_was_told
     async with toolcrib.open({}) as crib:
         events = [event async for event in crib.turn("go", session=MAIN, model=farm.model)]
         (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
-        await asyncio.wait_for(crib.subagents.idle(), 5)
+        await asyncio.wait_for(crib.subagents.idle(), 60)
         assert await crib.sessions.find(started["childSessionKey"]) is None
         model = ScriptedModel([said("fine")])
         await crib.turn("and?", session=MAIN, model=model).end()
@@ -407,7 +407,7 @@ async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on_as_it_w
     state = tmp_path / "state"
     root = Path(__file__).parents[2]
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(state), str(tmp_path), cwd=root)
-    assert await asyncio.wait_for(killed.wait(), 30) == -signal.SIGKILL
+    assert await asyncio.wait_for(killed.wait(), 60) == -signal.SIGKILL
     heard: list[Request] = []
 
     def answer(request: Request) -> Any:
@@ -468,7 +468,7 @@ async def test_what_a_subagent_in_the_background_takes_is_bounded_by_the_turn_th
     async with toolcrib.open({}) as crib:
         turn = crib.turn("go", session=MAIN, model=FunctionModel(answer), limits=Limits(tokens=45))
         await turn.end()
-        await asyncio.wait_for(came.wait(), 5)
+        await asyncio.wait_for(came.wait(), 60)
         (row,) = await settled(crib, Caller(session=MAIN))
     assert row["state"] == "tokens"
 
@@ -524,7 +524,7 @@ async def test_whoever_has_read_from_outside_steers_nobody_to_act_unasked() -> N
     async def hold() -> str:
         """Wait until somebody has spoken."""
         came.set()
-        await asyncio.wait_for(steered.wait(), 5)
+        await asyncio.wait_for(steered.wait(), 60)
         return "held"
 
     async with toolcrib.open(OUTSIDE) as crib:

@@ -10,7 +10,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 BUBBLEWRAP = shutil.which("bwrap")
-SECONDS = 50
+SECONDS = 120
 BYTES = 3 << 20
 
 pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap is not installed")

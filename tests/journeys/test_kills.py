@@ -23,7 +23,7 @@ import pytest
 
 from .ledger import Ledger, kept_in
 
-SECONDS = 50
+SECONDS = 120
 PROJECT = Path(__file__).parents[2]
 STRACE = shutil.which("strace")
 SHOWN = ("turn", "tool", "heard", "end")

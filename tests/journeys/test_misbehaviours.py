@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.backends.providers.asking import KEY as SECRET
-from tests.backends.providers.misbehaviours import GOOD, MISBEHAVIOURS, Misbehaviour, Trouble, misbehaving
+from tests.backends.providers.misbehaviours import BUSY, GOOD, MISBEHAVIOURS, Misbehaviour, Trouble, misbehaving
 from tests.backends.providers.servers import answering, serving
 from tests.backends.providers.test_misbehaviours import bounded
 
@@ -207,7 +207,7 @@ async def test_the_turn_ends_in_time_says_why_and_the_session_goes_on(
     ):
         world = World(crib, state)
         with bounded(row.megabytes):
-            async with asyncio.timeout(row.within * times):
+            async with asyncio.timeout(BUSY * row.within * times):
                 events = await world.turn("Note it.", model)
         assert list(wrong_with(events)) == []
         check_end(row, api, world, events, times)
@@ -221,7 +221,7 @@ async def test_the_turn_ends_in_time_says_why_and_the_session_goes_on(
 @pytest.mark.parametrize(
     ("name", "reason"), [("reset after a call was announced", "done"), ("json for a stream", "done"), ("401", "error")]
 )
-async def test_so_it_does_through_the_front_door(name: str, reason: str, tmp_path: Path) -> None:
+async def test_a_crib_ends_such_a_turn_and_the_next_one_goes_on(name: str, reason: str, tmp_path: Path) -> None:
     runs: Counter[str] = Counter()
 
     @tool(effects=set())
@@ -237,7 +237,7 @@ async def test_so_it_does_through_the_front_door(name: str, reason: str, tmp_pat
         asking(trouble) as model,
     ):
         for wanted in (reason, "done"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 events = [event async for event in crib.turn("Note it.", session=KEY, model=model, extra=[note])]
             assert list(wrong_with(events)) == []
             assert ended(events).reason == wanted

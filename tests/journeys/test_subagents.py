@@ -203,7 +203,7 @@ async def test_a_run_that_was_stopped_has_no_outcome_in_its_log_and_its_parent_w
     config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}}
     async with crib_with(agent("worker"), state=tmp_path / "state", **config) as crib:
         turn = crib.turn("go", session=MAIN, model=model, extra=[hang])
-        await asyncio.wait_for(came.wait(), 5)
+        await asyncio.wait_for(came.wait(), 60)
         turn.stop()
         assert (await turn.end()).reason == "stopped"
         (key,) = [head.key for head in await crib.sessions.list() if head.parents]
@@ -267,7 +267,7 @@ async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_eve
     async with crib_with(outer, inner, **config) as crib:
         limits = Limits(seconds=1.0)
         turn = crib.turn("go", session=MAIN, model=model, extra=[knock], approver=Slow(), limits=limits)
-        end = await asyncio.wait_for(turn.end(), 5)
+        end = await asyncio.wait_for(turn.end(), 60)
     assert end.reason == "done", end.sentence
     (caller,) = asked
     assert (caller.agent, caller.parents[0]) == ("inner", MAIN)
@@ -418,9 +418,9 @@ async def test_stop_ends_fifty_subagents_and_whatever_they_run() -> None:
     config: dict[str, Any] = {"tools": {"subagents": {"maxConcurrent": 50}}}
     async with crib_with(agent("worker"), **config) as crib:
         async with crib.turn("go", session=MAIN, model=cast(main=main, worker=worker), extra=[hang]) as turn:
-            await asyncio.wait_for(all_run.wait(), 5)
+            await asyncio.wait_for(all_run.wait(), 60)
             turn.stop()
-            end = await asyncio.wait_for(turn.end(), 5)
+            end = await asyncio.wait_for(turn.end(), 60)
         assert (end.reason, running) == ("stopped", set())
 
 

@@ -232,7 +232,7 @@ async def test_an_answer_by_a_human_is_on_record_with_the_call_it_was_used_for(t
         asked: asyncio.Queue[str] = asyncio.Queue()
         detach = crib.approvals.on_question(lambda q: asked.put_nowait(q.id) if q.state == "pending" else None)
         running = asyncio.create_task(here.call("own"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             id = await asked.get()
             await crib.approvals.answer(owner, id, **said)
             await running

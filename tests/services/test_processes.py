@@ -168,7 +168,7 @@ async def test_progress_is_told_while_the_call_waits() -> None:
         await asyncio.sleep(0)
     for number in range(1_000):
         world.shell.started[0].prints(f"{number}\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await heard.wait()
     world.shell.started[0].ends(0)
     await task
@@ -377,7 +377,7 @@ async def test_only_so_many_run_in_the_background() -> None:
 async def test_a_slow_command_stays_with_its_call_while_the_background_is_full() -> None:
     world = World({"cat": FakeRun(code=None)}, terms=ProcessTerms(running=2))
     tasks = [asyncio.create_task(world.run("cat", wait=0.01)) for _ in range(3)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         while len(done) < 2:
             more, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -109,7 +109,7 @@ def outcome(end: str, text: str) -> Noted:
 
 
 async def settled(world: World) -> None:
-    await asyncio.wait_for(world.service.idle(), 5)
+    await asyncio.wait_for(world.service.idle(), 60)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ async def test_whoever_stops_one_while_all_is_closed_does_not_wait_for_ever() ->
     stopping = asyncio.ensure_future(world.service.stop(OWNER, "sheep"))
     await asyncio.sleep(0)
     await world.service.close()
-    await asyncio.wait_for(stopping, 5)
+    await asyncio.wait_for(stopping, 60)
 
 
 async def test_two_who_speak_to_one_that_has_ended_start_it_once() -> None:

@@ -85,7 +85,7 @@ class World:
         """Wait until something about the servers is so; five seconds at most."""
         event = asyncio.Event()
         self.servers.service.on_change(event.set)
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(60):
             while not is_so():
                 await event.wait()
                 event.clear()

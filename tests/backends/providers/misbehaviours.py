@@ -23,10 +23,11 @@ from . import wrong
 from .asking import KEY, model_at, runnable
 from .servers import APIS, Say, Server, Talk, answering, said, sent_whole, serving
 
-__all__ = ["GOOD", "MISBEHAVIOURS", "Misbehaviour", "Trouble", "misbehaving"]
+__all__ = ["BUSY", "GOOD", "MISBEHAVIOURS", "Misbehaviour", "Trouble", "misbehaving"]
 
 GOOD = Say(text="All is well.")
 QUICK = Patience(connect=1.0, idle=0.4, closing=0.2, rest=0.1, whole=20.0)
+BUSY = 5  # times as long as on a quiet machine: only what would never end is to be found
 
 Check = Callable[[Replied, Api], str]
 
@@ -48,7 +49,7 @@ class Misbehaviour:
     says: str = ""
     retry: bool | None = True
     waits: float = 0.0
-    within: float = 5.0
+    within: float = 5.0  # seconds on a quiet machine
     megabytes: int = 0
     patience: Patience = QUICK
     check: Check = lambda replied, api: ""

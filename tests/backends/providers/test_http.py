@@ -30,7 +30,7 @@ async def test_words_are_heard_before_the_reply_ends(api: Api) -> None:
             await talk.send(event)
         await talk.end()
 
-    async with serving(act) as server, asyncio.timeout(5):
+    async with serving(act) as server, asyncio.timeout(60):
         model = model_at(api, server.base_url)
         text = ""
         async for event in model.reply(asked_for()):
@@ -54,7 +54,7 @@ async def test_a_reply_that_is_given_up_closes_its_connection(stops: int) -> Non
         await talk.hold()
         closed.set()
 
-    async with serving(act) as server, asyncio.timeout(5):
+    async with serving(act) as server, asyncio.timeout(60):
         model = model_at("openai", server.base_url)
         heard = asyncio.Event()
 
@@ -73,7 +73,7 @@ async def test_a_reply_that_is_given_up_closes_its_connection(stops: int) -> Non
 
 
 async def test_many_replies_are_read_at_once() -> None:
-    async with serving(answering("anthropic", SAY)) as server, asyncio.timeout(5):
+    async with serving(answering("anthropic", SAY)) as server, asyncio.timeout(60):
         model = model_at("anthropic", server.base_url)
         replies = await asyncio.gather(*(ended(model) for _ in range(20)))
         assert {replied.error for replied in replies} == {""}
@@ -112,7 +112,7 @@ async def test_what_has_no_measure_is_stopped_by_its_bytes() -> None:
         for _ in range(1_000):
             await talk.send(b": nothing to say\n" * 100)
 
-    async with serving(act) as server, asyncio.timeout(5):
+    async with serving(act) as server, asyncio.timeout(60):
         model = model_at("openai", server.base_url, Patience(bytes=100_000))
         replied = await ended(model)
         assert "100,000 bytes" in replied.error

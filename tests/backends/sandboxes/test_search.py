@@ -145,7 +145,7 @@ async def test_an_ignore_file_that_is_a_link_is_not_obeyed(make: Make, look: Loo
 async def test_a_pipe_in_place_of_an_ignore_file_holds_up_nobody(make: Make, look: Look, tmp_path: Path) -> None:
     world = make({"a": "x"})
     os.mkfifo(tmp_path / "ws/.gitignore")
-    assert rows(await asyncio.wait_for(look(world, "x"), 5)) == ["a:1 x"]
+    assert rows(await asyncio.wait_for(look(world, "x"), 60)) == ["a:1 x"]
 
 
 @pytest.mark.parametrize("pattern", ["--pre=touch made", "-e", "--files", "-f/etc/passwd", "--", "$(touch made)"])
@@ -286,7 +286,7 @@ async def test_a_cancelled_search_ends_its_program(make: Make, tmp_path: Path) -
     fake.write_text(f"#!/bin/sh\nprintf $$ > {told}\nexec sleep 1000\n")
     fake.chmod(0o755)
     task = asyncio.create_task(search(world, GUARD, Search(pattern="x"), rg=str(fake), front=0))
-    pid = int(await asyncio.wait_for(asyncio.to_thread(told.read_text), 5))
+    pid = int(await asyncio.wait_for(asyncio.to_thread(told.read_text), 60))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -17,7 +17,7 @@ from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.define.approval import Question
 
 STRACE = shutil.which("strace")
-SECONDS = 50
+SECONDS = 120
 
 _CALLS = "write,pwrite64,fsync,fdatasync,rename,unlink,link,linkat,mkdir,ftruncate,fallocate,openat"
 

@@ -19,7 +19,7 @@ from toolcrib.define.errors import ToolError
 pytestmark = pytest.mark.anyio
 
 TABLES = ("CREATE TABLE notes (number INTEGER PRIMARY KEY, text TEXT UNIQUE NOT NULL) STRICT",)
-SECONDS = 5
+SECONDS = 120
 
 
 @pytest.fixture

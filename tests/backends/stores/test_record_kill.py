@@ -17,7 +17,7 @@ from toolcrib.services.audit import verify
 
 from .record_world import audit_of, lines_of, verified
 
-SECONDS = 50
+SECONDS = 120
 
 _WRITER = """
 import asyncio, os, sys

@@ -26,7 +26,7 @@ from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.log import Line
 
 STRACE = shutil.which("strace")
-SECONDS = 50
+SECONDS = 120
 KEYS = ("one", "two", "three")
 
 _WORLD = """

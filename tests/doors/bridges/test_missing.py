@@ -12,7 +12,7 @@ PACKAGES = ("openai", "anthropic", "google.genai", "pydantic_ai")
 def ran_without_packages(then: str) -> subprocess.CompletedProcess[str]:
     """Run a program on a machine that has none of the packages."""
     program = BLOCKED.format(path=sys.path, names=PACKAGES, then=then)
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize(

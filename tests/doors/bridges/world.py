@@ -98,7 +98,7 @@ def _tools(ran: list[str]) -> list[Tool]:
         """The first waits for the second."""
         ran.append(f"turn {number}")
         if number == 1:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await second_is_done.wait()
         second_is_done.set()
         return f"turn {number} is over"

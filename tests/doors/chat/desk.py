@@ -19,7 +19,7 @@ import pyte
 
 __all__ = ["Desk", "at_the_desk", "golden"]
 
-SECONDS = 10.0  # for anything to appear on the screen
+SECONDS = 60.0  # for anything to appear on the screen
 GOLDEN = Path(__file__).parents[2] / "golden" / "chat"
 _RENEW = "RENEW_GOLDEN"  # set it, and run the tests, to write the screens anew; then look at the diff
 

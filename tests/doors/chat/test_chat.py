@@ -405,7 +405,7 @@ def test_no_other_command_loads_what_a_chat_needs() -> None:
         "assert run(['--help']) == 0\nassert run(['run', '--help']) == 0\n"
         "print([name for name in ('rich', 'prompt_toolkit', 'toolcrib.doors.cli.chat') if name in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
@@ -413,4 +413,4 @@ def piped(folder: Path, text: str, *args: str) -> "subprocess.CompletedProcess[s
     home = str(folder.parent)
     env = {"PATH": os.environ["PATH"], "HOME": home, "TOOLCRIB_STATE": f"{home}/state", "XDG_CONFIG_HOME": home}
     command = [sys.executable, "-m", "toolcrib.doors.cli.main", "chat", *args]
-    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=30)
+    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=120)

@@ -333,7 +333,7 @@ async def test_a_change_by_others_while_one_is_taken_back_can_be_taken_back_next
         return await kept(changes, make)
 
     workspace.around = lambda changes, make: kept(changes, lambda those: late(those, make))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         writing = asyncio.create_task(workspace.change([Change(path="b", data=b"2")]))
         await written.wait()
         workspace.around = meanwhile

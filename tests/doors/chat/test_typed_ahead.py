@@ -69,7 +69,7 @@ async def asked(terminal: Terminal) -> "asyncio.Task[str]":
 
 
 async def test_a_line_nobody_had_read_when_the_question_came_is_a_message(terminal: Terminal, keys: PipeInput) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("y\r")
         asking = await asked(terminal)
@@ -80,7 +80,7 @@ async def test_a_line_nobody_had_read_when_the_question_came_is_a_message(termin
 
 
 async def test_a_line_that_was_sent_as_the_question_came_is_a_message(terminal: Terminal, keys: PipeInput) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("y\r")
         while not terminal._session.app.is_done:
@@ -95,7 +95,7 @@ async def test_a_line_that_was_sent_as_the_question_came_is_a_message(terminal: 
 
 
 async def test_an_answer_to_a_question_that_is_gone_answers_no_other(terminal: Terminal, keys: PipeInput) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         reading = await begun(terminal)
         first = await asked(terminal)
         keys.send_text("y\r")
@@ -115,7 +115,7 @@ async def test_an_answer_to_a_question_that_is_gone_answers_no_other(terminal: T
 async def test_what_was_being_written_comes_back_behind_the_answer(
     terminal: Terminal, keys: PipeInput, clock: Clock
 ) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("half a th")
         asking = await asked(terminal)
@@ -127,7 +127,7 @@ async def test_what_was_being_written_comes_back_behind_the_answer(
 
 
 async def test_whoever_was_writing_ends_their_own_line(terminal: Terminal, keys: PipeInput) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("have a tr")
         asking = await asked(terminal)  # nobody has read it before they press two more keys

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 Mode = Literal["auto", "legacy"]
 TOKEN = "a-token-of-the-tests-0123456789"
-SECONDS = 30
+SECONDS = 120
 SDK = "@modelcontextprotocol/sdk@1.32.2"
 
 

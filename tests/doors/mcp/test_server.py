@@ -25,7 +25,7 @@ from toolcrib.doors.mcp import BeltServer
 pytestmark = pytest.mark.anyio
 
 Mode = Literal["auto", "legacy"]
-SECONDS = 5
+SECONDS = 120
 
 
 @pytest.fixture(params=["auto", "legacy"])

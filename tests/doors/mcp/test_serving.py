@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 CHANGED = "notifications/tools/list_changed"
 TOKEN = "a-token-of-the-tests-0123456789"
 SHOWN = {"Authorization": f"Bearer {TOKEN}"}
-SECONDS = 5
+SECONDS = 120
 
 
 def crib_of(servers: Mapping[str, Any], folder: Path, **more: Any) -> Crib:
