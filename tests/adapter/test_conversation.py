@@ -201,7 +201,7 @@ def is_mistral(target: Target) -> bool:
 
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(history=histories, target=targets)
-def test_for_any_history_and_model(history: list[Message], target: Target) -> None:
+def test_any_history_becomes_one_that_the_model_takes(history: list[Message], target: Target) -> None:
     check(history, target)
 
 
@@ -209,7 +209,7 @@ def test_for_any_history_and_model(history: list[Message], target: Target) -> No
 @pytest.mark.timeout(3600)
 @settings(max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(history=histories, target=targets)
-def test_for_very_many_histories_and_models(history: list[Message], target: Target) -> None:
+def test_very_many_histories_become_ones_that_the_model_takes(history: list[Message], target: Target) -> None:
     check(history, target)
 
 

@@ -56,7 +56,7 @@ def test_a_secret_that_fits_is_not_shown(tmp_path: Path, capsys: Capture, comman
     assert not shows_it(answer.out + answer.err)
 
 
-def test_nor_by_whoever_prints_the_settings(tmp_path: Path) -> None:
+def test_a_secret_is_not_shown_by_printing_the_settings(tmp_path: Path) -> None:
     loaded = load(crib_file(tmp_path, json.dumps(HELD), "crib.json"))
     assert loaded.config.hooks.token == SECRET
     for shown in (repr(loaded), repr(loaded.config), str(loaded.config), repr(toolcrib.open({**HELD}))):
@@ -170,7 +170,7 @@ def test_a_short_token_from_the_environment_is_refused_unseen(
         ({"maxProperties": 0}, {"key": REFERENCE}),
     ],
 )
-def test_nor_is_a_plugins_own_secret(
+def test_a_secret_of_a_plugin_is_not_shown(
     tmp_path: Path, capsys: Capture, schema: dict[str, Any], config: dict[str, Any]
 ) -> None:
     folder = plugin_folder(tmp_path / "plugins", manifest={"configSchema": schema})
@@ -192,7 +192,7 @@ plugin = Plugin(name="dice", tools=(make,))
 
 
 @pytest.mark.parametrize("command", ["tools list", "tools list --json", "tools call exec"])
-def test_nor_what_a_plugin_says_about_it(tmp_path: Path, capsys: Capture, command: str) -> None:
+def test_a_secret_in_words_of_a_plugin_is_not_shown(tmp_path: Path, capsys: Capture, command: str) -> None:
     folder = plugin_folder(tmp_path / "plugins", RAISES)
     plugins = {"folders": [str(folder)], "dice": {"enabled": True, "config": {"key": REFERENCE}}}
     crib = crib_file(tmp_path, json.dumps({"plugins": plugins}), "c.json")

@@ -120,12 +120,12 @@ def check(chance: random.Random, *properties: Property) -> None:
 @pytest.mark.parametrize("each", PROPERTIES, ids=lambda each: each.__name__)
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(chance=st.randoms(use_true_random=False))
-def test_for_worlds_that_can_be_made_smaller(each: Property, chance: random.Random) -> None:
+def test_each_property_holds_in_worlds_that_can_be_made_smaller(each: Property, chance: random.Random) -> None:
     check(chance, each)
 
 
 @pytest.mark.parametrize("seed", range(300, 304))
-def test_for_a_few_seeded_worlds(seed: int) -> None:
+def test_every_property_holds_in_seeded_worlds(seed: int) -> None:
     for at in range(100):
         check(random.Random(f"{seed}:{at}"), *PROPERTIES)
 
@@ -133,7 +133,7 @@ def test_for_a_few_seeded_worlds(seed: int) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_for_a_hundred_thousand_worlds(chunk: int) -> None:
+def test_every_property_holds_in_a_hundred_thousand_worlds(chunk: int) -> None:
     for at in range(CAMPAIGN // CHUNKS):
         check(random.Random(f"{chunk}:{at}"), *PROPERTIES)
 
