@@ -54,8 +54,8 @@ async def _away(crib: Crib) -> float:
 
 
 async def _away_offline(crib: Crib) -> float:
-    """Return the same for fifty whose model is the offline one: rules, patterns and all."""
-    belt, asked = crib.belt(Caller(session="agent:main:main")), {"objective": "where is the class Loop defined?"}
+    """Return the same for fifty whose model is the offline one: its six verbs and one real search."""
+    belt, asked = crib.belt(Caller(session="agent:main:main")), {"objective": "search class Loop in *.py"}
     calls = (belt.call("codebase_investigator", asked) for _ in range(MANY))
     return await _longest(_all_found(calls))
 

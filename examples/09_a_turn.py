@@ -1,6 +1,6 @@
 """A turn: a message answered with real tools, followed, kept and gone on with: python examples/09_a_turn.py
 
-The model is the offline one, a set of rules, so that this runs without a key; `model="openai:gpt-5"` is all it takes
+The model is the offline one, six verbs, so that this runs without a key; `model="openai:gpt-5"` is all it takes
 to ask another.
 """
 
@@ -34,7 +34,7 @@ async def main() -> None:
         (workspace / "shop.py").write_text("# TODO: count the nuts\nprint('nuts')\n")
         config = {"workspace": {"root": str(workspace)}, "limits": {"turns": 10, "seconds": 60}}
         async with toolcrib.open(config, state=state) as crib:
-            await ask(crib, "find TODO in *.py and show the first file")
+            await ask(crib, "search TODO in *.py")
         async with toolcrib.open(config, state=state) as crib:  # another day, and the session is still there
             await ask(crib, "list the files")
             (head,) = await crib.sessions.list()

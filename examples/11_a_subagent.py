@@ -1,6 +1,6 @@
 """A subagent: an agent that its parent sees as a tool, waited for and in the background: examples/11_a_subagent.py
 
-The model is the offline one, a set of rules, so that this runs without a key.
+The model is the offline one, six verbs, so that this runs without a key.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ async def main() -> None:
         crew = Plugin(name="crew", agents=(finder,))
         async with toolcrib.open(config, plugins=[crew], state=state, env={}) as crib:
             belt = crib.belt(Caller(session=MAIN))
-            result = await belt.call("finder", {"what": "where is price defined?"})
+            result = await belt.call("finder", {"what": "search def price in *.py"})
             print(f"{result.status}, {result.details['reason']}: {words(result)}")
 
-            started = await belt.call("sessions_spawn", {"task": "where is price defined?", "agentId": "finder"})
+            started = await belt.call("sessions_spawn", {"task": "search def price in *.py", "agentId": "finder"})
             print(f"{started.details['status']}, {started.details['agentId']} works in the background")
             await crib.subagents.idle()
             (run,) = (await belt.call("subagents", {"action": "list"})).details["subagents"]

@@ -377,7 +377,7 @@ async def test_what_a_subagent_read_outside_marks_its_answer_and_asks_before_the
 async def test_the_investigator_finds_a_symbol_of_this_very_repository_offline(tmp_path: Path, keeps: bool) -> None:
     root = Path(toolcrib.__file__).parent
     state = tmp_path if keeps else None
-    asked = "ask the codebase investigator where the class Belt is defined"
+    asked = "ask the codebase investigator to search class Belt in *.py"
     async with toolcrib.open({"workspace": {"root": str(root)}}, env={}, state=state) as crib:
         events = [event async for event in crib.turn(asked, session=MAIN)]
     (result,) = [event.result for event in events if isinstance(event, ToolFinished)]

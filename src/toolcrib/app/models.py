@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from toolcrib.backends.providers.known import configured
-from toolcrib.backends.providers.late import LateModel
+from toolcrib.backends.providers.offline import CARD, OfflineModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
-from toolcrib.define.model import Model, ModelCard, Price, model_name
+from toolcrib.define.model import Model, model_name
 from toolcrib.policy.layers import agent_of, agent_of_parent
 
 __all__ = ["OFFLINE", "Models", "split_model"]
 
-OFFLINE = "offline:rules"
-_OFFLINE_CARD = ModelCard(provider="offline", model="rules", window=1_000_000, price=Price(input=0, output=0))
+OFFLINE = CARD.name
 _SHOWN_CHARS = 64  # of a name that is none
 
 
@@ -87,7 +86,7 @@ class Models:
 
     def _make(self, provider: str, model: str) -> Model:
         if provider == "offline":
-            return LateModel(_OFFLINE_CARD, _offline)
+            return OfflineModel()
         from toolcrib.backends.providers.make import model_for  # noqa: PLC0415  HTTP takes longer to load than we do
 
         given = self._providers().get(provider, ProviderSettings())
@@ -108,9 +107,3 @@ def split_model(text: str, what: str = "the agent's model") -> tuple[str, str | 
     if not provider.strip():
         raise CribError(f"{what} {text[:_SHOWN_CHARS]!r} names no provider; write provider:model")
     return provider.strip(), model.strip() or None
-
-
-def _offline() -> Model:
-    from toolcrib.backends.providers.offline import OfflineModel  # noqa: PLC0415  only who talks to it pays
-
-    return OfflineModel()

@@ -5,10 +5,8 @@ import threading
 
 import pytest
 
-from toolcrib.app.models import OFFLINE, Models
 from toolcrib.backends.providers.late import LateModel
 from toolcrib.backends.providers.offline import CARD
-from toolcrib.config.settings import Config
 from toolcrib.define.event import Replied
 from toolcrib.define.history import History
 from toolcrib.define.message import Message
@@ -53,9 +51,3 @@ async def test_a_model_that_nobody_asked_is_not_made_to_be_closed() -> None:
 
     await LateModel(CARD, make).close()
     assert made == []
-
-
-async def test_the_offline_model_has_its_card_before_it_is_there() -> None:
-    model = Models(Config(), {}).get(OFFLINE)
-    assert model.card == CARD
-    assert "offline" in await asked(model)

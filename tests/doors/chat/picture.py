@@ -46,9 +46,9 @@ def main() -> None:
         (folder / "prices.py").write_text("def price(item):\n    return 3  # TODO ask the supplier\n")
         with at_the_desk(folder, rows=44) as desk:
             desk.ready()
-            desk.say("find TODO in *.py")
+            desk.say("search TODO in *.py")
             desk.until("connects one")
-            desk.say("in prices.py replace 3 with 4")
+            desk.say('edit {"path": "prices.py", "oldText": "3", "newText": "4"}')
             desk.until("@@ -1,2 +1,2 @@", "first at line 2.\n\n›")
             desk.say("run echo done")
             desk.until("Run it?")

@@ -23,6 +23,7 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
 )
+EDIT = 'edit {"path": "prices.py", "oldText": "3", "newText": "4"}'
 MOVES = re.compile(rb"\x1b")
 
 
@@ -39,7 +40,7 @@ def folder() -> Iterator[Path]:
 def test_a_request_is_answered(folder: Path) -> None:
     with at_the_desk(folder) as desk:
         desk.ready()
-        desk.say("find TODO in *.py")
+        desk.say("search TODO in *.py")
         desk.until("connects one")
         golden("request", desk, folder)
 
@@ -62,7 +63,7 @@ def test_an_approval_is_asked_in_place(folder: Path) -> None:
         desk.say("run echo hi")
         desk.until("Run it?")
         desk.say("y")
-        desk.until("ended well", "connects one.)\n\n›")
+        desk.until("connects one.)\n\n›")
         golden("approval", desk, folder)
 
 
@@ -84,9 +85,9 @@ def test_a_yes_for_a_time_is_not_asked_again(folder: Path) -> None:
         desk.say("t")
         desk.until("For how long")
         desk.say("5m")
-        desk.until("Done: wrote")
+        desk.until("connects one")
         desk.say("write hello to a.txt")
-        desk.until_true(lambda: desk.text.count("Done: wrote") == 2, "the second time")
+        desk.until_true(lambda: desk.text.count("wrote 6 bytes") == 4, "the second time")
         golden("approval_for_a_time", desk, folder)
 
 
@@ -124,14 +125,14 @@ def test_a_command_is_stopped_in_the_middle(folder: Path) -> None:
 def test_a_restart_goes_on_where_it_was(folder: Path) -> None:
     with at_the_desk(folder) as desk:
         desk.ready()
-        desk.say("find TODO in *.py")
+        desk.say("search TODO in *.py")
         desk.until("connects one")
         desk.type("\x04")
         assert desk.left() == 0
     with at_the_desk(folder) as desk:
-        desk.ready("Going on with", "`TODO` stands")
-        desk.say("show the first file")
-        desk.until("2 lines:", "def price")
+        desk.ready("Going on with", "prices.py:2:")
+        desk.say("read prices.py")
+        desk.until(" def price(item):\n     return 3")
         golden("restart", desk, folder)
     with at_the_desk(folder, "--new") as desk:
         desk.ready()
@@ -159,7 +160,7 @@ def test_a_change_is_shown_as_a_diff_and_undone(folder: Path) -> None:
     before = (folder / "prices.py").read_text()
     with at_the_desk(folder) as desk:
         desk.ready()
-        desk.say("in prices.py replace 3 with 4")
+        desk.say(EDIT)
         desk.until("connects one.)\n\n›")
         assert "return 4" in (folder / "prices.py").read_text()
         desk.say("/undo")
@@ -174,7 +175,7 @@ def test_a_change_is_shown_as_a_diff_and_undone(folder: Path) -> None:
 def test_a_file_that_was_changed_since_is_not_undone(folder: Path) -> None:
     with at_the_desk(folder) as desk:
         desk.ready()
-        desk.say("in prices.py replace 3 with 4")
+        desk.say(EDIT)
         desk.until("connects one.)\n\n›")
         (folder / "prices.py").write_text("mine\n")
         desk.say("/undo")
@@ -222,8 +223,8 @@ def test_tab_completes_commands_what_they_take_and_paths(folder: Path) -> None:
         desk.until("› /why")
         desk.type(" exe\t")
         desk.until("› /why exec")
-        desk.type("\x15summarise pri\t")
-        desk.until("› summarise prices.py")
+        desk.type("\x15read pri\t")
+        desk.until("› read prices.py")
 
 
 def test_lines_are_joined_by_a_backslash_or_alt_enter(folder: Path) -> None:
@@ -244,7 +245,7 @@ def test_what_was_typed_is_kept_for_nobody_else(folder: Path) -> None:
         desk.say("run echo hi")
         desk.until("Run it?")
         desk.say("y")
-        desk.until("ended well")
+        desk.until("connects one")
         desk.say("exit")
         assert desk.left() == 0
     kept = folder.parent / "home" / "state" / "chat_history"
@@ -294,8 +295,8 @@ def plainly(folder: Path, *args: str, **env: str) -> Desk:
         desk.type("run echo hi\n")
         desk.until("Run it?")
         desk.type("y\n")
-        desk.until("ended well")
-        desk.type("in prices.py replace 3 with 4\n")
+        desk.until("connects one")
+        desk.type(f"{EDIT}\n")
         desk.until("first at line 2.\n\n>")
         desk.type("/undo\n")
         desk.until("is as it was")
@@ -332,7 +333,7 @@ def test_a_plain_chat_is_stopped_and_left_by_ctrl_c(folder: Path) -> None:
 def test_without_colour_there_is_none(folder: Path) -> None:
     with at_the_desk(folder, env={"NO_COLOR": "1"}) as desk:
         desk.ready()
-        desk.say("in prices.py replace 3 with 4")
+        desk.say(EDIT)
         desk.until("connects one.)\n\n›")
         assert not re.search(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7])\b[0-9;]*m", desk.raw)
 
@@ -368,9 +369,9 @@ def test_other_sessions_wait_while_a_turn_runs(folder: Path) -> None:
 
 
 def test_a_pipe_is_answered_line_by_line(folder: Path) -> None:
-    ran = piped(folder, "find TODO in *.py\nshow the first file\n/why exec")
+    ran = piped(folder, "search TODO in *.py\nread prices.py\n/why exec")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "`prices.py`, 2 lines:" in ran.stdout
+    assert "    def price(item):\n        return 3" in ran.stdout
     assert ran.stdout.endswith(
         "  no layer says anything about it\nEach command line is judged by itself: /why exec git push says how.\n"
     )

@@ -122,7 +122,7 @@ def _check_offline(what: str, servers: Mapping[str, _Server]) -> Check:
     return missing(
         what,
         "no provider has a key, so the offline model answers, by rules",
-        less="answers to what its rules do not know",
+        less="answers to more than its six verbs",
         remedy=f"set models.default: {local}" if local else "export ANTHROPIC_API_KEY=..., or another provider's",
     )
 

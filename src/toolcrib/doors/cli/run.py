@@ -77,7 +77,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     """Answer MESSAGE, one word or many, with the tools you may use; `-` reads it from stdin.
 
     The session is kept: `--session KEY` goes on with one. Without a model's key the offline model answers, which knows
-    a few plain requests. Ctrl-C stops it and keeps what was done; once more leaves at once.
+    six verbs. Ctrl-C stops it and keeps what was done; once more leaves at once.
 
     Exit codes: 0 done; 1 ended by a limit, a refusal or a failure; 2 bad input or configuration; 130 interrupted.
     """

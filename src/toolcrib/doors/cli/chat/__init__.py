@@ -61,7 +61,7 @@ def command(**options: Unpack[_Options]) -> int:
     """Talk at the terminal, with the tools you may use.
 
     It goes on with the latest chat of the agent in this folder. Without a model's key the offline model answers, which
-    knows a few plain requests. `/help` shows what can be said to the chat itself.
+    knows six verbs. `/help` shows what can be said to the chat itself.
     """
     if options["anew"] and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")
