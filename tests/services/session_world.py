@@ -7,11 +7,12 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Body, Ended, Labelled, SessionHead
-from toolcrib.define.rpc import Rpc
+from toolcrib.define.log_json import read_log, write_log
+from toolcrib.define.rpc import SCOPES, Rpc
 from toolcrib.services.router import Router
-from toolcrib.services.sessions import ModelNames, Sessions
+from toolcrib.services.sessions import LogCodec, ModelNames, Sessions
 
-__all__ = ["BOB", "KNOWN", "OTHER", "OWN", "OWNER", "Turn", "World", "world"]
+__all__ = ["BOB", "CODEC", "KNOWN", "OTHER", "OWN", "OWNER", "Turn", "World", "world"]
 
 OWN, OTHER = "agent:main:main", "agent:main:telegram:dm:7"
 OWNER = Caller(session=OWN, owner=True)
@@ -34,6 +35,9 @@ class Turn:
         self.kept = list(self.taken)
 
 
+CODEC = LogCodec(read_log, write_log)
+
+
 class World:
     """Two sessions in a store, and the service over them."""
 
@@ -44,6 +48,7 @@ class World:
         self.sessions = Sessions(
             self.store,
             recall,
+            codec=CODEC,
             models=names,
             is_owner=lambda caller: bool(caller.owner),
             running=self.running.get,
@@ -58,6 +63,9 @@ class World:
 
     def rpc(self, caller: Caller = OWNER) -> Rpc:
         return self._router.rpc_for(caller)
+
+    def admin(self) -> Rpc:
+        return self._router.rpc_for(OWNER, SCOPES)
 
     async def make(self, key: str, log: Log | None = None, at: float = 1.0) -> None:
         await self.store.make(SessionHead(key=key, made_at=at, changed_at=at))

@@ -13,7 +13,7 @@ from toolcrib.define.message import Message, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.services.sessions import ModelNames, Sessions
 
-from .session_world import BOB, KNOWN, OTHER, OWN, OWNER, Turn, World, world
+from .session_world import BOB, CODEC, KNOWN, OTHER, OWN, OWNER, Turn, World, world
 
 pytestmark = pytest.mark.anyio
 
@@ -140,6 +140,7 @@ async def test_a_log_that_cannot_be_read_is_told() -> None:
     sessions = Sessions(
         made.store,
         broken,
+        codec=CODEC,
         models=ModelNames(named=KNOWN.get, default=str, window=len),
         is_owner=lambda caller: True,
     )
@@ -152,3 +153,35 @@ async def test_a_model_that_cannot_be_used_does_not_hide_the_status() -> None:
     await made.make("agent:broken:main")
     status = await made.rpc()("sessions.status", {"key": "agent:broken:main"})
     assert (status["model"], status["window"]) == ("test:broken", 0)
+
+
+# ---- whole logs, for operators
+
+
+async def test_a_session_that_was_exported_comes_back_under_another_name() -> None:
+    made, copy = await world(), "agent:main:copy"
+    texts = await made.admin()("sessions.export", {"key": OWN})
+    assert await made.admin()("sessions.import", {"texts": texts, "key": copy}) == {"key": copy, "lines": 4}
+    before, after = [await made.admin()("sessions.show", {"key": key}) for key in (OWN, copy)]
+    assert after == {**before, "key": copy}
+    assert [message["text"] for message in after["messages"]] == ["hello", "hi"]
+    assert await made.admin()("sessions.delete", {"key": copy}) == {"key": copy, "called": []}
+    with pytest.raises(ToolError, match="there is no session 'agent:main:copy'"):
+        await made.admin()("sessions.show", {"key": copy})
+
+
+async def test_of_a_log_that_is_damaged_nothing_is_kept() -> None:
+    made = await world()
+    *texts, _ = await made.admin()("sessions.export", {"key": OWN})
+    with pytest.raises(ToolError, match="line 5") as caught:
+        await made.admin()("sessions.import", {"texts": [*texts, "{"], "key": "agent:main:copy"})
+    assert caught.value.code == "bad_log"
+    assert await made.store.find("agent:main:copy") is None
+
+
+@pytest.mark.parametrize("method", ["sessions.show", "sessions.export", "sessions.delete"])
+async def test_whole_logs_are_for_operators_and_no_tool_of_the_owner_reaches_them(method: str) -> None:
+    made = await world()
+    with pytest.raises(ToolError, match="needs the scope 'admin'"):
+        await made.rpc(OWNER)(method, {"key": OWN})
+    assert await made.store.find(OWN) is not None

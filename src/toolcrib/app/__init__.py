@@ -25,14 +25,17 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import Approver
+from toolcrib.define.rpc import SCOPES
 from toolcrib.define.tool import Tool
 from toolcrib.policy.identity import sender_key
+from toolcrib.policy.layers import is_owner
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.services.agents import AgentShelf
 from toolcrib.services.approvals import Approvals
-from toolcrib.services.router import Router
+from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .agents import agents_for, folders_for
@@ -62,6 +65,7 @@ class Parts:
     agents: Agents
     window: Window
     ports_of: PortsOf
+    router: Router
     approvals: Approvals
     commands: Commands
     mcp: Servers
@@ -80,7 +84,7 @@ class Crib:
         self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, parts.catalog, parts.window
         self.agents = parts.agents
         self.approvals, self.commands, self.models = parts.approvals, parts.commands, parts.models
-        self.sessions = parts.state.sessions
+        self.sessions, self._router = parts.state.sessions, parts.router
         self._state, self._ports_of, self._turns = parts.state, parts.ports_of, parts.turns
         self.mcp, self._own = parts.mcp, parts.catalog
         self.renew()
@@ -146,6 +150,14 @@ class Crib:
         )
         self.mcp.start()
         return self._desk.turn(message, wanted)
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, caller: Caller) -> Any:
+        """Ask a service for something by name, like `sessions.list`, as a distant client would; plain JSON comes back.
+
+        The owner may ask for everything, others for what a tool of theirs may: reading and writing, never approving.
+        """
+        scopes = SCOPES if is_owner(self.loaded.policy, caller) and not caller.parents else TOOL_SCOPES
+        return await self._router.ask(method, params or {}, caller=caller, scopes=scopes)
 
     async def close(self) -> None:
         """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
@@ -246,13 +258,12 @@ def open(  # noqa: PLR0913  each by name, and all have a default
         limit=loaded.config.tools.results.max_chars,
     )
     models = Models(loaded.config, surroundings)
-    hooks = (hook for offer in offers for hook in offer.hooks.items())
-    turns = Turns(kept.sessions, record, Moments(hooks))
+    turns = Turns(kept.sessions, record, Moments(hook for offer in offers for hook in offer.hooks.items()))
     sessions = sessions_for(loaded, kept.sessions, turns, models)
     audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
     servers = servers_for(loaded, folder, surroundings)
     background = Background(loaded, kept.sessions, turns, models, agents)
-    own = [approvals, commands.processes, sessions, servers.service, background.service]
+    own = [approvals, commands.processes, sessions, servers.service, background.service, _shelf_for(agents)]
     router = Router([*services, *own, *audits])
     ports_of = PortsOf(terms, router, kept.blobs)
     return Crib(
@@ -262,6 +273,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
             agents=agents,
             window=window,
             ports_of=ports_of,
+            router=router,
             approvals=approvals,
             commands=commands,
             mcp=servers,
@@ -272,6 +284,10 @@ def open(  # noqa: PLR0913  each by name, and all have a default
             background=background,
         )
     )
+
+
+def _shelf_for(agents: Agents) -> AgentShelf:
+    return AgentShelf(agents.offers, [problem.sentence for problem in agents.problems])
 
 
 def sender_from(text: str) -> Sender:

@@ -4,8 +4,9 @@ from toolcrib.agent.recall import recall
 from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.define.log import SessionStore
+from toolcrib.define.log_json import read_log, write_log
 from toolcrib.policy.layers import is_owner
-from toolcrib.services.sessions import ModelNames, Sessions
+from toolcrib.services.sessions import LogCodec, ModelNames, Sessions
 
 from .models import Models
 
@@ -17,6 +18,7 @@ def sessions_for(loaded: Loaded, store: SessionStore, turns: Turns, models: Mode
     return Sessions(
         store,
         recall,
+        codec=LogCodec(read_log, write_log),
         models=ModelNames(
             named=models.named, default=models.name_for, window=lambda name: models.get(name).card.window
         ),

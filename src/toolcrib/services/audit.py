@@ -25,7 +25,8 @@ Rederive = Callable[[Mapping[str, Any]], Judge]
 """Makes a judge from recorded grounds; ValueError when they cannot be read."""
 
 _KINDS = ("opened", "decided", "answered", "granted", "revoked", "started", "finished")
-_PAGE = 1000
+_PAGE = 1000  # rows that are read at once
+_MAX_CALLS = 100_000
 _START = -(1 << 63)
 _END = (1 << 63) - 1
 
@@ -136,7 +137,16 @@ class Audit:
         """List the last calls with their verdicts and outcomes; for the owner only."""
         if caller.parents or not self._is_owner(caller):
             raise ToolError("the record is for the owner only", code="denied")
-        return await self.calls(session=session, tool=tool, most=max(1, min(most, _PAGE)))
+        return await self.calls(session=session, tool=tool, most=max(1, min(most, _MAX_CALLS)))
+
+    @rpc("audit.verify", scope="admin")
+    async def report(
+        self,
+        expect: Annotated[str, "a hash of earlier that some row must still have"] = "",
+        replay: Annotated[bool, "derive every decision again"] = False,
+    ) -> dict[str, Any]:
+        """Find rows that were altered, dropped, moved or put in, and calls whose outcome nobody knows."""
+        return (await self.verify(expect=expect, replay=replay)).to_json()
 
 
 @dataclass(slots=True)

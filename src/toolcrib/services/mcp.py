@@ -7,7 +7,7 @@ a definition that changed, or that is new, is withheld until somebody accepts it
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -156,6 +156,30 @@ class Mcp:
         for_owner = self._is_owner(caller)
         return [each.to_json(for_owner=for_owner) for each in self._known.values()]
 
+    @rpc("mcp.list", scope="admin")
+    async def overview(
+        self, caller: Caller, wait: Annotated[float, "seconds to wait for servers that are not there yet"] = 0.0
+    ) -> dict[str, Any]:
+        """Connect, and tell how every server stands and what is wrong with the configuration of servers."""
+        await self.ready(wait)
+        return {"servers": await self.status(caller), "problems": self.faults}
+
+    @rpc("mcp.changes", scope="admin")
+    async def changes(self, server: Annotated[str, "the name of the server in the configuration"]) -> dict[str, Any]:
+        """Connect to a server; return the tools it has, and those that wait to be accepted, as they were and are."""
+        each = await self.reach(server)
+        waiting = [
+            {
+                "tool": change.tool,
+                "standing": change.standing,
+                "before": change.before,
+                "after": change.after,
+                "digest": digest_of(change.after),
+            }
+            for change in each.changes()
+        ]
+        return {"tools": [*each.standings()], "changes": waiting}
+
     @rpc("mcp.accept", scope="admin")
     async def accept(
         self,
@@ -181,7 +205,7 @@ class Mcp:
         await self.keep(wanted)
         return [change.tool for change in wanted]
 
-    async def keep(self, changes: "list[Change]") -> None:
+    async def keep(self, changes: Sequence[Change]) -> None:
         """Accept exactly these definitions."""
         at = self._now()
         await self._store.pin([Pin(each.server, each.tool, digest_of(each.after), each.after, at) for each in changes])

@@ -1,8 +1,8 @@
 """Sessions as callers see them: how they stand, which there are, what was said; each caller its own, the owner all."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated, Any, Protocol
 
@@ -13,16 +13,18 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
 from toolcrib.define.history import History
 from toolcrib.define.log import Body, Ended, Line, SessionHead, SessionStore, Switched
+from toolcrib.define.mandate import is_called
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image
 from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, check_key, to_store_key
 from toolcrib.define.shown import escaped
 
-__all__ = ["ModelNames", "Recall", "Running", "Sessions", "Standing"]
+__all__ = ["LogCodec", "ModelNames", "Recall", "Running", "Sessions", "Standing"]
 
 _LONGEST_TEXT = 4_000  # characters of one message
 _LONGEST_PAGE = 200_000  # and of all that are shown at once
+_EVERY = 1_000_000  # sessions: more than there are
 
 
 class Standing(Protocol):
@@ -76,21 +78,30 @@ class ModelNames:
     window: Callable[[str], int]
 
 
+@dataclass(frozen=True, slots=True)
+class LogCodec:
+    """A whole session as texts, a line each: `read` checks all of it and raises CribError, `write` loses nothing."""
+
+    read: Callable[[Iterable[str]], tuple[SessionHead, Sequence[Line]]]
+    write: Callable[[SessionHead, Iterable[Line]], Iterator[str]]
+
+
 class Sessions:
     """The sessions that one store keeps. A caller sees its own session, the owner sees all of them (G28)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each by name, and half have a default
         self,
         store: SessionStore,
         recall: Recall,
         *,
+        codec: LogCodec,
         models: ModelNames,
         is_owner: Callable[[Caller], bool],
         running: Callable[[str], Running | None] = _no_turn,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._recall, self._models = store, recall, models
-        self._is_owner, self._running, self._now = is_owner, running, now
+        self._is_owner, self._running, self._now, self._codec = is_owner, running, now, codec
 
     @rpc("sessions.status", scope="read")
     async def status(
@@ -122,7 +133,7 @@ class Sessions:
 
     @rpc("sessions.list", scope="read")
     async def listed(
-        self, caller: Caller, most: Annotated[int, Field(ge=1, le=100, description="sessions to list")] = 50
+        self, caller: Caller, most: Annotated[int, Field(ge=1, le=10_000, description="sessions to list")] = 50
     ) -> list[dict[str, Any]]:
         """List the sessions that the caller may see, the latest first."""
         if self._is_owner(caller):
@@ -137,6 +148,7 @@ class Sessions:
                 "model": head.model or self._default(head.key),
                 "lines": head.count,
                 "parents": list(head.parents),
+                "switched": head.model,
                 "running": self._running(head.key) is not None,
                 "madeAt": head.made_at,
                 "changedAt": head.changed_at,
@@ -182,6 +194,63 @@ class Sessions:
         if found.model != chosen:
             await self._write(head.key, Switched(chosen))
         return {"key": head.key, "changed": found.model != chosen, "model": chosen or self._default(head.key)}
+
+    # what an operator asks for, and no tool: whole logs
+
+    @rpc("sessions.show", scope="admin")
+    async def show(self, key: Annotated[str, "the whole key of the session"]) -> dict[str, Any]:
+        """Show all that a model would be shown of a session, with what it took and the calls that never ended."""
+        head = await self._find(key)
+        found = self._recall(await self._store.lines(key))
+        return {
+            "key": head.key,
+            "lines": head.count,
+            "madeAt": head.made_at,
+            "changedAt": head.changed_at,
+            "parents": list(head.parents),
+            "title": head.title,
+            "model": head.model,
+            "usage": {"input": found.usage.input, "output": found.usage.output, "cost": found.cost},
+            "uncertain": [{"id": call.id, "tool": call.name} for call in found.uncertain],
+            "messages": [_whole_row(message) for message in found.history],
+        }
+
+    @rpc("sessions.export", scope="admin")
+    async def export(self, key: Annotated[str, "the whole key of the session"]) -> list[str]:
+        """Return a session as JSON, one text a line."""
+        return list(self._codec.write(await self._find(key), await self._store.lines(key)))
+
+    @rpc("sessions.import", scope="admin")
+    async def import_(
+        self,
+        texts: Annotated[Sequence[str], "what export returned"],
+        key: Annotated[str, "the session to make; else the one named in the texts"] = "",
+    ) -> dict[str, Any]:
+        """Keep a session that was exported. All of it is checked before any of it is kept."""
+        try:
+            head, lines = self._codec.read(texts)
+            self._recall(lines)
+        except CribError as error:
+            raise ToolError(str(error), code="bad_log") from error
+        name = check_key(key or head.key)
+        await self._store.add(replace(head, key=name), lines)
+        return {"key": name, "lines": len(lines)}
+
+    @rpc("sessions.delete", scope="admin")
+    async def delete(self, key: Annotated[str, "the whole key of the session"]) -> dict[str, Any]:
+        """Forget a session, and the logs of agents that it called. The record of its calls stays."""
+        await self._find(key)
+        every = await self._store.list(most=_EVERY)
+        called = [each.key for each in every if key in each.parents and is_called(each.key)]
+        for each in (*called, key):
+            await self._store.delete(each)
+        return {"key": key, "called": called}
+
+    async def _find(self, key: str) -> SessionHead:
+        head = await self._store.find(key)
+        if head is None:
+            raise ToolError(f"there is no session {escaped(key[:200])!r}", code="not_found")
+        return head
 
     async def _seen(self, caller: Caller, key: str) -> SessionHead:
         """Return the session that is meant; one the caller may not see is answered like one that does not exist."""
@@ -251,3 +320,10 @@ def _row(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         row |= {"call": message.call_id, "status": message.status}
     return row | ({"sources": sources} if sources else {})
+
+
+def _whole_row(message: Message) -> dict[str, Any]:
+    """Return a message with all it holds; of a picture, what kind it is."""
+    text = "\n".join(f"[{part.mime}]" if isinstance(part, Image) else part.text for part in message.content)
+    calls = [{"id": call.id, "tool": call.name, "args": dict(call.args)} for call in message.calls]
+    return {"role": message.role, "text": text, "calls": calls}

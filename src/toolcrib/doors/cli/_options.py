@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -24,10 +25,12 @@ from toolcrib.define.names import canonical, nearest
 from ._log import state_folder
 
 __all__ = [
-    "CallerOptions", "ConfigOptions", "caller_from_options", "caller_options", "config_options", "crib_from_options",
-    "json_option", "known_tool", "nearest_session", "state_folder",
+    "Ask", "CallerOptions", "ConfigOptions", "ask_owner", "caller_from_options", "caller_options", "config_options",
+    "crib_from_options", "json_option", "known_tool", "nearest_session", "state_folder", "with_owner",
 ]  # fmt: skip
 
+T = TypeVar("T")
+Ask = Callable[..., Awaitable[Any]]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -126,6 +129,25 @@ def crib_from_options(
     return crib
 
 
+def ask_owner(options: ConfigOptions, method: str, params: Mapping[str, Any] | None = None, **how: bool) -> Any:
+    """Return what a service answers to the owner at this terminal; `how` is what `crib_from_options` takes."""
+
+    return with_owner(options, lambda ask: ask(method, params), **how)
+
+
+def with_owner(options: ConfigOptions, talk: Callable[[Ask], Awaitable[T]], **how: bool) -> T:
+    """Return what comes of a talk with the services of one crib; `talk` gets what asks as the owner here."""
+
+    async def main() -> T:
+        crib = crib_from_options(options, **{"keeps": True, "told": False, **how})
+        try:  # not `async with`: that would start the MCP servers
+            return await talk(partial(crib.ask, caller=Caller()))
+        finally:
+            await crib.close()
+
+    return asyncio.run(main())
+
+
 def known_tool(text: str, names: Collection[str]) -> str:
     """Return the canonical name meant by `text`, or raise CribError with the nearest ones."""
     name = canonical(text)
@@ -139,9 +161,8 @@ def known_tool(text: str, names: Collection[str]) -> str:
 _LONGEST_SHOWN = 64
 
 
-def nearest_session(key: str, heads: Iterable[SessionHead]) -> str | None:
+def nearest_session(key: str, known: Sequence[str]) -> str | None:
     """Return the session that was most likely meant by `key`: one that it is a part of, else one that looks like it."""
-    known = [head.key for head in heads]
     part = [each for each in known if len(key) >= _SHORTEST_PART and key in each]
     return next(iter(part or get_close_matches(key, known, n=1, cutoff=0.85)), None)
 

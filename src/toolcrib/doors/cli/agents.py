@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -10,14 +11,13 @@ import orjson
 
 from toolcrib.app.agents import accepted_agents, file_at
 from toolcrib.backends.stores.accepted_agents import Accepted
-from toolcrib.define.agent import Agent, output_schema
+from toolcrib.define.agent import Agent
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.mandate import declared_inputs, inputs_shape
+from toolcrib.define.mandate import declared_inputs
 from toolcrib.define.names import nearest
 from toolcrib.define.template import placeholders
-from toolcrib.registry.agents import AgentOffer
 
-from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._options import ConfigOptions, ask_owner, config_options, json_option
 from ._show import cut, print_json, print_table, visible
 
 __all__ = ["command"]
@@ -49,14 +49,13 @@ def command() -> None:
 @json_option
 def list_(**options: Unpack[_Options]) -> int:
     """List every agent that may be used; what was left out, and why, is said beside it."""
-    crib = crib_from_options(options, import_plugins=True, told=not options["as_json"])
+    found = ask_owner(options, "agents.registered", import_plugins=True, told=not options["as_json"])
     if options["as_json"]:
-        problems = [problem.sentence for problem in crib.agents.problems]
-        print_json({"agents": [_summary(each) for each in crib.agents.offers.values()], "problems": problems})
+        print_json(found)
         return 0
     rows = [
-        (each.agent.name, each.source, _tools(each.agent), str(each.agent.max_turns), _first_line(each.agent))
-        for each in crib.agents.offers.values()
+        (each["name"], each["source"], _list_tools(each["tools"]), str(each["maxTurns"]), _first_line(each))
+        for each in found["agents"]
     ]
     print_table(("agent", "source", "tools", "turns", "description"), rows)
     return 0
@@ -68,26 +67,21 @@ def list_(**options: Unpack[_Options]) -> int:
 @json_option
 def show(name: str, **options: Unpack[_Options]) -> int:
     """Show one agent: what it takes and gives, its tools and limits, and its prompt."""
-    offers = crib_from_options(options, import_plugins=True, told=False).agents.offers
-    if name not in offers:
-        close = nearest(name[:64], offers)
-        hint = f"did you mean {close[0]!r}?" if close else "`toolcrib agents list` shows what there is"
-        raise CribError(f"there is no agent {name[:64]!r}; {hint}")
-    offer, agent = offers[name], offers[name].agent
-    given = None if agent.output is None else output_schema(agent.output, name)
+    agent = ask_owner(options, "agents.show", {"name": name}, import_plugins=True)
+    output_name = agent.pop("outputName")
     if options["as_json"]:
-        print_json({**_summary(offer), "prompt": agent.prompt, "query": agent.query, "output": given})
+        print_json(agent)
         return 0
-    click.secho(agent.name, bold=True)
-    click.echo(visible(agent.description))
-    click.echo(f"\nsource: {visible(offer.file) or offer.source}   model: {visible(agent.model or 'inherit')}")
-    click.echo(f"tools: {visible(_tools(agent))}")
-    tokens = f"   tokens: {agent.max_tokens}" if agent.max_tokens else ""
-    click.echo(f"turns: {agent.max_turns}   minutes: {agent.timeout / 60:g}{tokens}")
-    click.echo(f"\ntakes:\n{_indented(inputs_shape(agent).schema)}")
-    if given is not None:
-        click.echo(f"\ngives {agent.output_name}:\n{_indented(given)}")
-    click.echo(f"\nprompt:\n{visible(agent.prompt)}")
+    click.secho(agent["name"], bold=True)
+    click.echo(visible(agent["description"]))
+    click.echo(f"\nsource: {visible(agent['file'] or '') or agent['source']}   model: {visible(agent['model'])}")
+    click.echo(f"tools: {visible(_list_tools(agent['tools']))}")
+    tokens = f"   tokens: {agent['maxTokens']}" if agent["maxTokens"] else ""
+    click.echo(f"turns: {agent['maxTurns']}   minutes: {agent['timeoutSec'] / 60:g}{tokens}")
+    click.echo(f"\ntakes:\n{_indent(agent['inputs'])}")
+    if agent["output"] is not None:
+        click.echo(f"\ngives {output_name}:\n{_indent(agent['output'])}")
+    click.echo(f"\nprompt:\n{visible(agent['prompt'])}")
     return 0
 
 
@@ -108,9 +102,9 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
         raise CribError(str(error)) from error
     click.echo(f"{visible(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
     # now that it counts, whatever else stands in its way is found where it is put beside the others
-    crib = crib_from_options(options, import_plugins=True, told=False)
-    if not any(_is_same(offer, file) for offer in crib.agents.offers.values()):
-        _print_why_not(file, [problem.sentence for problem in crib.agents.problems])
+    listed = ask_owner(options, "agents.registered", import_plugins=True)
+    if not any(each["file"] and Path(each["file"]).absolute() == file.absolute() for each in listed["agents"]):
+        _print_why_not(file, listed["problems"])
     return 0
 
 
@@ -141,7 +135,7 @@ def _print_head(agent: Agent) -> None:
     """Print what somebody has to see of an agent before it may be used."""
     click.secho(agent.name, bold=True)
     click.echo(visible(agent.description))
-    click.echo(f"tools: {visible(_tools(agent))}   model: {visible(agent.model or 'inherit')}")
+    click.echo(f"tools: {visible(_list_tools(agent.tools))}   model: {visible(agent.model or 'inherit')}")
     click.echo(f"takes: {visible(', '.join(declared_inputs(agent))) or 'nothing'}")
     lines = visible(agent.prompt).splitlines()
     click.echo("\n".join(f"  {cut(line, _WIDE)}" for line in lines[:_HEAD]))
@@ -154,10 +148,6 @@ def _print_head(agent: Agent) -> None:
             click.echo(f"toolcrib: {visible(said)}", err=True)
 
 
-def _is_same(offer: AgentOffer, file: Path) -> bool:
-    return bool(offer.file) and Path(offer.file).absolute() == file.absolute()
-
-
 def _print_why_not(file: Path, problems: list[str]) -> None:
     """Say why an accepted file brings no agent all the same: something is wrong with it, or nobody looks there."""
     own = [each for each in problems if each.startswith((f"{file}:", f"{file.absolute()}:"))]
@@ -166,32 +156,15 @@ def _print_why_not(file: Path, problems: list[str]) -> None:
         click.echo(f"toolcrib: {visible(sentence)}", err=True)
 
 
-def _summary(offer: AgentOffer) -> dict[str, Any]:
-    agent = offer.agent
-    return {
-        "name": agent.name,
-        "label": agent.label or agent.name,
-        "description": agent.description,
-        "source": offer.source,
-        "file": offer.file or None,
-        "tools": None if agent.tools is None else list(agent.tools),
-        "model": agent.model or "inherit",
-        "maxTurns": agent.max_turns,
-        "timeoutSec": agent.timeout,
-        "maxTokens": agent.max_tokens,
-        "inputs": inputs_shape(agent).schema,
-    }
-
-
-def _tools(agent: Agent) -> str:
-    if agent.tools is None:
+def _list_tools(tools: Sequence[str] | None) -> str:
+    if tools is None:
         return "those of its parent"
-    return ", ".join(agent.tools) or "none"
+    return ", ".join(tools) or "none"
 
 
-def _first_line(agent: Agent) -> str:
-    return cut(visible(agent.description).split("\n", 1)[0], _SHOWN)
+def _first_line(agent: Mapping[str, Any]) -> str:
+    return cut(visible(agent["description"]).split("\n", 1)[0], _SHOWN)
 
 
-def _indented(schema: Any) -> str:
+def _indent(schema: Any) -> str:
     return visible(orjson.dumps(schema, option=orjson.OPT_INDENT_2).decode())

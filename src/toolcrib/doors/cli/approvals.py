@@ -15,12 +15,11 @@ import click
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.rpc import SCOPES, Rpc
+from toolcrib.define.rpc import Rpc
 from toolcrib.define.shown import escaped
 from toolcrib.services.approvals import Approvals
-from toolcrib.services.router import Router
 
-from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._options import ConfigOptions, ask_owner, config_options, json_option
 from ._show import print_json, print_table
 
 __all__ = ["asking_here", "command", "is_attended", "line_from_terminal", "seconds_from"]
@@ -143,14 +142,10 @@ def _answered(obj: Any, options: _Options, params: Mapping[str, Any]) -> int:
 def _asked(obj: Any, options: _Options, method: str, params: Mapping[str, Any]) -> Any:
     """Return what the service answers to the owner at this terminal; `obj` is a gateway to use instead of a crib's."""
 
-    async def ask() -> Any:
-        if obj:
-            rpc: Rpc = obj
-            return await rpc(method, params)
-        async with crib_from_options(options, keeps=True) as crib:
-            return await Router([crib.approvals]).rpc_for(Caller(), SCOPES)(method, params)
+    async def ask(rpc: Rpc) -> Any:
+        return await rpc(method, params)
 
-    return asyncio.run(ask())
+    return asyncio.run(ask(obj)) if obj else ask_owner(options, method, params, told=True)
 
 
 def _clock(at: float) -> str:

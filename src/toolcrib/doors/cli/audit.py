@@ -1,6 +1,5 @@
 """toolcrib audit: whether the record of calls is whole and true, and what it says."""
 
-import asyncio
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,13 +8,11 @@ from typing import Any, Unpack
 
 import click
 
-from toolcrib.app.record import audit_in, verify_file
-from toolcrib.app.state import FILE
+from toolcrib.app.record import verify_file
 from toolcrib.define.errors import CribError
 from toolcrib.define.shown import escaped
-from toolcrib.services.audit import Audit, Report
 
-from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
+from ._options import ConfigOptions, ask_owner, config_options, json_option
 from ._show import print_json, print_table
 
 __all__ = ["command"]
@@ -71,14 +68,14 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[_Optio
     if wanted and not _HASH.fullmatch(wanted):
         raise CribError(f"--expect {expect[:80]!r} is no hash; give the 64 characters that verify printed")
     if file is not None:
-        report = verify_file(Path(file), expect=wanted, replay=replay)
+        report = verify_file(Path(file), expect=wanted, replay=replay).to_json()
     else:
-        report = asyncio.run(_audit(options).verify(expect=wanted, replay=replay))
+        report = ask_owner(options, "audit.verify", {"expect": wanted, "replay": replay})
     if options["as_json"]:
-        print_json(report.to_json())
+        print_json(report)
     else:
         _print(report, replay=replay)
-    return 1 if report.findings else 0
+    return 1 if report["findings"] else 0
 
 
 @command.command("show", epilog=_SHOW)
@@ -89,7 +86,7 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[_Optio
 @json_option
 def show(session: str, tool: str, last: int, **options: Unpack[_Options]) -> int:
     """List the last calls: who asked, what was decided by which rule, and what came of it."""
-    calls = asyncio.run(_audit(options).calls(session=session, tool=tool, most=last))
+    calls = ask_owner(options, "audit.tail", {"session": session, "tool": tool, "most": last})
     if options["as_json"]:
         print_json({"calls": calls})
     elif calls:
@@ -99,26 +96,25 @@ def show(session: str, tool: str, last: int, **options: Unpack[_Options]) -> int
     return 0
 
 
-def _audit(options: _Options) -> Audit:
-    return audit_in(state_folder() / FILE, crib_from_options(options, told=False).loaded)
-
-
-def _print(report: Report, *, replay: bool) -> None:
-    for finding in report.findings[:_MOST_SHOWN]:
-        click.secho(f"{finding.wrong}: {escaped(finding.sentence)}", fg="red")
-    if len(report.findings) > _MOST_SHOWN:
-        click.echo(f"and {len(report.findings) - _MOST_SHOWN} more; --json shows all")
-    for call in report.uncertain:
-        what = f"{escaped(call.tool)} in call {escaped(call.call)} started in row {call.row} and has no outcome"
+def _print(report: Mapping[str, Any], *, replay: bool) -> None:
+    findings = report["findings"]
+    for finding in findings[:_MOST_SHOWN]:
+        click.secho(f"{finding['wrong']}: {escaped(finding['sentence'])}", fg="red")
+    if len(findings) > _MOST_SHOWN:
+        click.echo(f"and {len(findings) - _MOST_SHOWN} more; --json shows all")
+    for call in report["uncertain"]:
+        what = (
+            f"{escaped(call['tool'])} in call {escaped(call['call'])} started in row {call['row']} and has no outcome"
+        )
         click.secho(f"uncertain: {what}: it runs still, or was cut off", fg="yellow")
-    if not report.count and not report.findings:
+    if not report["rows"] and not findings:
         click.echo("nothing was recorded yet")
         return
     if replay:
-        click.echo(f"{report.derived} of {report.decisions} decisions derived again")
-    begins = f", the first is row {report.first}" if report.first != 1 else ""
-    click.echo(f"{report.count} rows{begins}; {len(report.findings)} findings")
-    click.echo(f"hash of the last row: {escaped(report.hash)}")
+        click.echo(f"{report['derived']} of {report['decisions']} decisions derived again")
+    begins = f", the first is row {report['first']}" if report["first"] != 1 else ""
+    click.echo(f"{report['rows']} rows{begins}; {len(findings)} findings")
+    click.echo(f"hash of the last row: {escaped(report['hash'])}")
 
 
 def _row(call: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,22 +1,18 @@
 """toolcrib mcp list, toolcrib mcp accept: other people's MCP servers, and a yes to what they declare anew."""
 
-import asyncio
 import difflib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, TypeVar, Unpack
+from collections.abc import Iterator, Sequence
+from typing import Any, Unpack
 
 import click
 import orjson
 
-from toolcrib.app import Crib
-from toolcrib.define.caller import Caller
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import CribError
 from toolcrib.define.mcp import Definition
 from toolcrib.define.names import nearest
-from toolcrib.services.mcp import Change, Known
 
 from ._calls import flat
-from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._options import Ask, ConfigOptions, ask_owner, config_options, json_option, with_owner
 from ._show import print_json, print_table, visible
 
 __all__ = ["COMMANDS"]
@@ -33,8 +29,6 @@ Examples:
   toolcrib mcp accept github create_issue
   toolcrib mcp accept github --yes
 """
-
-T = TypeVar("T")
 
 
 class _Listed(ConfigOptions):
@@ -58,18 +52,13 @@ def list_(**options: Unpack[_Listed]) -> int:
     What a server offers when it is first seen is accepted. Exit code 1 when something is wrong.
     """
 
-    async def look(crib: Crib) -> list[dict[str, Any]]:
-        await crib.mcp.service.ready(_PATIENCE)
-        return await crib.mcp.service.status(Caller())
-
-    crib = crib_from_options(options, told=False, keeps=True)
-    found = _within(crib, look)
-    faults = crib.mcp.service.faults
+    found = ask_owner(options, "mcp.list", {"wait": _PATIENCE})
+    servers, faults = found["servers"], found["problems"]
     if options["as_json"]:
-        print_json({"servers": found, "problems": faults})
+        print_json(found)
     else:
-        _print(found, faults)
-    return 1 if faults or any(each["problems"] or each["state"] != "connected" for each in found) else 0
+        _print(servers, faults)
+    return 1 if faults or any(each["problems"] or each["state"] != "connected" for each in servers) else 0
 
 
 @click.command("accept", epilog=_ACCEPT)
@@ -83,48 +72,34 @@ def accept(server: str, tool: str, **options: Unpack[_Accepted]) -> int:
     TOOL is the tool as its server calls it. Exactly what is shown is accepted.
     """
 
-    async def look(crib: Crib) -> int:
-        service = crib.mcp.service
-        try:
-            known = await service.reach(server)
-        except ToolError as error:
-            raise CribError(str(error)) from None
-        changes = _chosen(known, tool)
+    async def look(ask: Ask) -> int:
+        changes = _choose(await ask("mcp.changes", {"server": server}), server, tool)
         for change in changes:
-            click.echo("\n".join(_shown(change)))
+            click.echo("\n".join(_show_change(change)))
         if not changes:
             click.echo(f"nothing of the MCP server {server!r} waits to be accepted")
         elif options["yes"] or click.confirm(f"Accept {len(changes)} of {server}?"):
-            await service.keep(changes)
-            click.echo(f"accepted: {', '.join(flat(change.tool) for change in changes)}")
+            for each in changes:
+                await ask("mcp.accept", {"server": server, "tool": each["tool"], "digest": each["digest"]})
+            click.echo(f"accepted: {', '.join(flat(change['tool']) for change in changes)}")
         else:
             click.echo("nothing was accepted")
             return 1
         return 0
 
-    return _within(crib_from_options(options, told=False, keeps=True), look)
+    return with_owner(options, look)
 
 
 COMMANDS: Sequence[click.Command] = (list_, accept)
 
 
-def _within(crib: Crib, look: Callable[[Crib], Awaitable[T]]) -> T:
-    async def main() -> T:
-        try:
-            return await look(crib)
-        finally:
-            await crib.close()
-
-    return asyncio.run(main())
-
-
-def _chosen(known: Known, tool: str) -> list[Change]:
+def _choose(found: dict[str, Any], server: str, tool: str) -> list[dict[str, Any]]:
     """Return what is to be accepted; raise CribError when there is no such tool."""
-    changes = [change for change in known.changes() if tool in ("", change.tool)]
-    if tool and not changes and tool not in known.standings():
-        close = nearest(tool[:64], known.standings())
+    changes = [change for change in found["changes"] if tool in ("", change["tool"])]
+    if tool and not changes and tool not in found["tools"]:
+        close = nearest(tool[:64], found["tools"])
         hint = f"did you mean {close[0]!r}?" if close else "`toolcrib mcp list` shows what there is"
-        raise CribError(f"the MCP server {known.name!r} offers no tool {tool[:64]!r}; {hint}")
+        raise CribError(f"the MCP server {server!r} offers no tool {tool[:64]!r}; {hint}")
     return changes
 
 
@@ -148,11 +123,11 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
         click.echo(f"toolcrib: {visible(sentence)}", err=True)
 
 
-def _shown(change: Change) -> Iterator[str]:
+def _show_change(change: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that tell what differs: nothing of a definition is left out, nothing in it is obeyed."""
-    yield click.style(f"{flat(change.tool)} ({change.standing})", bold=True)
-    before = [] if change.before is None else _lines(change.before)
-    for line in difflib.unified_diff(before, _lines(change.after), n=2, lineterm=""):
+    yield click.style(f"{flat(change['tool'])} ({change['standing']})", bold=True)
+    before = [] if change["before"] is None else _lines(change["before"])
+    for line in difflib.unified_diff(before, _lines(change["after"]), n=2, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):
             colour = {"+": "green", "-": "red"}.get(line[:1])
             yield click.style(f"  {visible(line)}", fg=colour)

@@ -150,7 +150,7 @@ async def _in_its_session(crib: Crib, wish: _Wish) -> tuple[Caller, str]:
     key = caller.session
     if key is None or await crib.sessions.find(check_key(key)) is not None:
         return caller, ""
-    near = nearest_session(key, await crib.sessions.list(most=1000))
+    near = nearest_session(key, [head.key for head in await crib.sessions.list(most=1000)])
     return caller, f"there was no session {key!r}, so it begins here" + (f"; did you mean {near!r}?" if near else "")
 
 

@@ -1,26 +1,17 @@
 """toolcrib sessions: what is kept of conversations; to look at, to take along and to bring back."""
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import click
 
-from toolcrib.agent.recall import Recalled, recall
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.log import SessionHead, SessionStore
-from toolcrib.define.log_json import read_log, write_log
-from toolcrib.define.mandate import is_called
-from toolcrib.define.message import Message
-from toolcrib.define.result import Image
-from toolcrib.define.session import check_key
 from toolcrib.define.shown import escaped
 
-from ._options import ConfigOptions, config_options, crib_from_options, json_option, nearest_session
+from ._options import ConfigOptions, ask_owner, config_options, json_option, nearest_session
 from ._show import columns, cut, print_json, print_table, visible
 
 __all__ = ["command"]
@@ -34,11 +25,9 @@ Examples:
   toolcrib sessions delete agent:main:copy
 """
 _COLUMNS = ("session", "lines", "changed")
-_EVERY = 1_000_000
+_HEAD = ("key", "lines", "madeAt", "changedAt", "parents", "title", "model")
 _NARROW = 20  # columns of a title at least
 _ROLE = 9  # columns of the longest role
-
-T = TypeVar("T")
 
 
 class _Options(ConfigOptions):
@@ -58,18 +47,18 @@ def command() -> None:
 @json_option
 def list_(most: int, **options: Unpack[_Options]) -> int:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
-    heads = _with_store(options, lambda store: store.list(most=most))
+    rows = ask_owner(options, "sessions.list", {"most": most})
     if options["as_json"]:
-        print_json({"sessions": [_head(head) for head in heads]})
+        print_json({"sessions": [{**{key: row[key] for key in _HEAD}, "model": row["switched"]} for row in rows]})
         return 0
-    if not heads:
+    if not rows:
         click.echo('nothing is kept yet; `toolcrib run "list the files"` begins a session')
         return 0
-    placed = list(_placed(heads))
-    rows = [(f"{mark}{escaped(head.key)}", str(head.count), _clock(head.changed_at)) for head, mark in placed]
-    taken = sum(max(len(row[at]) for row in [*rows, _COLUMNS]) + 2 for at in range(3))
-    titles = [cut(visible(" ".join(head.title.split())), max(columns() - taken, _NARROW)) for head, _ in placed]
-    print_table((*_COLUMNS, "title"), [(*row, title) for row, title in zip(rows, titles, strict=True)])
+    placed = list(_nest(rows))
+    cells = [(f"{mark}{escaped(row['key'])}", str(row["lines"]), _clock(row["changedAt"])) for row, mark in placed]
+    taken = sum(max(len(cell[at]) for cell in [*cells, _COLUMNS]) + 2 for at in range(3))
+    titles = [cut(visible(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed]
+    print_table((*_COLUMNS, "title"), [(*cell, title) for cell, title in zip(cells, titles, strict=True)])
     return 0
 
 
@@ -79,20 +68,17 @@ def list_(most: int, **options: Unpack[_Options]) -> int:
 @json_option
 def show(key: str, **options: Unpack[_Options]) -> int:
     """Show a session as its model would be shown it."""
-    head, found = _with_store(options, lambda store: _recalled(store, key))
+    found = _ask_about(options, key, "sessions.show")
     if options["as_json"]:
-        usage = {"input": found.usage.input, "output": found.usage.output, "cost": found.cost}
-        uncertain = [{"id": call.id, "tool": call.name} for call in found.uncertain]
-        messages = [{"role": each.role, "text": _text(each), "calls": _calls(each)} for each in found.history]
-        print_json({**_head(head), "usage": usage, "uncertain": uncertain, "messages": messages})
+        print_json(found)
         return 0
     width = columns() - _ROLE - 2
-    for message in found.history:
-        click.echo(f"{click.style(message.role.rjust(_ROLE), bold=True)}  {cut(_line(message), width)}")
-    spent = f"{found.usage.input + found.usage.output:,} tokens"
-    click.echo(f"\n{escaped(head.key)}: {head.count} lines, {spent}, changed {_clock(head.changed_at)}")
-    for call in found.uncertain:
-        click.secho(f"{escaped(call.name)} began and never ended: nobody knows whether it took effect", fg="yellow")
+    for message in found["messages"]:
+        click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {cut(_summarize(message), width)}")
+    spent = f"{found['usage']['input'] + found['usage']['output']:,} tokens"
+    click.echo(f"\n{escaped(key)}: {found['lines']} lines, {spent}, changed {_clock(found['changedAt'])}")
+    for call in found["uncertain"]:
+        click.secho(f"{escaped(call['tool'])} began and never ended: nobody knows whether it took effect", fg="yellow")
     return 0
 
 
@@ -102,12 +88,7 @@ def show(key: str, **options: Unpack[_Options]) -> int:
 @config_options
 def export(key: str, file: Path | None, **options: Unpack[ConfigOptions]) -> int:
     """Write a session as JSON, one line each, to FILE or to stdout."""
-
-    async def lines(store: SessionStore) -> list[str]:
-        head = await _found(store, key)
-        return [f"{line}\n" for line in write_log(head, await store.lines(key))]
-
-    written = _with_store(options, lines)
+    written = [f"{line}\n" for line in _ask_about(options, key, "sessions.export")]
     if file is None:
         sys.stdout.writelines(written)
         return 0
@@ -127,16 +108,16 @@ def export(key: str, file: Path | None, **options: Unpack[ConfigOptions]) -> int
 def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> int:
     """Bring back a session that `export` wrote. All of it is checked before any of it is kept."""
     try:
-        with file.open(encoding="utf-8") as texts:
-            head, lines = read_log(texts)
-        recall(lines)  # whatever is wrong with it is said before anything is kept
+        with file.open(encoding="utf-8") as lines:
+            texts = list(lines)
     except UnicodeDecodeError as error:
         raise CribError(f"{str(file)!r} is no text ({error.reason}); it should be what `export` wrote") from None
-    except CribError as error:
-        raise CribError(f"{str(file)!r}, {error}") from error
-    name = check_key(key or head.key)
-    _with_store(options, lambda store: store.add(replace(head, key=name), lines))
-    click.echo(f"{len(lines)} lines are in {name}; go on with `toolcrib run ... --session {name}`", err=True)
+    try:
+        made = ask_owner(options, "sessions.import", {"texts": texts, "key": key or ""})
+    except ToolError as error:
+        raise CribError(f"{str(file)!r}, {error}" if error.code == "bad_log" else str(error)) from error
+    name = made["key"]
+    click.echo(f"{made['lines']} lines are in {name}; go on with `toolcrib run ... --session {name}`", err=True)
     return 0
 
 
@@ -145,84 +126,42 @@ def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> in
 @config_options
 def delete(key: str, **options: Unpack[ConfigOptions]) -> int:
     """Forget a session, and the logs of agents that it called. The record of its calls stays."""
-
-    async def gone(store: SessionStore) -> int:
-        await _found(store, key)
-        called = [head for head in await store.list(most=_EVERY) if key in head.parents and is_called(head.key)]
-        for head in called:
-            await store.delete(head.key)
-        await store.delete(key)
-        return len(called)
-
-    many = _with_store(options, gone)
+    many = len(_ask_about(options, key, "sessions.delete")["called"])
     also = f", and {many} {'log' if many == 1 else 'logs'} of agents that it called" if many else ""
     click.echo(f"{key} is gone{also}", err=True)
     return 0
 
 
-def _placed(heads: Sequence[SessionHead]) -> Iterator[tuple[SessionHead, str]]:
+def _nest(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield sessions in their order, each followed by those it started, and the mark that shows how deep they are."""
-    known = {head.key for head in heads}
-    below: dict[str, list[SessionHead]] = {}
-    for head in heads:
-        above = next((parent for parent in reversed(head.parents) if parent in known and parent != head.key), "")
-        below.setdefault(above, []).append(head)
-    waiting = [(head, 0) for head in reversed(below.pop("", []))]
+    known = {row["key"] for row in rows}
+    below: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        above = next((each for each in reversed(row["parents"]) if each in known and each != row["key"]), "")
+        below.setdefault(above, []).append(row)
+    waiting = [(row, 0) for row in reversed(below.pop("", []))]
     while waiting:
-        head, depth = waiting.pop()
-        yield head, f"{'  ' * (depth - 1)}└ " if depth else ""
-        waiting += [(each, depth + 1) for each in reversed(below.pop(head.key, []))]
+        row, depth = waiting.pop()
+        yield row, f"{'  ' * (depth - 1)}└ " if depth else ""
+        waiting += [(each, depth + 1) for each in reversed(below.pop(row["key"], []))]
     for circle in below.values():  # parents that name one another: only a log that somebody wrote by hand has them
-        yield from ((head, "") for head in circle)
+        yield from ((row, "") for row in circle)
 
 
-def _with_store(options: ConfigOptions, work: Callable[[SessionStore], Awaitable[T]]) -> T:
-    async def worked() -> T:
-        async with crib_from_options(options, told=False, keeps=True) as crib:
-            return await work(crib.sessions)
-
+def _ask_about(options: ConfigOptions, key: str, method: str) -> Any:
+    """Return what a method says about one session; raise CribError with the nearest key when there is none."""
     try:
-        return asyncio.run(worked())
+        return ask_owner(options, method, {"key": key})
     except ToolError as error:
-        raise CribError(str(error)) from error
-
-
-async def _found(store: SessionStore, key: str) -> SessionHead:
-    head = await store.find(key)
-    if head is None:
-        near = nearest_session(key, await store.list(most=1000))
+        if error.code != "not_found":
+            raise
+        near = nearest_session(key, [row["key"] for row in ask_owner(options, "sessions.list", {"most": 1000})])
         hint = f"did you mean {near!r}?" if near else "`toolcrib sessions list` shows what there is"
-        raise CribError(f"there is no session {key!r}; {hint}")
-    return head
+        raise CribError(f"there is no session {key!r}; {hint}") from None
 
 
-async def _recalled(store: SessionStore, key: str) -> tuple[SessionHead, Recalled]:
-    head = await _found(store, key)
-    return head, recall(await store.lines(key))
-
-
-def _head(head: SessionHead) -> dict[str, Any]:
-    return {
-        "key": head.key,
-        "lines": head.count,
-        "madeAt": head.made_at,
-        "changedAt": head.changed_at,
-        "parents": list(head.parents),
-        "title": head.title,
-        "model": head.model,
-    }
-
-
-def _text(message: Message) -> str:
-    return "\n".join(f"[{part.mime}]" if isinstance(part, Image) else part.text for part in message.content)
-
-
-def _calls(message: Message) -> list[dict[str, Any]]:
-    return [{"id": call.id, "tool": call.name, "args": dict(call.args)} for call in message.calls]
-
-
-def _line(message: Message) -> str:
-    words = [" ".join(_text(message).split()), *(f"→ {call.name}" for call in message.calls)]
+def _summarize(message: dict[str, Any]) -> str:
+    words = [" ".join(message["text"].split()), *(f"→ {call['tool']}" for call in message["calls"])]
     return visible("  ".join(word for word in words if word))
 
 
