@@ -16,21 +16,21 @@ from pathlib import Path
 from toolcrib.backends.sandboxes.files.beneath import Beneath
 from toolcrib.backends.sandboxes.files.guard import Guard
 from toolcrib.backends.sandboxes.search import find, search
-from toolcrib.backends.sandboxes.search.rg import ripgrep
+from toolcrib.backends.sandboxes.search.rg import find_ripgrep
 from toolcrib.define.files import Find, Search
 
 from . import Row, Work, interleaved
 
 __all__ = ["grow", "measure", "rows_from"]
 
-RARE_BAR, EARLY_BAR, FIND_BAR, WITHOUT_BAR = 1.25, 1 / 3, 2.0, 4.0
+RARE_BAR, EARLY_BAR, FIND_BAR = 1.25, 1 / 3, 2.0
 FILES = 20_000
 RARE, COMMON = "NEEDLE_TOKEN", "kalomi"
 
 
 def measure(rounds: int) -> list[Row]:
     """Return the rows of searching, measured here and now; none where there is no ripgrep to compare with."""
-    rg = ripgrep()
+    rg = find_ripgrep()
     if rg is None:
         return []
     with tempfile.TemporaryDirectory() as name:
@@ -43,7 +43,6 @@ def measure(rounds: int) -> list[Row]:
                 "rg": lambda: _bare(rg, root, RARE),
                 "rare": lambda: loop.run_until_complete(search(beneath, guard, Search(pattern=RARE))),
                 "early": lambda: loop.run_until_complete(search(beneath, guard, Search(pattern=COMMON))),
-                "without": lambda: loop.run_until_complete(search(beneath, guard, Search(pattern=RARE), rg=False)),
                 "scandir": lambda: _walked(root),
                 "find": lambda: loop.run_until_complete(find(beneath, guard, Find(pattern="*.go", limit=FILES))),
             }
@@ -61,7 +60,6 @@ def rows_from(taken: Mapping[str, Sequence[float]]) -> list[Row]:
     return [
         Row(what="grep, a rare word", ours=taken["rare"], against="rg", floor=rg, bar=RARE_BAR),
         Row(what="grep, a common word", ours=taken["early"], against="rg, all files", floor=rg, bar=EARLY_BAR),
-        Row(what="grep without rg", ours=taken["without"], against="rg", floor=rg, bar=WITHOUT_BAR),
         Row(what="find *.go", ours=taken["find"], against="scandir walk", floor=scandir, bar=FIND_BAR),
     ]
 

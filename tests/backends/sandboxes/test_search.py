@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +14,7 @@ import pytest
 from toolcrib.backends.sandboxes.files.beneath import Beneath
 from toolcrib.backends.sandboxes.files.guard import Guard
 from toolcrib.backends.sandboxes.search import find, search
-from toolcrib.backends.sandboxes.search.lines import BLOCK
-from toolcrib.backends.sandboxes.search.rg import Sieve, ripgrep
-from toolcrib.backends.sandboxes.search.stop import Stop, until_stopped
+from toolcrib.backends.sandboxes.search.rg import Sieve, StopSignal, find_ripgrep, read_rows, run_until_stopped
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 
@@ -25,7 +24,8 @@ pytestmark = pytest.mark.anyio
 
 Make = Callable[..., Beneath]
 Look = Callable[..., Awaitable[Found]]
-RG = ripgrep()
+RG = find_ripgrep() or ""
+BLOCK = 8 << 20
 GUARD = Guard.of("ro", (), ("**/node_modules/**",))
 
 
@@ -47,11 +47,11 @@ def make(tmp_path: Path) -> Iterator[Make]:
         beneath.close()
 
 
-@pytest.fixture(params=["rg", "python"])
+@pytest.fixture(params=[0, 1_000], ids=["sieved", "at once"])
 def look(request: pytest.FixtureRequest) -> Look:
     async def looked(beneath: Beneath, pattern: str, **asked: object) -> Found:
         query = Search(pattern=pattern, **asked)  # type: ignore[arg-type]  # the fields of Search
-        return await search(beneath, GUARD, query, rg=request.param == "rg", front=0)
+        return await search(beneath, GUARD, query, front=request.param)
 
     return looked
 
@@ -238,45 +238,60 @@ async def test_a_workspace_out_of_reach_is_not_searched(make: Make) -> None:
         await find(world, closed, Find(pattern="x"))
 
 
-async def test_a_ripgrep_that_fails_is_done_without(make: Make, tmp_path: Path) -> None:
+async def test_a_sieve_that_fails_is_done_without(make: Make, tmp_path: Path) -> None:
     world = make({"a": "x", "b": "y"})
     for body in ("exit 3", "exit 2", "kill -9 $$"):
-        fake = tmp_path / "rg"
-        fake.write_text(f"#!/bin/sh\n{body}\n")
-        fake.chmod(0o755)
-        found = await search(world, GUARD, Search(pattern="x"), rg=str(fake), front=0)
+        found = await search(world, GUARD, Search(pattern="x"), rg=pretend(tmp_path, sieve=body), front=0)
         assert rows(found) == ["a:1 x"]
-    found = await search(world, GUARD, Search(pattern="x"), rg="/nowhere/rg", front=0)
-    assert rows(found) == ["a:1 x"]
 
 
-@pytest.mark.skipif(RG is None, reason="needs ripgrep")
+async def test_a_ripgrep_that_is_missing_is_one_sentence(make: Make) -> None:
+    with pytest.raises(ToolError, match=r"^ripgrep, which searches in files, cannot be started: No such file"):
+        await search(make({"a": "x"}), GUARD, Search(pattern="x"), rg="/nowhere/rg")
+
+
+async def test_a_file_that_is_too_much_for_ripgrep_is_counted_and_the_others_are_found(
+    make: Make, tmp_path: Path
+) -> None:
+    world = make({"a": "x", "b": "x poison", "c": "x", "d": "y"})
+    dies = "for each; do case $each in /proc/*) if grep -q poison $each; then kill -9 $$; fi;; esac; done"
+    found = await search(world, GUARD, Search(pattern="x"), rg=pretend(tmp_path, lines=dies))
+    assert (rows(found), found.unreadable) == (["a:1 x", "c:1 x"], 1)
+
+
 def test_ripgrep_names_the_files_worth_opening(make: Make) -> None:
     world = make({"a": "x", "sub/b": "x", "c": "y", "d.log": "x", "e.log/f": "x"})
-    sieve = Sieve(RG or "", world.fd, "x", None, ("*.log",), Stop())
+    sieve = Sieve(RG, world.fd, ("--regexp=x",), None, ("*.log",), StopSignal())
     try:
-        assert sieve.files() == (frozenset({"a", "sub/b"}), True)
+        assert sieve.wait() == (frozenset({"a", "sub/b"}), True)
     finally:
         sieve.close()
 
 
 async def test_a_file_behind_a_folder_that_is_gone_is_not_mistaken_for_another(make: Make, tmp_path: Path) -> None:
     world = make({"a/b/c": "x", "a/f": "wrong", "f": "right"})
-    fake = tmp_path / "rg"
-    fake.write_text(f"#!/bin/sh\nrm -r {tmp_path}/ws/a/b\nprintf './a/b/c\\0./f\\0'\n")
-    fake.chmod(0o755)
-    found = await search(world, GUARD, Search(pattern="."), rg=str(fake), front=0)
+    rg = pretend(tmp_path, sieve=f"rm -r {tmp_path}/ws/a/b\nprintf './a/b/c\\0./f\\0'; exit 0")
+    found = await search(world, GUARD, Search(pattern="."), rg=rg, front=0)
     assert (rows(found), found.unreadable) == (["f:1 right"], 1)
 
 
-async def test_a_ripgrep_that_lies_leads_nowhere(make: Make, tmp_path: Path) -> None:
+async def test_a_sieve_that_lies_leads_nowhere(make: Make, tmp_path: Path) -> None:
     world = make({"a": "y", "b": "x"})
     (tmp_path / "secret").write_text("x")
     (tmp_path / "ws/link").symlink_to(tmp_path / "secret")
-    fake = tmp_path / "rg"
-    fake.write_text("#!/bin/sh\nprintf './a\\0./b\\0./link\\0./../secret\\0/etc/passwd\\0./gone\\0'\n")
+    lies = r"printf './a\0./b\0./link\0./../secret\0/etc/passwd\0./gone\0'; exit 0"
+    assert rows(await search(world, GUARD, Search(pattern="x"), rg=pretend(tmp_path, sieve=lies), front=0)) == ["b:1 x"]
+
+
+def pretend(folder: Path, sieve: str = ":", lines: str = ":") -> str:
+    """Return a ripgrep that does something else first: as a sieve, or when it is asked for lines."""
+    fake = folder / "rg"
+    fake.write_text(
+        f"#!/bin/sh\ncase \" $* \" in\n*' --files-with-matches '*)\n{sieve}\n;;\n*)\n{lines}\n;;\nesac\n"
+        f'exec {RG} "$@"\n'
+    )
     fake.chmod(0o755)
-    assert rows(await search(world, GUARD, Search(pattern="x"), rg=str(fake), front=0)) == ["b:1 x"]
+    return str(fake)
 
 
 async def test_a_cancelled_search_ends_its_program(make: Make, tmp_path: Path) -> None:
@@ -298,15 +313,33 @@ async def test_a_cancelled_search_ends_its_program(make: Make, tmp_path: Path) -
 
 
 async def test_work_that_takes_too_long_says_so() -> None:
-    with pytest.raises(ToolError, match="took longer than 0 s"):
-        Stop(0.0).left()
+    ended = threading.Event()
 
-    def stopped(stop: Stop) -> None:
-        stop.set()
-        stop.check()
+    def work(stop: StopSignal) -> None:
+        try:
+            while True:
+                stop.check()
+        finally:
+            ended.set()
+
+    with pytest.raises(ToolError, match="took longer than 0 s"):
+        await run_until_stopped(work, 0.01)
+    assert await asyncio.to_thread(ended.wait, 5)
+
+
+async def test_a_ripgrep_that_hangs_is_killed_when_the_time_is_over(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    hanging = pretend(tmp_path, lines="exec sleep 1000")
+    ended = threading.Event()
+
+    def work(stop: StopSignal) -> None:
+        with (tmp_path / "f").open("rb") as file, pytest.raises(ToolError, match="stopped"):
+            list(read_rows(hanging, [file.fileno()], ["--regexp=x"], context=0, max_count=1, stop=stop))
+        ended.set()
 
     with pytest.raises(ToolError, match="took longer"):
-        await until_stopped(stopped)
+        await run_until_stopped(work, 0.2)
+    assert await asyncio.to_thread(ended.wait, 5)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs users")

@@ -1,4 +1,4 @@
-"""Two engines, the same answers: with ripgrep as a sieve and without it, over trees made at random."""
+"""Two ways, the same answers: files searched at once or sieved before, over trees made at random."""
 
 import os
 import random
@@ -10,7 +10,7 @@ import pytest
 from toolcrib.backends.sandboxes.files.beneath import Beneath
 from toolcrib.backends.sandboxes.files.guard import Guard
 from toolcrib.backends.sandboxes.search import search
-from toolcrib.backends.sandboxes.search.rg import ripgrep
+from toolcrib.backends.sandboxes.search.rg import find_ripgrep
 from toolcrib.backends.sandboxes.search.walk import Walk
 from toolcrib.define.files import Found, Search
 
@@ -37,7 +37,7 @@ GLOBS = (
 )
 # fmt: on
 OPEN = Guard.of("ro", (), ())
-RG = ripgrep()
+RG = find_ripgrep() or ""
 
 
 def grown(root: Path, seed: int) -> random.Random:
@@ -86,26 +86,23 @@ def asked(chance: random.Random) -> Search:
     )
 
 
-async def both(root: Path, query: Search) -> tuple[Found, Found]:
+async def both_ways(root: Path, query: Search) -> tuple[Found, Found]:
     beneath = Beneath(str(root))
     try:
-        with_it = await search(beneath, OPEN, query, front=0)
-        return with_it, await search(beneath, OPEN, query, rg=False, front=0)
+        return await search(beneath, OPEN, query, front=0), await search(beneath, OPEN, query, front=1_000)
     finally:
         beneath.close()
 
 
-@pytest.mark.skipif(RG is None, reason="needs ripgrep")
 @pytest.mark.parametrize("seed", range(40))
-async def test_with_and_without_ripgrep_the_answer_is_the_same(tmp_path: Path, seed: int) -> None:
+async def test_sieved_or_not_the_answer_is_the_same(tmp_path: Path, seed: int) -> None:
     chance = grown(tmp_path, seed)
     for _ in range(4):
         query = asked(chance)
-        with_it, without = await both(tmp_path, query)
-        assert with_it == without, query
+        sieved, at_once = await both_ways(tmp_path, query)
+        assert sieved == at_once, query
 
 
-@pytest.mark.skipif(RG is None, reason="needs ripgrep")
 @pytest.mark.parametrize("seed", range(40))
 def test_the_walk_passes_over_what_ripgrep_passes_over(tmp_path: Path, seed: int) -> None:
     grown(tmp_path, seed)
@@ -113,7 +110,7 @@ def test_the_walk_passes_over_what_ripgrep_passes_over(tmp_path: Path, seed: int
         "--no-config", "--files", "--null", "--hidden", "--no-require-git", "--no-ignore-parent", "--no-ignore-global",
         "--no-ignore-exclude", "--no-ignore-messages", "--glob=!.git/",
     )  # fmt: skip
-    listed = subprocess.run([RG or "", *options], cwd=tmp_path, capture_output=True, check=False).stdout
+    listed = subprocess.run([RG, *options], cwd=tmp_path, capture_output=True, check=False).stdout
     theirs = {os.fsdecode(name) for name in listed.split(b"\0") if name}
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -124,11 +121,10 @@ def test_the_walk_passes_over_what_ripgrep_passes_over(tmp_path: Path, seed: int
     assert [path.split("/") for path in ours] == sorted(path.split("/") for path in ours)
 
 
-@pytest.mark.skipif(RG is None, reason="needs ripgrep")
 @pytest.mark.parametrize("seed", range(20))
 async def test_a_folder_below_gets_the_rules_of_the_folders_above(tmp_path: Path, seed: int) -> None:
     chance = grown(tmp_path, seed)
     for folder in sorted(path for path in tmp_path.rglob("*") if path.is_dir() and not path.is_symlink()):
         query = Search(pattern=chance.choice(PATTERNS), path=str(folder.relative_to(tmp_path)))
-        with_it, without = await both(tmp_path, query)
-        assert with_it == without, query
+        sieved, at_once = await both_ways(tmp_path, query)
+        assert sieved == at_once, query

@@ -1,20 +1,23 @@
 """The language of patterns: what matches, and what is said about a pattern that does not work."""
 
+import tempfile
+
 import pytest
 
-from toolcrib.backends.sandboxes.search.pattern import pattern_of
+from toolcrib.backends.sandboxes.search.rg import StopSignal, find_ripgrep, pattern_options, read_rows
 from toolcrib.define.errors import ArgumentError
 
+RG = find_ripgrep() or ""
 TEXT = "hello\r\nfoo bar\ncafé слово ok\n\nx{y} [z]\na+b (c)\n\tone_two 12"
 
 
 def matching(pattern: str, text: str = TEXT, *, literal: bool = False, ignore_case: bool = False) -> list[str]:
-    compiled, data = pattern_of(pattern, literal=literal, ignore_case=ignore_case), text.encode()
-    found, at = [], 0
-    while (span := compiled.next_line(data, at)) is not None:
-        found.append(data[slice(*span)].decode().removesuffix("\r"))
-        at = span[1] + 1
-    return found
+    options = pattern_options(pattern, literal=literal, ignore_case=ignore_case)
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.flush()
+        rows = read_rows(RG, [file.fileno()], options, context=0, max_count=1_000, stop=StopSignal())
+        return [row.text for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -27,10 +30,11 @@ def matching(pattern: str, text: str = TEXT, *, literal: bool = False, ignore_ca
         (r"\bcafé\b", ["café слово ok"]), (r"\<bar\>", ["foo bar"]), (r"caf\w\s", ["café слово ok"]),
         (r"\p{Cyrillic}+", ["café слово ok"]), (r"\d\d$", ["\tone_two 12"]), (r"[^\W\d_]+_", ["\tone_two 12"]),
         (r"^\t", ["\tone_two 12"]), (r"\x{444}|\x6f\x6b", ["café слово ok"]), (r"\u0441\u043b", ["café слово ok"]),
-        ("x{", ["x{y} [z]"]), ("{y}", ["x{y} [z]"]), (r"\[z\]", ["x{y} [z]"]), ("[[]z[]]", ["x{y} [z]"]),
+        ("x{", ["x{y} [z]"]), ("{y}", ["x{y} [z]"]), (r"\[z\]", ["x{y} [z]"]), (r"[\[]z[\]]", ["x{y} [z]"]),
         ("[]x]", ["x{y} [z]"]), (r"a\+b \(c\)", ["a+b (c)"]), ("(?P<n>foo)", ["foo bar"]), ("(?<n>foo)", ["foo bar"]),
         ("fo+?", ["foo bar"]), ("fo++", ["foo bar"]), ("[^\\n]ar", ["foo bar"]), ("[a-c&&b]ar", ["foo bar"]),
         (r"foo[\s\S]*", ["foo bar"]), ("[[:digit:]]", ["\tone_two 12"]), (r"\Ahello\z", ["hello"]),
+        (r"12\Z", ["\tone_two 12"]), ("(?x) f o o", ["foo bar"]), ("[{]y", ["x{y} [z]"]), (r"\{y[}]", ["x{y} [z]"]),
         ("", TEXT.replace("\r", "").split("\n")),
         ("foo.bar", ["foo bar"]), ("hello.foo", []), (r"hello\s+foo", []), (r"(?s)hello.foo", []),
         (r"[^x]{12}", ["café слово ok"]),
@@ -50,16 +54,14 @@ def test_a_literal_is_what_it_is(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        ("(", "without its )"), ("a)", "without its ("), ("*.ts", "nothing before it to repeat"),
-        ("[a", "without its ]"),
-        ("(?=a)", "look-around"), ("(?<!a)b", "look-around"), (r"(a)\1", "back-reference"),
-        ("(?P=n)", "back-reference"),
-        ("(?>a)", "atomic"), ("a\\", "backslash at its end"), (r"a\nb", "line end"), ("a\nb", "line end"),
-        ("[\\n]", "line end"),
-        (r"\y", r"\y"), ("a{2000}", "1000"), ("a{3,2}", "wrong way round"), ("(" * 101 + ")" * 101, "nested"),
-        ("x" * 4_001, "4000"), (r"\p{Nothing}", "cannot be searched"), ("[z-a]", "cannot be searched"),
-        ("\ud800", "half a character"),
-        (r"\x{110000}", "no character"), ("(?x)a", "a group that begins"), (r"(\w{500}){500}", "cannot be searched"),
+        ("(", "unclosed group"), ("a)", "unopened group"), ("*.ts", "repetition operator missing"),
+        ("[a", "unclosed character class"), ("[[]z[]]", "unclosed character class"), ("(?=a)", "look-around"),
+        ("(?<!a)b", "look-around"), (r"(a)\1", "backreferences"), ("(?P=n)", "cannot be searched"),
+        ("(?>a)", "cannot be searched"), ("a\\", "unclosed group"), (r"a\nb", "line end"), ("a\nb", "line end"),
+        ("[\\n]", "line end"), (r"\y", "unrecognized escape"), ("a{3,2}", "invalid repetition count range"),
+        ("(" * 1_999 + ")" * 1_999, "nest"), ("x" * 4_001, "4000"), (r"\p{Nothing}", "Unicode property not found"),
+        ("[z-a]", "invalid character class range"), ("\ud800", "half a character"), (r"\x{110000}", "not a Unicode"),
+        (r"(\w{500}){500}", "exceeds size limit"),
     ],
 )  # fmt: skip
 def test_a_pattern_that_does_not_work_is_one_sentence(pattern: str, words: str) -> None:

