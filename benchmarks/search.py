@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toolcrib.backends.sandboxes.files.beneath import Beneath
-from toolcrib.backends.sandboxes.files.guard import Guard
-from toolcrib.backends.sandboxes.search import find, search
-from toolcrib.backends.sandboxes.search.rg import find_ripgrep
+from toolcrib.backends.files.beneath import Beneath
+from toolcrib.backends.files.guard import Guard
+from toolcrib.backends.files.search import find, search
+from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.define.files import Find, Search
 
 from . import Row, Work, interleaved

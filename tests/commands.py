@@ -10,7 +10,7 @@ import toolcrib
 from toolcrib.agent.hooks import ready_guards
 from toolcrib.app import Belt
 from toolcrib.app.commands import Commands
-from toolcrib.backends.sandboxes.local import Terms
+from toolcrib.backends.files.local import Terms
 from toolcrib.backends.stores.memory import MemoryBlobs
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports

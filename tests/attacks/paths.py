@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.backends.sandboxes.race import swapping
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
-from toolcrib.backends.sandboxes.local import LocalWorkspace
+from tests.backends.files.race import swapping
+from toolcrib.backends.files.disk import Disk, Terms
+from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
@@ -27,7 +27,7 @@ from . import LATER, Outcome, broken, kept
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_MOST_TRIES = 300  # of a race, every day; tests/backends/sandboxes/test_race.py tries as often as asked
+_MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
 
 def judge(case: Json, profiles: Json) -> Outcome:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.sandboxes.local import Terms, Workspaces
+from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.sandboxes.local import Terms, Workspaces
+from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ArgumentError, ToolError

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
+from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.tools.fs._paths import spaced

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from toolcrib.backends.sandboxes.local import Terms, Workspaces
+from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.config.load import Loaded
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports

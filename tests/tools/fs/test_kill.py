@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.backends.sandboxes.kill import STRACE, State, states
+from tests.backends.files.kill import STRACE, State, states
 
 pytestmark = [pytest.mark.skipif(STRACE is None, reason="needs strace"), pytest.mark.timeout(300)]
 

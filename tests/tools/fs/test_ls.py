@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Ctx, Result, Text, ToolError
-from toolcrib.backends.sandboxes.local import Terms, Workspaces
+from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.context import Ports
 from toolcrib.testing import fake_ctx
 from toolcrib.tools.fs.ls import ls

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from toolcrib.backends.files.guard import Access
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits
 
@@ -26,7 +27,6 @@ from .commands.start import (
     refused,
     shown,
 )
-from .files.guard import Access
 from .host import memory_fact, processes_fact
 from .keeper import Keeper, Spawn, given
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from toolcrib.backends.sandboxes.files.guard import Access
+from toolcrib.backends.files.guard import Access
 from toolcrib.define.paths import joined, parts_of, plain
 
 from .etc import LARGE, NOTHING

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from toolcrib.backends.sandboxes.files.beneath import Beneath
+from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.sandboxes.keeper import Keeper, Spawn, given
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Ended, Limits

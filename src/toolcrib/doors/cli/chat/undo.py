@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from toolcrib.backends.sandboxes.local import LocalWorkspace, Make
+from toolcrib.backends.files.local import LocalWorkspace, Make
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.ports import Workspace

@@ -4,7 +4,7 @@ import tempfile
 
 import pytest
 
-from toolcrib.backends.sandboxes.search.rg import StopSignal, find_ripgrep, pattern_options, read_rows
+from toolcrib.backends.files.search.rg import StopSignal, find_ripgrep, pattern_options, read_rows
 from toolcrib.define.errors import ArgumentError
 
 RG = find_ripgrep() or ""

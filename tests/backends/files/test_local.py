@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
-from toolcrib.backends.sandboxes.files.stage import STAGE
-from toolcrib.backends.sandboxes.local import LocalWorkspace, Workspaces
+from toolcrib.backends.files.disk import Disk, Terms
+from toolcrib.backends.files.local import LocalWorkspace, Workspaces
+from toolcrib.backends.files.stage import STAGE
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change
 

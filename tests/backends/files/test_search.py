@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.files.beneath import Beneath
-from toolcrib.backends.sandboxes.files.guard import Guard
-from toolcrib.backends.sandboxes.search import find, search
-from toolcrib.backends.sandboxes.search.rg import Sieve, StopSignal, find_ripgrep, read_rows, run_until_stopped
+from toolcrib.backends.files.beneath import Beneath
+from toolcrib.backends.files.guard import Guard
+from toolcrib.backends.files.search import find, search
+from toolcrib.backends.files.search.rg import Sieve, StopSignal, find_ripgrep, read_rows, run_until_stopped
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 
@@ -161,9 +161,9 @@ async def test_the_users_configuration_of_ripgrep_is_not_read(make: Make, tmp_pa
     (tmp_path / "rc").write_text("--invert-match\n")
     code = (
         "import asyncio, sys\n"
-        "from toolcrib.backends.sandboxes.files.beneath import Beneath\n"
-        "from toolcrib.backends.sandboxes.files.guard import Guard\n"
-        "from toolcrib.backends.sandboxes.search import search\n"
+        "from toolcrib.backends.files.beneath import Beneath\n"
+        "from toolcrib.backends.files.guard import Guard\n"
+        "from toolcrib.backends.files.search import search\n"
         "from toolcrib.define.files import Search\n"
         "found = search(Beneath(sys.argv[1]), Guard.of('ro', (), ()), Search(pattern='x'), front=0)\n"
         "print(len(asyncio.run(found).lines))\n"

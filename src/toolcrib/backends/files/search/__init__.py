@@ -18,9 +18,9 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from toolcrib.backends.sandboxes.files.beneath import Beneath
-from toolcrib.backends.sandboxes.files.guard import Guard
-from toolcrib.backends.sandboxes.files.told import in_words
+from toolcrib.backends.files.beneath import Beneath
+from toolcrib.backends.files.guard import Guard
+from toolcrib.backends.files.os_errors import in_words
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 

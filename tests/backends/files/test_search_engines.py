@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.files.beneath import Beneath
-from toolcrib.backends.sandboxes.files.guard import Guard
-from toolcrib.backends.sandboxes.search import search
-from toolcrib.backends.sandboxes.search.rg import find_ripgrep
-from toolcrib.backends.sandboxes.search.walk import Walk
+from toolcrib.backends.files.beneath import Beneath
+from toolcrib.backends.files.guard import Guard
+from toolcrib.backends.files.search import search
+from toolcrib.backends.files.search.rg import find_ripgrep
+from toolcrib.backends.files.search.walk import Walk
 from toolcrib.define.files import Found, Search
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
-from toolcrib.backends.sandboxes.files.stage import STAGE
+from toolcrib.backends.files.stage import STAGE
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.threads import in_thread
 

@@ -19,8 +19,8 @@ from .beneath import Beneath
 from .guard import Access, Guard
 from .journal import Journal
 from .lines import Mark, passage
+from .os_errors import in_words
 from .stage import STAGE, version_of
-from .told import in_words
 
 __all__ = ["LARGEST", "Disk", "Terms"]
 

@@ -8,9 +8,9 @@ from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Pa
 from toolcrib.define.paths import joined
 from toolcrib.define.threads import in_thread
 
-from .files import changes as made
-from .files.disk import Disk, Terms
-from .files.lines import Mark
+from . import changes as made
+from .disk import Disk, Terms
+from .lines import Mark
 from .search import find, search
 
 __all__ = ["LocalWorkspace", "Terms", "Workspaces"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from toolcrib.define.errors import ToolError
 from toolcrib.define.paths import joined, outside, parts_of
 
-from .told import in_words
+from .os_errors import in_words
 
 __all__ = ["Beneath", "Place", "kernel_opens"]
 

@@ -15,8 +15,8 @@ from toolcrib.define.paths import joined
 from .beneath import Place
 from .disk import LARGEST, Disk
 from .journal import Step
+from .os_errors import in_words
 from .stage import rename_new, staged, sync_folder, version_of
-from .told import in_words
 
 __all__ = ["change", "delete", "mkdir", "move"]
 

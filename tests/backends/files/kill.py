@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
+from toolcrib.backends.files.disk import Disk, Terms
 
 __all__ = ["STRACE", "State", "failures", "states", "tree"]
 
@@ -30,8 +30,8 @@ _CALLS = (
 _PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
-from toolcrib.backends.sandboxes.local import LocalWorkspace
+from toolcrib.backends.files.disk import Disk, Terms
+from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError

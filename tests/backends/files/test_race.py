@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.files.beneath import Beneath
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
-from toolcrib.backends.sandboxes.local import LocalWorkspace
+from toolcrib.backends.files.beneath import Beneath
+from toolcrib.backends.files.disk import Disk, Terms
+from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change
 from toolcrib.define.paths import outside

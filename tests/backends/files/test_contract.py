@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.files.disk import Disk, Terms
-from toolcrib.backends.sandboxes.local import LocalWorkspace
+from toolcrib.backends.files.disk import Disk, Terms
+from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change
 from toolcrib.define.ports import Workspace

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from toolcrib.backends.sandboxes.files.stage import STAGE
+from toolcrib.backends.files.stage import STAGE
 
 from .globs import IGNORE_FILES, NO_RULES, Matcher, Rules
 
