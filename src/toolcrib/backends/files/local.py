@@ -9,8 +9,7 @@ from toolcrib.define.paths import joined
 from toolcrib.define.threads import in_thread
 
 from . import changes as made
-from .disk import Disk, Terms
-from .lines import Mark
+from .disk import Disk, Mark, Terms
 from .search import find, search
 
 __all__ = ["LocalWorkspace", "Terms", "Workspaces"]
