@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
-from toolcrib.backends.sandboxes.host import Host
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.host import Host
+from toolcrib.backends.exec.supervisor import Keeper
 from toolcrib.define.shell import Command, Limits, Shell
 
 from . import Row, Work, interleaved

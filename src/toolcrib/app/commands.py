@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.host import Host
+from toolcrib.backends.exec.programs import own_programs
+from toolcrib.backends.exec.supervisor import Keeper, leftovers
 from toolcrib.backends.files.local import Terms
-from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
-from toolcrib.backends.sandboxes.host import Host
-from toolcrib.backends.sandboxes.keeper import Keeper, leftovers
-from toolcrib.backends.sandboxes.programs import own_programs
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import ExecSettings
 from toolcrib.define.caller import Caller

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import platformdirs
 
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.exec.supervisor import Keeper
 from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded

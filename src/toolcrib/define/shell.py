@@ -1,4 +1,4 @@
-"""Commands: what is run, within which limits, while it runs, and how it ended. `backends/sandboxes/` runs them.
+"""Commands: what is run, within which limits, while it runs, and how it ended. `backends/exec/` runs them.
 
     running = await shell.start(Command(line="make test", env=env), Limits(seconds=60))
     ended = await running.wait()

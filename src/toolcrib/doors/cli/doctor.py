@@ -23,8 +23,8 @@ from toolcrib.app import Crib, open
 from toolcrib.app.ports import terms_of
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE
+from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.files.search.rg import find_ripgrep
-from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
 from toolcrib.config.load import find_file
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from toolcrib.backends.sandboxes.keeper import Keeper, Started
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Ended, Limits, Whole
 from toolcrib.define.threads import in_thread
 
 from .output import Output
 from .pty import Screen, Terminal
+from .supervisor import Keeper, Started
 
 __all__ = ["GRACE", "Process", "Streams"]
 

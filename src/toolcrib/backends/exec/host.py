@@ -5,10 +5,10 @@ import os
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Limits
 
-from .commands.limits import hierarchies
-from .commands.running import GRACE, Process
-from .commands.start import argv_of, ended, find_program, folder_of, group_limits, launch, refused, shown
-from .keeper import Keeper, Spawn
+from .limits import hierarchies
+from .running import GRACE, Process
+from .start import argv_of, ended, find_program, folder_of, group_limits, launch, refused, shown
+from .supervisor import Keeper, Spawn
 
 __all__ = ["Host"]
 

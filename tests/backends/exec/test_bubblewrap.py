@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
-from toolcrib.backends.sandboxes.commands import seccomp
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.exec import seccomp
+from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.supervisor import Keeper
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Limits, Shell
 

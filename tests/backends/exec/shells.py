@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
-from toolcrib.backends.sandboxes.host import Host
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.host import Host
+from toolcrib.backends.exec.supervisor import Keeper
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Ended, Limits, Running, Shell
 

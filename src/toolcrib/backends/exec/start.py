@@ -10,12 +10,12 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from toolcrib.backends.files.beneath import Beneath
-from toolcrib.backends.sandboxes.keeper import Keeper, Spawn, given
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Ended, Limits
 
 from .pty import Terminal
 from .running import Process, Streams
+from .supervisor import Keeper, Spawn, given
 
 __all__ = [
     "Words", "argv_of", "ended", "find_program", "folder_of", "group_limits", "is_fatal", "launch", "refused", "shown",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.commands.limits import hierarchies
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.exec.limits import hierarchies
+from toolcrib.backends.exec.supervisor import Keeper
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Limits, Shell
 

@@ -10,12 +10,12 @@ from toolcrib.backends.files.guard import Access
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits
 
-from .commands import seccomp
-from .commands.keep import ARGS, FILTER, STATUS
-from .commands.limits import hierarchies
-from .commands.profile import View, environment, inside, is_seen, profile
-from .commands.running import GRACE, Process
-from .commands.start import (
+from . import seccomp
+from .host import memory_fact, processes_fact
+from .limits import hierarchies
+from .profile import View, environment, inside, is_seen, profile
+from .running import GRACE, Process
+from .start import (
     Words,
     argv_of,
     ended,
@@ -27,8 +27,8 @@ from .commands.start import (
     refused,
     shown,
 )
-from .host import memory_fact, processes_fact
-from .keeper import Keeper, Spawn, given
+from .supervisor import Keeper, Spawn, given
+from .supervisor_process import ARGS, FILTER, STATUS
 
 __all__ = ["Bubblewrap"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.commands.pty import Screen
+from toolcrib.backends.exec.pty import Screen
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Shell
 

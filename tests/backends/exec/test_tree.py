@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.sandboxes.commands import tree
-from toolcrib.backends.sandboxes.keeper import Keeper, leftovers
+from toolcrib.backends.exec import tree
+from toolcrib.backends.exec.supervisor import Keeper, leftovers
 from toolcrib.define.shell import Limits
 
 from .shells import COUNTS, KINDS, SHAPES, descriptors, left, marker, opened, ran, started, until
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.anyio
 # Starts every shape, says so, and waits to be killed.
 PARENT = """
 import asyncio, sys
-from toolcrib.backends.sandboxes.bubblewrap import Bubblewrap
-from toolcrib.backends.sandboxes.host import Host
-from toolcrib.backends.sandboxes.keeper import Keeper
+from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.host import Host
+from toolcrib.backends.exec.supervisor import Keeper
 from toolcrib.define.shell import Command, Limits
 
 async def main(kind, root, state, *lines):

@@ -18,13 +18,13 @@ import orjson
 from toolcrib.define.errors import ToolError
 from toolcrib.define.threads import in_thread
 
-from .commands.etc import Settings
-from .commands.state import State, leftovers
+from .etc import Settings
+from .state import State, leftovers
 
 __all__ = ["Keeper", "Spawn", "Started", "given", "leftovers"]
 
 _SOURCE = str(Path(__file__).parents[3])
-_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.sandboxes.commands.keep import main; main()"
+_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.exec.supervisor_process import main; main()"
 _LONGEST_LINE = 32_768
 _PATIENCE = 60.0  # seconds a command waits for its turn
 

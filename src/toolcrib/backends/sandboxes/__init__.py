@@ -1,1 +1,0 @@
-"""Where files and commands of agents live: workspaces and shells."""
