@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.backends.exec.output import Output
 from toolcrib.backends.exec.pty import Screen
+from toolcrib.backends.exec.running import Output
 from toolcrib.define.shell import Limits
 from toolcrib.services._keys import encoded, pasted
 from toolcrib.services._labels import duration, short_name, shortened

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
-from toolcrib.backends.exec.host import Host
-from toolcrib.backends.exec.programs import own_programs
+from toolcrib.backends.exec.host import Host, own_programs
 from toolcrib.backends.exec.supervisor import Keeper, leftovers
 from toolcrib.backends.files.local import Terms
 from toolcrib.config.load import Loaded

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.backends.exec.output import Output
+from toolcrib.backends.exec.running import Output
 from toolcrib.define.shell import Limits
 
 PIECES = st.lists(st.binary(max_size=40), max_size=30)

@@ -1,16 +1,211 @@
-"""Commands on the bare machine: no sandbox, but a tree that can be ended, limits, and an environment that was built."""
+"""Commands on the bare machine: no sandbox, but a tree that can be ended, limits, and an environment that was built.
 
+Also what every shell does to start a command: check it, give it its descriptors, hand it to the supervisor.
+"""
+
+import errno
+import fcntl
 import os
+import re
+import shutil
+import signal
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
 
+from toolcrib.backends.files.beneath import Beneath
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Confinement, Limits
+from toolcrib.define.shell import Command, Confinement, Ended, Limits
 
 from .limits import hierarchies
-from .running import GRACE, Process
-from .start import argv_of, ended, find_program, folder_of, group_limits, launch, refused, shown
-from .supervisor import Keeper, Spawn
+from .pty import Terminal
+from .running import GRACE, Process, Streams
+from .supervisor import Keeper, Spawn, given
 
-__all__ = ["Host"]
+__all__ = [
+    "Host",
+    "Words",
+    "argv_of",
+    "ended",
+    "find_program",
+    "folder_of",
+    "group_limits",
+    "is_fatal",
+    "launch",
+    "own_programs",
+    "refused",
+    "shown",
+]
+
+Words = dict[str, Any]
+"""The keeper's last words about a command."""
+
+_BASH = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
+_LONGEST = 131_071  # bytes of one argument that the kernel takes
+_PIPE = 1 << 20
+_NAME = re.compile(r"[^=\0]+")
+_OWN_PROGRAMS = ("rg",)  # in wheels of ours: as trusted as toolcrib itself
+
+
+def argv_of(command: Command) -> tuple[str, ...]:
+    """Return the program and its arguments; a line is for bash, which reads no file of the user before it."""
+    if (command.argv is None) == (command.line is None):
+        raise ToolError("a command is either argv or a line", code="bad_arguments")
+    argv = command.argv
+    if argv is None:
+        bash = next((path for path in _BASH if os.access(path, os.X_OK)), None)
+        if bash is None:
+            raise ToolError("there is no bash on this machine to read the line; install it", code="unavailable")
+        argv = (bash, "--noprofile", "--norc", "-c", "--", command.line or "")
+    _check(argv, command.env)
+    return argv
+
+
+def shown(command: Command) -> str:
+    """Return the command for a person who reads a list."""
+    return command.line if command.line is not None else " ".join(command.argv or ())
+
+
+def folder_of(root: str, cwd: str) -> tuple[str, int]:
+    """Return a folder of the workspace, every link resolved, and a descriptor of it. The root is resolved already."""
+    try:
+        if cwd in ("", "."):
+            return root, os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        beneath = Beneath(root)
+    except OSError as error:
+        raise ToolError(f"the workspace {root!r} cannot be opened ({error.strerror})", code="not_found") from error
+    try:
+        fd = beneath.open(cwd, os.O_PATH | os.O_DIRECTORY)
+    except ToolError as error:
+        if error.code == "not_found":
+            raise ToolError(f"no folder {cwd!r} in the workspace to run the command in", code="not_found") from None
+        if error.code == "not_folder":
+            raise ToolError(f"{cwd!r} is not a folder; a command runs in one", code="not_found") from None
+        raise
+    finally:
+        beneath.close()
+    return os.readlink(f"/proc/self/fd/{fd}"), fd  # noqa: PTH115
+
+
+def find_program(name: str, env: Mapping[str, str], cwd: str, seen: Callable[[str], bool]) -> str:
+    """Return the path of a program as a shell would find it; ToolError when none that is `seen` can be run."""
+    folders = env.get("PATH", "").split(":")
+    places = [name] if "/" in name else [f"{folder or '.'}/{name}" for folder in folders]
+    for place in places:
+        path = place if place.startswith("/") else f"{cwd}/{place}"
+        if seen(path) and os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
+            return path
+    shown = name if len(name) <= 200 else f"{name[:200]}…"
+    if any(os.path.isfile(place) for place in places if place.startswith("/") and seen(place)):  # noqa: PTH113
+        raise ToolError(f"{shown!r} is not a program: its permissions forbid running it", code="not_found")
+    raise ToolError(f"no program {shown!r} here; check its spelling, or install it", code="not_found")
+
+
+def group_limits(limits: Limits) -> dict[str, int]:
+    """Return the limits of a tree by the names the kernel has for them."""
+    both = {"pids": limits.processes, "memory": limits.memory}
+    return {kind: limit for kind, limit in both.items() if limit is not None}
+
+
+async def launch(
+    keeper: Keeper, command: Command, limits: Limits, spawn: Callable[[dict[str, int]], Spawn],
+    outcome: Callable[[Words | None, float], Ended],
+) -> Process:  # fmt: skip
+    """Start what `spawn` makes of the descriptors, and watch over it."""
+    streams, theirs = _streams(command)
+    try:
+        try:
+            started = await keeper.start(spawn(theirs))
+        finally:
+            for fd in set(theirs.values()):
+                os.close(fd)
+        return Process(keeper, started, streams, limits, outcome, command.pty)
+    except BaseException:
+        streams.close()
+        raise
+
+
+def ended(words: Words | None, duration: float) -> Ended:
+    """Return how a command ended whose first process the keeper started itself."""
+    if words is None:
+        return Ended(reason="lost", duration=duration)
+    told = {"duration": words["duration"], "left": words["left"], "limit": words["limit"]}
+    if words["reason"]:
+        return Ended(reason=words["reason"], **told)
+    if words["status"] is None:
+        return Ended(reason="lost", **told)
+    code = os.waitstatus_to_exitcode(words["status"])
+    if code < 0:
+        return Ended(reason="signal", signal=-code, **told)
+    return Ended(reason="exit", code=code, **told)
+
+
+def refused(error: OSError, name: str) -> ToolError:
+    """Return what the system said about starting a program, as one sentence."""
+    if error.errno == errno.E2BIG:
+        return ToolError("the command and its environment are too long for the system", code="too_large")
+    if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR):
+        why = {errno.ENOEXEC: "it is no program, and no #! line says what should read it"}.get(
+            error.errno, os.strerror(error.errno).lower()
+        )
+        return ToolError(f"{name!r} could not be run: {why}", code="not_found")
+    return ToolError(f"{name!r} could not be started: the system says {error.strerror!r}", code="failed")
+
+
+def _streams(command: Command) -> tuple[Streams, dict[str, int]]:
+    """Return our ends and the command's."""
+    if command.pty is not None:
+        terminal = Terminal(command.pty)
+        return Streams(terminal.master, terminal.master, terminal), {"terminal": terminal.slave}
+    with ExitStack() as undo:
+        out, their_out = os.pipe()
+        undo.callback(os.close, out)
+        undo.callback(os.close, their_out)
+        with suppress(OSError):  # a small pipe is only slower
+            fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
+        into = None
+        if command.stdin is None:
+            stdin, into = os.pipe()
+        elif command.stdin:
+            stdin = given(command.stdin)
+        else:
+            stdin = os.open("/dev/null", os.O_RDONLY)
+        undo.pop_all()
+    return Streams(out, into), {"stdin": stdin, "out": their_out}
+
+
+def _check(argv: tuple[str, ...], env: Mapping[str, str]) -> None:
+    """Refuse what the kernel would misunderstand."""
+    if not argv or not argv[0]:
+        raise ToolError("a command names a program", code="bad_arguments")
+    if any("\0" in word for word in (*argv, *env.values())) or not all(map(_NAME.fullmatch, env)):
+        raise ToolError(
+            "a command and its environment hold no NUL, and no name is empty or has =", code="bad_arguments"
+        )
+    longest = max(len(os.fsencode(word)) for word in argv)
+    if longest > _LONGEST:
+        raise ToolError(
+            f"an argument of {longest:,} bytes is too long for the system, which takes {_LONGEST:,}; "
+            "write it to a file first",
+            code="too_large",
+        )
+
+
+def is_fatal(number: int) -> bool:
+    """Tell whether a number is that of a signal."""
+    with suppress(ValueError):
+        return bool(signal.Signals(number))
+    return False
+
+
+def own_programs() -> Mapping[str, str]:
+    """Return where the programs are that came in wheels, beside this interpreter; one that did not is left out."""
+    beside = os.pathsep.join((sysconfig.get_path("scripts"), str(Path(sys.executable).parent)))
+    found = {name: shutil.which(name, path=beside) for name in _OWN_PROGRAMS}
+    return {name: os.path.realpath(path) for name, path in found.items() if path}
 
 
 class Host:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from toolcrib.adapter.fence.clean import clean
-from toolcrib.backends.exec.start import find_program, refused
+from toolcrib.backends.exec.host import find_program, refused
 from toolcrib.backends.exec.supervisor import Keeper, Spawn, Started
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
