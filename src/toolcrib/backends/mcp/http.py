@@ -13,8 +13,7 @@ from toolcrib.backends.providers.sse import Events, TooLongError
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .link import Linked, ready
-from .peer import LONGEST, Peer, decoded, encoded
+from .peer import LONGEST, Linked, Peer, decoded, encoded, ready
 
 __all__ = ["Address", "Http", "linked_over_http"]
 

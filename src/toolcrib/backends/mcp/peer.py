@@ -1,33 +1,38 @@
 """The other end of a connection: requests and their answers, notifications, and what nobody asked for.
 
 Everything that comes in is outside: a message that is none, an answer to nothing, a flood. None of it reaches anybody
-but as one sentence, and only the connection it came through pays for it.
+but as one sentence, and only the connection it came through pays for it. A server that is connected (`Linked`) is asked
+through its peer: the handshake, what it offers, and calls; every list, text and wait is bounded.
 """
 
 import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from toolcrib.adapter.fence.clean import one_line
 from toolcrib.adapter.trim import error_text
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp import Progressed
+from toolcrib.define.mcp import Definition, LinkTerms, Offered, Progressed
 
-__all__ = ["LONGEST", "Peer", "Send", "decoded", "encoded"]
+__all__ = ["LONGEST", "Linked", "Peer", "Send", "decoded", "encoded", "ready"]
 
 log = logging.getLogger("toolcrib")
 
 LONGEST = 16 * 1024 * 1024  # bytes of one message
-_MOST_WAITING = 256  # requests of ours at once
-_MOST_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
+_MAX_WAITING = 256  # requests of ours at once
+_MAX_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
-_LONGEST_WORDS = 400
-_LARGEST = 2**53
+_WORDS_CHARS = 400
+_MAX_NUMBER = 2**53
 _NO_SUCH_METHOD = -32601
+_OUR_VERSION = "2025-11-25"
+_SPOKEN_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _OUR_VERSION)
+_MAX_PAGES = 200
+_CURSOR_CHARS = 4_096
 
 Message = Mapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -56,8 +61,8 @@ class Peer:
         """Return the result of a request; raise ToolError with what the server, or its silence, says instead."""
         if self.lost.done():
             raise self._gone()
-        if len(self._waiting) >= _MOST_WAITING:
-            raise ToolError(f"the MCP server {self.name!r} has {_MOST_WAITING} requests to answer already", code="busy")
+        if len(self._waiting) >= _MAX_WAITING:
+            raise ToolError(f"the MCP server {self.name!r} has {_MAX_WAITING} requests to answer already", code="busy")
         self._next += 1
         id, answer = self._next, asyncio.get_running_loop().create_future()
         self._waiting[id] = answer
@@ -92,7 +97,7 @@ class Peer:
         """Take a message that came in."""
         if isinstance(message, list):  # a batch, as an older protocol has them
             self._note()
-            for each in message[:_MOST_WAITING]:
+            for each in message[:_MAX_WAITING]:
                 self._heard(each)
         else:
             self._heard(message)
@@ -130,7 +135,7 @@ class Peer:
 
     def _cut(self, text: str) -> str:
         """Return the beginning of a text; half of a secret is none of it."""
-        return self.redact(text[: 4 * _LONGEST_WORDS])[:_LONGEST_WORDS]
+        return self.redact(text[: 4 * _WORDS_CHARS])[:_WORDS_CHARS]
 
     def _named(self, error: BaseException) -> BaseException:
         """Return what a transport raised, with the server it is about."""
@@ -158,7 +163,7 @@ class Peer:
     def _asked(self, method: str, id: int | str) -> None:
         """Answer a request of the server's: that we are here, and nothing else; nobody here samples or fills in."""
         self._note()
-        if len(self._tasks) < _MOST_WAITING and not self.lost.done():
+        if len(self._tasks) < _MAX_WAITING and not self.lost.done():
             refusal = {"error": {"code": _NO_SUCH_METHOD, "message": "not offered by this client"}}
             said: Message = {"result": {}} if method == "ping" else refusal
             self._sending({"jsonrpc": "2.0", "id": id, **said})
@@ -208,8 +213,8 @@ class Peer:
         if now - self._since > _WINDOW:
             self._unasked, self._since = 0, now
         self._unasked += 1
-        if self._unasked > _MOST_UNASKED:
-            self.lose(f"was cut off: it sent {_MOST_UNASKED:,} messages in {_WINDOW:g} seconds that nobody asked for")
+        if self._unasked > _MAX_UNASKED:
+            self.lose(f"was cut off: it sent {_MAX_UNASKED:,} messages in {_WINDOW:g} seconds that nobody asked for")
 
     def _call_off(self, id: int, method: str) -> None:
         """Tell the server that nobody waits any more. It must not be told so about its first request."""
@@ -220,7 +225,7 @@ class Peer:
 
 def _number(value: Any) -> float | None:
     """Return what can be counted with: JSON also holds numbers that nobody can."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
     return float(value) if is_number else None
 
 
@@ -248,3 +253,140 @@ def decoded(line: bytes) -> Any:
             return json.loads(line.decode(), parse_constant=lambda _: None)
         except RecursionError:
             raise ValueError("nested too deep") from None
+
+
+class _Transport(Protocol):
+    async def send(self, message: Mapping[str, Any]) -> None: ...
+    def said(self) -> str: ...
+    async def close(self) -> None: ...
+
+
+class Linked:
+    """A connected server."""
+
+    def __init__(self, peer: Peer, transport: _Transport, terms: LinkTerms) -> None:
+        self._peer, self._transport, self._terms = peer, transport, terms
+        self._can: Mapping[str, Any] = {}
+        self.about = ""
+
+    async def shake_hands(self, agreed: Callable[[str], None]) -> None:
+        """Begin the conversation; raise ToolError when the server is none, or speaks another language.
+
+        `agreed` is told the version of the protocol.
+        """
+        said = await self._peer.request(
+            "initialize",
+            {
+                "protocolVersion": _OUR_VERSION,
+                "capabilities": {},  # nothing of ours is for servers: no sampling, no files, no questions
+                "clientInfo": {"name": "toolcrib", "version": "1"},  # the release is nobody's business
+            },
+            self._terms.handshake,
+        )
+        match said:
+            case {"protocolVersion": str(spoken), "capabilities": dict(can)}:
+                self._can = can
+            case _:
+                raise ToolError(f"the MCP server {self._peer.name!r} shook hands with nonsense", code="failed")
+        if spoken not in _SPOKEN_VERSIONS:
+            raise ToolError(
+                f"the MCP server {self._peer.name!r} speaks {self._peer.words(spoken)!r} of the protocol, and we speak "
+                f"{_SPOKEN_VERSIONS[0]} to {_SPOKEN_VERSIONS[-1]}",
+                code="failed",
+            )
+        info = said.get("serverInfo")
+        name = self._peer.words(info.get("name")) if isinstance(info, dict) else ""
+        self.about = f"{name}, protocol {spoken}"
+        agreed(spoken)
+        await self._peer.notify("notifications/initialized")
+
+    async def offered(self) -> Offered:
+        tools: list[Definition] = []
+        faults: list[str] = []
+        seen: set[str] = set()
+        found, is_whole = await self._all("tools/list", "tools") if "tools" in self._can else ([], True)
+        if not is_whole:
+            faults.append(f"its list of tools has no end; what stands behind {_MAX_PAGES} pages was left out")
+        for each in found:
+            fault = self._fault(each, seen)
+            if fault:
+                faults.append(fault)
+            elif len(tools) == self._terms.most_tools:
+                more = len(found) - found.index(each)
+                faults.append(f"it offers {len(found):,} tools or more; {more:,} behind the first ones were left out")
+                break
+            else:
+                seen.add(each["name"])
+                tools.append(each)
+        return Offered(
+            tuple(tools), "resources" in self._can, "prompts" in self._can, tuple(dict.fromkeys(faults))[:20]
+        )
+
+    def _fault(self, each: Any, seen: set[str]) -> str:
+        """Say why a definition cannot be taken, in a clause; "" when it can."""
+        if not isinstance(each, dict) or not isinstance(each.get("name"), str) or not each["name"]:
+            return "it offers a tool without a name; it was left out"
+        name = repr(self._peer.redact(each["name"])[:64])
+        try:
+            size = len(orjson.dumps(each))
+        except TypeError:
+            return f"its tool {name} is declared with what no JSON can hold; it was left out"
+        if size > self._terms.largest_tool:
+            return f"its tool {name} takes {size:,} bytes to declare; it was left out"
+        if each["name"] in seen:
+            return f"it offers two tools called {name}; the second was left out"
+        return ""
+
+    async def call(self, tool: str, args: Mapping[str, Any], progress: Progressed | None = None, /) -> Any:
+        return await self._peer.request("tools/call", {"name": tool, "arguments": args}, self._terms.call, progress)
+
+    async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any]:
+        said = await self._peer.request(method, params, self._terms.listing)
+        if not isinstance(said, dict):
+            raise ToolError(f"the MCP server {self._peer.name!r} answered {method} with no object", code="failed")
+        return said
+
+    @property
+    def is_gone(self) -> bool:
+        return self._peer.lost.done()
+
+    async def gone(self) -> str:
+        return await self._peer.gone()
+
+    def said(self) -> str:
+        return self._peer.redact(self._transport.said())
+
+    async def close(self) -> None:
+        self._peer.lose("was let go")
+        await self._transport.close()
+
+    async def _all(self, method: str, key: str) -> tuple[list[Any], bool]:
+        """Return a list of many pages, as far as it goes or may go, and whether it came to its end or to enough."""
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self.ask(method, {"cursor": cursor} if cursor else {})
+            each = page.get(key)
+            if not isinstance(each, list):
+                raise ToolError(f"the MCP server {self._peer.name!r} answered {method} without a list", code="failed")
+            found += each
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor or len(cursor) > _CURSOR_CHARS:
+                return found, True
+            if len(found) > self._terms.most_tools:
+                return found, True
+        return found, False
+
+
+def _nothing(version: str) -> None:
+    """Programs have nothing more to be told."""
+
+
+async def ready(link: Linked, agreed: Callable[[str], None] = _nothing) -> Linked:
+    """Return a link once hands were shaken; when that fails, nothing of it is left."""
+    try:
+        await link.shake_hands(agreed)
+    except BaseException:
+        await link.close()
+        raise
+    return link

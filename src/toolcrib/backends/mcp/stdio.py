@@ -13,8 +13,7 @@ from toolcrib.backends.exec.supervisor import Keeper, Spawn, Started
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .link import Linked, ready
-from .peer import LONGEST, Peer, decoded, encoded
+from .peer import LONGEST, Linked, Peer, decoded, encoded, ready
 
 __all__ = ["Program", "Stdio", "linked_over_stdio"]
 
