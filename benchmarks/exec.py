@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
-from toolcrib.backends.exec.supervisor import Keeper
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.shell import Command, Limits, Shell
 
 from . import Row, Work, interleaved
@@ -36,9 +36,9 @@ def measure(rounds: int) -> list[Row]:
         return []
     loop = asyncio.new_event_loop()
     with tempfile.TemporaryDirectory() as root:
-        keeper = Keeper(f"{root}/state")
+        supervisor = SupervisorClient(f"{root}/state")
         os.mkdir(f"{root}/files")  # noqa: PTH102
-        host, sandbox = Host(f"{root}/files", keeper), Bubblewrap(f"{root}/files", keeper=keeper)
+        host, sandbox = Host(f"{root}/files", supervisor), Bubblewrap(f"{root}/files", supervisor=supervisor)
 
         def work(make: Callable[[], Awaitable[object]]) -> Work:
             return lambda: loop.run_until_complete(_awaited(make()))
@@ -60,7 +60,7 @@ def measure(rounds: int) -> list[Row]:
                 {**interleaved(quick, rounds, time.perf_counter), **interleaved(slow, rounds, time.perf_counter)}
             )
         finally:
-            loop.run_until_complete(keeper.close())
+            loop.run_until_complete(supervisor.close())
             loop.close()
 
 

@@ -45,7 +45,7 @@ RUNS = {
     ("agent/invoke.py", "guard.run"): "a guard",
     ("agent/invoke.py", "observer.run"): "an observer",
     ("agent/hooks.py", "hook.run"): "a hook, made ready",
-    ("backends/exec/supervisor_process.py", "Keeper(control).run"): "the process that keeps commands",
+    ("backends/exec/supervisor_process.py", "Supervisor(control).run"): "the process that keeps commands",
     ("config/examples.py", "examples.run"): "a list of examples",
     ("config/places.py", "scanner.run"): "a scanner of JSON5",
     ("define/actions.py", "parts[args['action']].run"): "a part of a tool, inside that tool's own body",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host, own_programs
-from toolcrib.backends.exec.supervisor import Keeper, leftovers
+from toolcrib.backends.exec.supervisor import SupervisorClient, end_leftovers
 from toolcrib.backends.files.local import Terms
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import ExecSettings
@@ -102,7 +102,7 @@ class Commands:
         self._said: dict[str, Said] = {}
         self._callers: dict[Caller, Known] = {}
         self._shells: dict[tuple[str, str, str], Shell] = {}
-        self._keeper: Keeper | None = None
+        self._supervisor: SupervisorClient | None = None
         self._lendable: dict[str, bool] = {}
         self.processes = Processes(lambda caller: self._known(caller).place, blobs=blobs, sweep=self._sweep)
         self.guard = Hook(run=self._guard, name="the judge of commands", tools=frozenset({TOOL}))
@@ -110,8 +110,8 @@ class Commands:
     async def close(self) -> None:
         """End every command of the crib."""
         await self.processes.close()
-        if self._keeper is not None:
-            await self._keeper.close()
+        if self._supervisor is not None:
+            await self._supervisor.close()
 
     def judged(
         self, caller: Caller, line: str, *, workdir: str = ".", env: Mapping[str, str] | None = None
@@ -222,18 +222,18 @@ class Commands:
         root = str(terms.root)
         key = (host, root, terms.access)
         if key not in self._shells:
-            if self._keeper is None:
-                self._keeper = Keeper(str(self._folder(terms)))
-            self._shells[key] = _new_shell(host, root, terms, self._keeper)
+            if self._supervisor is None:
+                self._supervisor = SupervisorClient(str(self._folder(terms)))
+            self._shells[key] = _new_shell(host, root, terms, self._supervisor)
         return self._shells[key]
 
     def _folder(self, terms: Terms) -> Path:
         return (self._state or terms.state) / "commands"
 
     async def _sweep(self) -> tuple[Leftover, ...]:
-        if self._keeper is None:
+        if self._supervisor is None:
             return ()
-        return tuple(await in_thread(leftovers, str(self._folder(self._terms_of(Caller())))))
+        return tuple(await in_thread(end_leftovers, str(self._folder(self._terms_of(Caller())))))
 
 
 def _bounded(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSettings:
@@ -252,11 +252,11 @@ def _bounded(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSettings:
     )
 
 
-def _new_shell(host: str, root: str, terms: Terms, keeper: Keeper) -> Shell:
+def _new_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient) -> Shell:
     if host == "host":
-        return Host(root, keeper)
+        return Host(root, supervisor)
     if host == "sandbox":
-        return Bubblewrap(root, access=terms.access, folders=tuple(_own().values()), keeper=keeper)
+        return Bubblewrap(root, access=terms.access, folders=tuple(_own().values()), supervisor=supervisor)
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")
 
 

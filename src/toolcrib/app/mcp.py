@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import platformdirs
 
-from toolcrib.backends.exec.supervisor import Keeper
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded
@@ -97,11 +97,11 @@ class Servers:
 
 
 class _Reach:
-    """How the servers are reached: the programs are started by one keeper, which ends them with us."""
+    """How the servers are reached: the programs are started by one supervisor, which ends them with us."""
 
     def __init__(self, env: Mapping[str, str], terms: LinkTerms) -> None:
         self._env, self._terms = env, terms
-        self._keeper: Keeper | None = None
+        self._supervisor: SupervisorClient | None = None
 
     async def link(
         self, name: str, settings: McpSettings, redact: Callable[[str], str], changed: Callable[[], None]
@@ -111,21 +111,21 @@ class _Reach:
             from toolcrib.backends.mcp import http  # noqa: PLC0415  only who has such a server pays
 
             address = http.Address(settings.url, dict(settings.headers))
-            return await http.linked_over_http(name, address, changed=changed, redact=redact, terms=self._terms)
+            return await http.connect_over_http(name, address, changed=changed, redact=redact, terms=self._terms)
         from toolcrib.backends.mcp import stdio  # noqa: PLC0415  likewise
 
         built = {word: self._env[word] for word in _BASICS if word in self._env} | dict(settings.env)
         cwd = os.path.expanduser(settings.cwd) if settings.cwd else _here()  # noqa: PTH111
         program = stdio.Program((settings.command or "", *settings.args), built, cwd)
-        self._keeper = self._keeper or Keeper()
-        return await stdio.linked_over_stdio(
-            name, program, self._keeper, changed=changed, redact=redact, terms=self._terms
+        self._supervisor = self._supervisor or SupervisorClient()
+        return await stdio.connect_over_stdio(
+            name, program, self._supervisor, changed=changed, redact=redact, terms=self._terms
         )
 
     async def close(self) -> None:
         """End every program."""
-        if self._keeper is not None:
-            await self._keeper.close()
+        if self._supervisor is not None:
+            await self._supervisor.close()
 
 
 def servers_for(

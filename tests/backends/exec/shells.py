@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
-from toolcrib.backends.exec.supervisor import Keeper
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Ended, Limits, Running, Shell
 
@@ -67,15 +67,17 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 @asynccontextmanager
-async def opened(kind: str, root: Path, *, access: str = "rw", keeper: Keeper | None = None) -> AsyncIterator[Shell]:
+async def opened(
+    kind: str, root: Path, *, access: str = "rw", supervisor: SupervisorClient | None = None
+) -> AsyncIterator[Shell]:
     """Give a shell whose commands all end with the block."""
     root.mkdir(exist_ok=True)
-    own = keeper or Keeper(str(root.parent / "state"))
+    own = supervisor or SupervisorClient(str(root.parent / "state"))
     shell: Shell
     if kind == "host":
         shell = Host(str(root), own)
     else:
-        shell = Bubblewrap(str(root), access=access, keeper=own)  # type: ignore[arg-type]  # one of three words
+        shell = Bubblewrap(str(root), access=access, supervisor=own)  # type: ignore[arg-type]  # one of three words
         try:
             await shell.describe()
         except ToolError as error:

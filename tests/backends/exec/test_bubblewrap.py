@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.backends.exec.bubblewrap import SYSCALL_NUMBERS, Bubblewrap, build_filter
-from toolcrib.backends.exec.supervisor import Keeper
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Limits, Shell
 
@@ -169,15 +169,15 @@ async def test_further_folders_can_be_shown_read_only(tmp_path: Path) -> None:
     (tools / "hello").write_text("#!/bin/sh\necho hello\n")
     (tools / "hello").chmod(0o755)
     (tmp_path / "ws").mkdir()
-    keeper = Keeper()
+    supervisor = SupervisorClient()
     try:
-        shell = Bubblewrap(str(tmp_path / "ws"), folders=(str(tools),), keeper=keeper)
+        shell = Bubblewrap(str(tmp_path / "ws"), folders=(str(tools),), supervisor=supervisor)
         running = await shell.start(Command(argv=("hello",), env={"PATH": f"{tools}:/usr/bin:/bin"}), Limits())
         assert (await running.wait()).ok
         assert running.tail() == b"hello\n"
         assert not (await ran(shell, f"touch {tools}/x"))[0].ok
     finally:
-        await keeper.close()
+        await supervisor.close()
 
 
 async def test_the_environment_is_not_shown_to_other_users_of_the_machine(shell: Shell) -> None:
@@ -199,15 +199,15 @@ async def test_a_program_that_only_leads_out_is_not_found(shell: Shell, tmp_path
 
 
 async def test_without_bubblewrap_nothing_runs_and_the_remedy_is_said(tmp_path: Path) -> None:
-    keeper = Keeper()
-    shell = Bubblewrap(str(tmp_path), keeper=keeper, program=str(tmp_path / "bwrap"))
+    supervisor = SupervisorClient()
+    shell = Bubblewrap(str(tmp_path), supervisor=supervisor, program=str(tmp_path / "bwrap"))
     for ask in (shell.start(Command(line=f"touch {tmp_path}/ran", env=ENV), Limits()), shell.describe()):
         with pytest.raises(
             ToolError, match=r"not installed; install the Debian package bubblewrap, or .*host: host"
         ) as told:
             await ask
         assert told.value.code == "unavailable"
-    await keeper.close()
+    await supervisor.close()
     assert not (tmp_path / "ran").exists()
 
 
@@ -215,11 +215,11 @@ async def test_where_it_cannot_be_set_up_nothing_runs_and_the_reason_is_said(tmp
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
-    keeper = Keeper()
-    shell = Bubblewrap(str(tmp_path), keeper=keeper, program=str(broken))
+    supervisor = SupervisorClient()
+    shell = Bubblewrap(str(tmp_path), supervisor=supervisor, program=str(broken))
     with pytest.raises(ToolError, match=r"No permissions to create new namespace.*allow this user") as told:
         await shell.start(Command(line=f"touch {tmp_path}/ran", env=ENV), Limits())
-    await keeper.close()
+    await supervisor.close()
     assert (told.value.code, "\n" in str(told.value), (tmp_path / "ran").exists()) == ("unavailable", False, False)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.backends.exec.limits import hierarchies
-from toolcrib.backends.exec.supervisor import Keeper
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Limits, Shell
 
@@ -286,8 +286,8 @@ async def test_it_says_what_confines(shell: Shell) -> None:
 
 @pytest.mark.parametrize(("kind", "count"), [("host", 1_000), ("sandbox", 100)])
 async def test_a_thousand_at_once_wait_for_their_turn(tmp_path: Path, kind: str, count: int) -> None:
-    keeper = Keeper(most=8)
-    async with opened(kind, tmp_path / "ws", keeper=keeper) as shell:
+    supervisor = SupervisorClient(most=8)
+    async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         await ran(shell, "true")
         before = descriptors()
         ends = await asyncio.gather(*(ran(shell, "echo x", Limits(seconds=60.0)) for _ in range(count)))
@@ -296,7 +296,7 @@ async def test_a_thousand_at_once_wait_for_their_turn(tmp_path: Path, kind: str,
 
 
 async def test_more_than_may_wait_are_refused_in_words(tmp_path: Path) -> None:
-    async with opened("host", tmp_path / "ws", keeper=Keeper(most=2, waiting=3)) as shell:
+    async with opened("host", tmp_path / "ws", supervisor=SupervisorClient(most=2, waiting=3)) as shell:
         outcomes = await asyncio.gather(*(started(shell, "sleep 1000") for _ in range(2)))
         waiting = [asyncio.create_task(ran(shell, "echo x")) for _ in range(3)]
         await asyncio.sleep(0)
@@ -310,7 +310,7 @@ async def test_more_than_may_wait_are_refused_in_words(tmp_path: Path) -> None:
 
 async def test_what_no_disk_takes_is_said_and_the_command_runs_on(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    async with opened("host", tmp_path / "ws", keeper=Keeper(str(tmp_path / "state"))) as shell:
+    async with opened("host", tmp_path / "ws", supervisor=SupervisorClient(str(tmp_path / "state"))) as shell:
         await ran(shell, "true")
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # the kernel says no as a full disk does
         try:

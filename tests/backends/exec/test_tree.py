@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.backends.exec import tree
-from toolcrib.backends.exec.supervisor import Keeper, leftovers
+from toolcrib.backends.exec.supervisor import SupervisorClient, end_leftovers
 from toolcrib.define.shell import Limits
 
 from .shells import COUNTS, KINDS, SHAPES, descriptors, left, marker, opened, ran, started, until
@@ -22,15 +22,15 @@ PARENT = """
 import asyncio, sys
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
-from toolcrib.backends.exec.supervisor import Keeper
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.shell import Command, Limits
 
 async def main(kind, root, state, *lines):
-    keeper = Keeper(state)
-    shell = Host(root, keeper) if kind == "host" else Bubblewrap(root, keeper=keeper)
+    supervisor = SupervisorClient(state)
+    shell = Host(root, supervisor) if kind == "host" else Bubblewrap(root, supervisor=supervisor)
     for line in lines:
         await shell.start(Command(line=line, env={"PATH": "/usr/bin:/bin"}), Limits(seconds=None))
-    print("started", keeper._pid, flush=True)
+    print("started", supervisor._pid, flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main(*sys.argv[1:]))
@@ -47,17 +47,17 @@ def zombies() -> list[int]:
 @pytest.mark.parametrize("way", ["timeout", "stop", "close"])
 async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, shape: str, way: str) -> None:
     mark = marker()
-    keeper = Keeper(str(tmp_path / "state"))
-    async with opened(kind, tmp_path / "ws", keeper=keeper) as shell:
+    supervisor = SupervisorClient(str(tmp_path / "state"))
+    async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         await ran(shell, "true")
         before = descriptors()
         limits = Limits(seconds=1.0 if way == "timeout" else None)
         running = await started(shell, SHAPES[shape].format(m=mark), limits)
         await until(lambda: len(left(mark)) == COUNTS[shape] or running.ended is not None)
         if way == "close":
-            await keeper.close()
+            await supervisor.close()
             await until(lambda: running.ended is not None, 5.0)
-            before -= 1  # the keeper's socket
+            before -= 1  # the supervisor's socket
         else:
             ended = await (running.stop() if way == "stop" else running.wait())
             assert (ended.reason, ended.left) == (way, 0)
@@ -78,29 +78,29 @@ async def test_no_process_outlives_the_parent(tmp_path: Path, kind: str, number:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: str) -> None:
     mark = marker()
-    parent, keeper = await started_parent(tmp_path, kind, mark)
-    assert leftovers(str(tmp_path / "state")) == []  # who lives keeps its own
-    os.kill(keeper, signal.SIGSTOP)  # the worst day: parent and keeper go at once
+    parent, supervisor = await started_parent(tmp_path, kind, mark)
+    assert end_leftovers(str(tmp_path / "state")) == []  # who lives keeps its own
+    os.kill(supervisor, signal.SIGSTOP)  # the worst day: parent and supervisor go at once
     parent.kill()
     parent.wait(5)
-    os.kill(keeper, signal.SIGKILL)
-    found = leftovers(str(tmp_path / "state"))
+    os.kill(supervisor, signal.SIGKILL)
+    found = end_leftovers(str(tmp_path / "state"))
     await until(lambda: not left(mark), 5.0)
     assert sorted(each.command for each in found) == sorted(line.format(m=mark) for line in SHAPES.values())
     assert all(each.pid and each.started for each in found)
     assert any(each.pids for each in found) or kind == "sandbox"
-    assert leftovers(str(tmp_path / "state")) == []
+    assert end_leftovers(str(tmp_path / "state")) == []
     assert not list((tmp_path / "state").iterdir())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(tmp_path: Path, kind: str) -> None:
     mark = marker()
-    keeper = Keeper(str(tmp_path / "state"))
-    async with opened(kind, tmp_path / "ws", keeper=keeper) as shell:
+    supervisor = SupervisorClient(str(tmp_path / "state"))
+    async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         running = [await started(shell, line.format(m=mark), Limits()) for line in SHAPES.values()]
         await until(lambda: len(left(mark)) == sum(COUNTS.values()))
-        os.kill(keeper._pid, signal.SIGKILL)
+        os.kill(supervisor._pid, signal.SIGKILL)
         ends = [await each.wait() for each in running]
         assert {end.reason for end in ends} == {"lost"}
         await until(lambda: not left(mark), 5.0)
@@ -110,18 +110,18 @@ async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(t
 
 async def test_a_note_that_a_crash_has_torn_is_told_and_removed(tmp_path: Path) -> None:
     (tmp_path / "command-1-2.json").write_text('{"pid": 1')
-    assert [each.command for each in leftovers(str(tmp_path))] == [""]
+    assert [each.command for each in end_leftovers(str(tmp_path))] == [""]
     assert not list(tmp_path.iterdir())
 
 
 async def test_a_number_that_is_used_again_is_nobody_we_know(tmp_path: Path) -> None:
     other = subprocess.Popen(["sleep", "1000"])
     try:
-        born = tree.born(other.pid)
+        born = tree.birth(other.pid)
         assert born is not None
         note = {"pid": born[0], "born": born[1] - 1, "mark": 0, "owner": [1, -1], "command": "x", "started": 1.0}
         (tmp_path / "command-1-2.json").write_text(json.dumps(note))
-        (left_over,) = leftovers(str(tmp_path))
+        (left_over,) = end_leftovers(str(tmp_path))
         assert (left_over.pids, other.poll()) == ((), None)
     finally:
         other.kill()
@@ -129,7 +129,7 @@ async def test_a_number_that_is_used_again_is_nobody_we_know(tmp_path: Path) -> 
 
 
 async def started_parent(tmp_path: Path, kind: str, mark: str) -> tuple["subprocess.Popen[str]", int]:
-    """Return a process that runs every shape, and the number of its keeper."""
+    """Return a process that runs every shape, and the number of its supervisor."""
     async with opened(kind, tmp_path / "ws"):
         pass
     lines = [line.format(m=mark) for line in SHAPES.values()]
@@ -139,7 +139,7 @@ async def started_parent(tmp_path: Path, kind: str, mark: str) -> tuple["subproc
     )  # fmt: skip
     assert parent.stdout is not None
     with parent.stdout:
-        word, keeper = parent.stdout.readline().split()
+        word, supervisor = parent.stdout.readline().split()
     assert word == "started"
     try:
         await until(lambda: len(left(mark)) == sum(COUNTS.values()))
@@ -147,4 +147,4 @@ async def started_parent(tmp_path: Path, kind: str, mark: str) -> tuple["subproc
         parent.kill()
         parent.wait()
         raise
-    return parent, int(keeper)
+    return parent, int(supervisor)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.mcp.peer import Peer, decoded
+from toolcrib.backends.mcp.peer import Peer, decode
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ async def nowhere(message: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("message", [b"[" * 1000 + b"]" * 1000, b"[[[]], {}, 1]", b"[]"])
 async def test_batches_within_batches_are_no_messages(message: bytes) -> None:
     peer = Peer("srv", nowhere, changed=lambda: None)
-    peer.heard(decoded(message))
+    peer.heard(decode(message))
     assert not peer.lost.done()
 
 

@@ -1,1 +1,1 @@
-"""Commands while they run: started by a keeper, limited, listened to, and ended with their whole tree."""
+"""Commands while they run: started by a supervisor, limited, listened to, and ended with their whole tree."""

@@ -35,7 +35,7 @@ from .host import (
 from .limits import hierarchies
 from .profile import View, environment, inside, is_seen, profile
 from .running import GRACE, Process
-from .supervisor import Keeper, Spawn, given
+from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, STATUS
 
 __all__ = ["REFUSED", "SYSCALL_NUMBERS", "Bubblewrap", "build_filter"]
@@ -129,13 +129,13 @@ class Bubblewrap:
     """
 
     def __init__(
-        self, root: str, *, access: Access = "rw", folders: Sequence[str] = (), keeper: Keeper | None = None,
-        program: str | None = None,
+        self, root: str, *, access: Access = "rw", folders: Sequence[str] = (),
+        supervisor: SupervisorClient | None = None, program: str | None = None,
     ) -> None:  # fmt: skip
         self._root, self._access = os.path.realpath(root), access
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
-        self._keeper = keeper or Keeper()
-        self._owned = keeper is None
+        self._supervisor = supervisor or SupervisorClient()
+        self._owned = supervisor is None
         self._program = program
         self._filter = build_filter()
         self._works = False
@@ -162,9 +162,9 @@ class Bubblewrap:
         )  # fmt: skip
 
     async def close(self) -> None:
-        """End every command that still runs, unless the keeper is shared with others."""
+        """End every command that still runs, unless the supervisor is shared with others."""
         if self._owned:
-            await self._keeper.close()
+            await self._supervisor.close()
 
     async def _start(self, command: Command, limits: Limits) -> Process:
         bwrap, argv = self._bwrap(), argv_of(command)
@@ -179,7 +179,7 @@ class Bubblewrap:
         before = _OWN_TERMINAL if command.pty else ()
         status, their_status = os.pipe()
         os.set_blocking(status, False)
-        extra = {"status": their_status, **({"filter": given(self._filter)} if self._filter else {})}
+        extra = {"status": their_status, **({"filter": open_memory(self._filter)} if self._filter else {})}
         process: Process | None = None
 
         def spawn(fds: dict[str, int]) -> Spawn:
@@ -194,7 +194,7 @@ class Bubblewrap:
             return _inner(ended(words, duration), said, process.tail(2_000) if process else b"")
 
         try:
-            process = await launch(self._keeper, command, limits, spawn, outcome)
+            process = await launch(self._supervisor, command, limits, spawn, outcome)
         except OSError as error:
             raise refused(error, bwrap) from error
         finally:
@@ -205,7 +205,7 @@ class Bubblewrap:
         return process
 
     def _view(self, home: str, *, network: bool) -> View:
-        settings = self._keeper.settings.folder(self._keeper.state.made(), network=network)
+        settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=network)
         return View(
             root=self._root, access=self._access, folders=self._folders, settings=settings, home=home, network=network
         )

@@ -23,7 +23,7 @@ from toolcrib.define.shell import Command, Confinement, Ended, Limits
 from .limits import hierarchies
 from .pty import Terminal
 from .running import GRACE, Process, Streams
-from .supervisor import Keeper, Spawn, given
+from .supervisor import Spawn, SupervisorClient, open_memory
 
 __all__ = [
     "Host",
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 Words = dict[str, Any]
-"""The keeper's last words about a command."""
+"""The supervisor's last words about a command."""
 
 _BASH = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
-_LONGEST = 131_071  # bytes of one argument that the kernel takes
+_ARGUMENT_BYTES = 131_071  # bytes of one argument that the kernel takes
 _PIPE = 1 << 20
 _NAME = re.compile(r"[^=\0]+")
 _OWN_PROGRAMS = ("rg",)  # in wheels of ours: as trusted as toolcrib itself
@@ -111,25 +111,25 @@ def group_limits(limits: Limits) -> dict[str, int]:
 
 
 async def launch(
-    keeper: Keeper, command: Command, limits: Limits, spawn: Callable[[dict[str, int]], Spawn],
+    supervisor: SupervisorClient, command: Command, limits: Limits, spawn: Callable[[dict[str, int]], Spawn],
     outcome: Callable[[Words | None, float], Ended],
 ) -> Process:  # fmt: skip
     """Start what `spawn` makes of the descriptors, and watch over it."""
     streams, theirs = _streams(command)
     try:
         try:
-            started = await keeper.start(spawn(theirs))
+            started = await supervisor.start(spawn(theirs))
         finally:
             for fd in set(theirs.values()):
                 os.close(fd)
-        return Process(keeper, started, streams, limits, outcome, command.pty)
+        return Process(supervisor, started, streams, limits, outcome, command.pty)
     except BaseException:
         streams.close()
         raise
 
 
 def ended(words: Words | None, duration: float) -> Ended:
-    """Return how a command ended whose first process the keeper started itself."""
+    """Return how a command ended whose first process the supervisor started itself."""
     if words is None:
         return Ended(reason="lost", duration=duration)
     told = {"duration": words["duration"], "left": words["left"], "limit": words["limit"]}
@@ -170,7 +170,7 @@ def _streams(command: Command) -> tuple[Streams, dict[str, int]]:
         if command.stdin is None:
             stdin, into = os.pipe()
         elif command.stdin:
-            stdin = given(command.stdin)
+            stdin = open_memory(command.stdin)
         else:
             stdin = os.open("/dev/null", os.O_RDONLY)
         undo.pop_all()
@@ -186,9 +186,9 @@ def _check(argv: tuple[str, ...], env: Mapping[str, str]) -> None:
             "a command and its environment hold no NUL, and no name is empty or has =", code="bad_arguments"
         )
     longest = max(len(os.fsencode(word)) for word in argv)
-    if longest > _LONGEST:
+    if longest > _ARGUMENT_BYTES:
         raise ToolError(
-            f"an argument of {longest:,} bytes is too long for the system, which takes {_LONGEST:,}; "
+            f"an argument of {longest:,} bytes is too long for the system, which takes {_ARGUMENT_BYTES:,}; "
             "write it to a file first",
             code="too_large",
         )
@@ -211,10 +211,10 @@ def own_programs() -> Mapping[str, str]:
 class Host:
     """Runs commands as whoever we are, in the folders of a workspace. The operator chose this; nothing is confined."""
 
-    def __init__(self, root: str, keeper: Keeper | None = None) -> None:
+    def __init__(self, root: str, supervisor: SupervisorClient | None = None) -> None:
         self._root = os.path.realpath(root)
-        self._keeper = keeper or Keeper()
-        self._owned = keeper is None
+        self._supervisor = supervisor or SupervisorClient()
+        self._owned = supervisor is None
 
     async def start(self, command: Command, limits: Limits, /) -> Process:
         """Return when the command runs."""
@@ -230,7 +230,7 @@ class Host:
                     tty=os.ttyname(fds["terminal"]) if command.pty else "",
                 )  # fmt: skip
 
-            return await launch(self._keeper, command, limits, spawn, ended)
+            return await launch(self._supervisor, command, limits, spawn, ended)
         except OSError as error:
             raise refused(error, argv[0]) from error
         finally:
@@ -251,9 +251,9 @@ class Host:
         )  # fmt: skip
 
     async def close(self) -> None:
-        """End every command that still runs, unless the keeper is shared with others."""
+        """End every command that still runs, unless the supervisor is shared with others."""
         if self._owned:
-            await self._keeper.close()
+            await self._supervisor.close()
 
 
 def memory_fact(kinds: set[str]) -> str:

@@ -42,8 +42,8 @@ def hierarchies() -> tuple[Hierarchy, ...]:
         if kinds:
             found.append(Hierarchy(f"{_ROOT}/{names}{path.rstrip('/')}", kinds, old=True))
         elif number == "0":
-            found.append(Hierarchy(f"{_ROOT}{path.rstrip('/')}", _enabled(f"{_ROOT}{path}"), old=False))
-    return tuple(place for place in found if place.kinds and _ours(place.folder) and _tried(place))
+            found.append(Hierarchy(f"{_ROOT}{path.rstrip('/')}", _read_enabled(f"{_ROOT}{path}"), old=False))
+    return tuple(place for place in found if place.kinds and _may_divide(place.folder) and _works(place))
 
 
 class Group:
@@ -71,7 +71,7 @@ class Group:
             self.kinds.add(kind)
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def enter(self) -> Iterator[None]:
         """Be in the groups ourselves meanwhile, so that what we start is in them from the beginning.
 
         In the old layout a single thread may move, which costs nothing; moving a process makes the kernel wait for
@@ -121,7 +121,7 @@ def sweep(place: Hierarchy) -> None:
                 os.rmdir(f"{place.folder}/{name}")  # noqa: PTH106
 
 
-def _ours(folder: str) -> bool:
+def _may_divide(folder: str) -> bool:
     """Tell whether a group is ours to divide: the root of what we see, or one that was handed over."""
     if os.path.ismount(folder):
         return True
@@ -132,7 +132,7 @@ def _ours(folder: str) -> bool:
     return False
 
 
-def _enabled(folder: str) -> tuple[str, ...]:
+def _read_enabled(folder: str) -> tuple[str, ...]:
     """Return what the groups in a folder of the new layout may limit."""
     with suppress(OSError), open(f"{folder}/cgroup.subtree_control", encoding="ascii") as file:  # noqa: PTH123
         names = file.read().split()
@@ -140,7 +140,7 @@ def _enabled(folder: str) -> tuple[str, ...]:
     return ()
 
 
-def _tried(place: Hierarchy) -> bool:
+def _works(place: Hierarchy) -> bool:
     name = f"toolcrib-{os.getpid()}-try"
     try:
         group = Group(name, {"pids": 1 << 20, "memory": 1 << 40}, (place,))

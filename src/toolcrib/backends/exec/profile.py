@@ -37,7 +37,7 @@ _NAMES = (
 )  # fmt: skip
 _BEGINNINGS = ("python3", "java-")
 _NETWORK = ("resolv.conf",)
-_MOST_FILES, _MOST_BYTES = 5_000, 4 << 20
+_MAX_FILES, _MAX_BYTES = 5_000, 4 << 20
 
 
 class Settings:
@@ -76,7 +76,7 @@ class Settings:
 
 
 def _copy(names: Iterable[str], folder: str) -> None:
-    left = _MOST_FILES
+    left = _MAX_FILES
     ahead = list(names)
     while ahead and left:
         name = ahead.pop()
@@ -90,7 +90,7 @@ def _copy(names: Iterable[str], folder: str) -> None:
             elif stat.S_ISDIR(found.st_mode):
                 os.makedirs(target, exist_ok=True)  # noqa: PTH103
                 ahead += (f"{name}/{entry}" for entry in os.listdir(source))  # noqa: PTH208
-            elif os.stat(source).st_size <= _MOST_BYTES:  # noqa: PTH116
+            elif os.stat(source).st_size <= _MAX_BYTES:  # noqa: PTH116
                 shutil.copyfile(source, target)
 
 

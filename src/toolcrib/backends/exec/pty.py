@@ -11,9 +11,9 @@ from toolcrib.define.errors import ToolError
 
 __all__ = ["Screen", "Terminal"]
 
-_MOST_COLUMNS, _MOST_ROWS = 500, 200
-_MOST_FED = 32_768  # bytes the emulator reads at once: it is slow, and older ones have left the screen
-_MOST_ANSWERS = 200
+_MAX_COLUMNS, _MAX_ROWS = 500, 200
+_MAX_FED = 32_768  # bytes the emulator reads at once: it is slow, and older ones have left the screen
+_MAX_ANSWERS = 200
 _QUESTIONS = (b"\x1b[6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c")
 
 
@@ -40,7 +40,7 @@ class Screen:
 
     def __init__(self, size: tuple[int, int], answer: Callable[[bytes], None]) -> None:
         self._size, self._answer = _size(*size), answer
-        self._answers = _MOST_ANSWERS
+        self._answers = _MAX_ANSWERS
         self._screen: Any = None
         self._stream: Any = None
         self._waiting = bytearray()
@@ -48,8 +48,8 @@ class Screen:
     def add(self, data: bytes) -> None:
         """Take what was printed; a question to the terminal is answered at once, for somebody waits."""
         self._waiting += data
-        if len(self._waiting) > 2 * _MOST_FED:
-            del self._waiting[:-_MOST_FED]
+        if len(self._waiting) > 2 * _MAX_FED:
+            del self._waiting[:-_MAX_FED]
         if self._answers and any(question in data for question in _QUESTIONS):
             try:
                 self._feed()
@@ -73,7 +73,7 @@ class Screen:
     def _feed(self) -> None:
         if self._screen is None:
             self._make()
-        data, self._waiting = bytes(self._waiting[-_MOST_FED:]), bytearray()
+        data, self._waiting = bytes(self._waiting[-_MAX_FED:]), bytearray()
         self._stream.feed(data)
 
     def _make(self) -> None:
@@ -95,9 +95,9 @@ class Screen:
 
 
 def _size(columns: int, rows: int) -> tuple[int, int]:
-    if not (1 <= columns <= _MOST_COLUMNS and 1 <= rows <= _MOST_ROWS):
+    if not (1 <= columns <= _MAX_COLUMNS and 1 <= rows <= _MAX_ROWS):
         raise ToolError(
-            f"a terminal has 1 to {_MOST_COLUMNS} columns and 1 to {_MOST_ROWS} rows, not {columns} and {rows}",
+            f"a terminal has 1 to {_MAX_COLUMNS} columns and 1 to {_MAX_ROWS} rows, not {columns} and {rows}",
             code="bad_arguments",
         )
     return columns, rows

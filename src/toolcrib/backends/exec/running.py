@@ -16,7 +16,7 @@ from toolcrib.define.shell import Ended, Limits, Whole
 from toolcrib.define.threads import in_thread
 
 from .pty import Screen, Terminal
-from .supervisor import Keeper, Started
+from .supervisor import Started, SupervisorClient
 
 __all__ = ["GRACE", "Output", "Process", "Streams"]
 
@@ -25,7 +25,7 @@ log = logging.getLogger("toolcrib")
 GRACE = 2.0
 """Seconds between TERM and KILL."""
 
-_MOST_WRITTEN, _WRITE_SECONDS = 1 << 20, 10.0
+_MAX_WRITTEN, _WRITE_SECONDS = 1 << 20, 10.0
 _LAST = 4 << 20  # bytes read after the end: more than any pipe holds
 _END_OF_FILE = b"\x04"
 _TAIL_BYTES = 1 << 20  # bytes of the end, whatever is asked for
@@ -164,15 +164,15 @@ class Streams:
 
 
 class Process:
-    """A tree of processes. `outcome` makes an Ended of the keeper's last words."""
+    """A tree of processes. `outcome` makes an Ended of the supervisor's last words."""
 
     def __init__(
-        self, keeper: Keeper, started: Started, streams: Streams, limits: Limits,
+        self, supervisor: SupervisorClient, started: Started, streams: Streams, limits: Limits,
         outcome: Callable[[dict[str, Any] | None, float], Ended], size: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         self.pid, self.started = started.pid, time.time()
-        self._keeper, self._id, self._outcome = keeper, started.id, outcome
-        self._streams, self._output = streams, Output(limits, keeper.state.made())
+        self._supervisor, self._id, self._outcome = supervisor, started.id, outcome
+        self._streams, self._output = streams, Output(limits, supervisor.state.make_folder())
         self._screen = Screen(size, self._answer) if size else None
         self._began = time.monotonic()
         self._loop = asyncio.get_running_loop()
@@ -205,9 +205,9 @@ class Process:
         return self._output.watch(told)
 
     async def write(self, data: bytes) -> None:
-        if len(data) > _MOST_WRITTEN:
+        if len(data) > _MAX_WRITTEN:
             raise ToolError(
-                f"{len(data):,} bytes are too many to write at once; at most {_MOST_WRITTEN:,}", code="too_large"
+                f"{len(data):,} bytes are too many to write at once; at most {_MAX_WRITTEN:,}", code="too_large"
             )
         async with self._writing:
             try:
@@ -236,11 +236,11 @@ class Process:
 
     def signal(self, number: int) -> None:
         if not self._ended.done():
-            self._keeper.signal(self._id, number)
+            self._supervisor.signal(self._id, number)
 
     async def stop(self, grace: float | None = None) -> Ended:
         if not self._ended.done():
-            self._keeper.stop(self._id, GRACE if grace is None else max(0.0, grace))
+            self._supervisor.stop(self._id, GRACE if grace is None else max(0.0, grace))
         return await self.wait()
 
     async def _write(self, data: memoryview) -> None:
@@ -266,7 +266,7 @@ class Process:
 
     def _read(self) -> bool:
         """Take what came, at most a bufferful; return whether more may follow."""
-        buffer = self._keeper.buffer
+        buffer = self._supervisor.buffer
         try:
             count = os.readv(self._streams.out, [buffer])
         except BlockingIOError:

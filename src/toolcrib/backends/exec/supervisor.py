@@ -1,4 +1,4 @@
-"""Our end of the keeper: a process that starts commands and ends their trees, one for all shells of a crib."""
+"""The client of the supervisor: a process that starts commands and ends their trees, one for all shells of a crib."""
 
 import asyncio
 import errno
@@ -24,11 +24,11 @@ from toolcrib.define.threads import in_thread
 from . import tree
 from .profile import Settings
 
-__all__ = ["Keeper", "Spawn", "Started", "State", "given", "leftovers"]
+__all__ = ["Spawn", "Started", "State", "SupervisorClient", "end_leftovers", "open_memory"]
 
 _SOURCE = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.exec.supervisor_process import main; main()"
-_LONGEST_LINE = 32_768
+_LINE_BYTES = 32_768
 _PATIENCE = 60.0  # seconds a command waits for its turn
 _NOTE_CHARS = 500  # of a command line
 _END_SECONDS = 2.0
@@ -47,7 +47,7 @@ class State:
         self.folder = folder
         self._held: dict[str, dict[str, object]] = {}
         self._made = False
-        self._owner = tree.born(os.getpid()) or (0, 0)
+        self._owner = tree.birth(os.getpid()) or (0, 0)
 
     def add(self, pid: int, born: int, mark: int, shown: str) -> str:
         """Write a command down; return its name."""
@@ -57,7 +57,7 @@ class State:
             "started": time.time(),
         }  # fmt: skip
         self._held[name] = note
-        folder = self.made()
+        folder = self.make_folder()
         if folder is not None:
             with suppress(OSError):  # a full disk is no reason not to run
                 fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -67,7 +67,7 @@ class State:
                     os.close(fd)
         return name
 
-    def made(self) -> str | None:
+    def make_folder(self) -> str | None:
         """Return the folder, made when it was not there; None when there is none or it cannot be made."""
         if self.folder is not None and not self._made:
             with suppress(OSError):
@@ -82,7 +82,7 @@ class State:
             with suppress(OSError):
                 os.unlink(f"{self.folder}/{name}")  # noqa: PTH108
 
-    def taken(self) -> dict[str, dict[str, object]]:
+    def take(self) -> dict[str, dict[str, object]]:
         """Return the notes by name, for `end`, and forget them."""
         held, self._held = self._held, {}
         return held
@@ -94,13 +94,13 @@ class State:
             self.remove(name)
 
 
-def leftovers(folder: str) -> list[Leftover]:
+def end_leftovers(folder: str) -> list[Leftover]:
     """Return the commands that ran when their crib died, after ending what was still there of them."""
     found = []
     for path in sorted(Path(folder).glob("command-*.json")):
         try:
             note = json.loads(path.read_bytes())
-            if tree.alive(tuple(note["owner"])):
+            if tree.is_alive(tuple(note["owner"])):
                 continue
             pids = _end(note)
             left = Leftover(pid=note["pid"], command=note["command"], started=note["started"], pids=tuple(pids))
@@ -119,8 +119,8 @@ def _end(note: dict[str, object]) -> list[int]:
     ended: set[int] = set()
     until = time.monotonic() + _END_SECONDS
     while True:
-        roots = [pid for pid in tree.marked(mark, leader) if pid != os.getpid()]
-        if tree.alive(leader):
+        roots = [pid for pid in tree.find_marked(mark, leader) if pid != os.getpid()]
+        if tree.is_alive(leader):
             roots.append(leader[0])
         pids = tree.descendants(roots)
         if not pids or time.monotonic() > until:
@@ -141,7 +141,7 @@ def _remove_old(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
-    """What the keeper starts: a program, what it is given, and the descriptors it gets by name.
+    """What the supervisor starts: a program, what it is given, and the descriptors it gets by name.
 
     `args` are for bubblewrap, which reads them only after its limits are set; None for everything else.
     """
@@ -160,14 +160,14 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A command that runs; `ended` becomes the keeper's last words about it, None when the keeper itself ended."""
+    """A command that runs; `ended` becomes the supervisor's last words about it, None when that itself ended."""
 
     id: int
     pid: int
     ended: "asyncio.Future[Message | None]"
 
 
-class Keeper:
+class SupervisorClient:
     """Starts at most `most` commands at once; `waiting` more wait for their turn. `state` is a folder of ours."""
 
     def __init__(self, state: str | None = None, *, most: int = 64, waiting: int = 1_000) -> None:
@@ -266,15 +266,15 @@ class Keeper:
     # ---- talking to the process
 
     def _send_start(self, spawn: Spawn) -> int:
-        control = self._connected()
+        control = self._connect()
         self._next += 1
         line = _line({
             "id": self._next, "program": spawn.program, "argv": spawn.argv, "env": spawn.env, "seconds": spawn.seconds,
             "grace": spawn.grace, "limits": spawn.limits, "args": spawn.args, "tty": spawn.tty, "fds": [*spawn.fds],
         })  # fmt: skip
         fds, paper = [*spawn.fds.values()], None
-        if len(line) > _LONGEST_LINE:
-            paper = given(line)
+        if len(line) > _LINE_BYTES:
+            paper = open_memory(line)
             fds, line = [*fds, paper], _line({"fds": [*spawn.fds, "paper"]})
         try:
             socket.send_fds(control, [line + b"\n"], fds)
@@ -290,12 +290,12 @@ class Keeper:
             with suppress(OSError):  # it is gone, and so are its commands
                 self._control.sendall(json.dumps(message).encode() + b"\n")
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         loop = asyncio.get_running_loop()
         if self._control is None:
             self._control, theirs = socket.socketpair()
             with theirs:
-                self._pid = _spawned(theirs.fileno())
+                self._pid = _spawn(theirs.fileno())
             self._control.setblocking(False)
         if self._loop is not loop:  # a crib may live through several loops, one after the other
             if self._loop is not None and not self._loop.is_closed():
@@ -314,13 +314,13 @@ class Keeper:
         except OSError:
             data = b""
         if not data:
-            self._lost()
+            self._clean_up()
             return
         *lines, self._line = (self._line + data).split(b"\n")
         for line in lines:
-            self._heard(json.loads(line))
+            self._handle(json.loads(line))
 
-    def _heard(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         id = message["id"]
         if "ended" in message:
             _settle(self._ended.pop(id, None), message["ended"])
@@ -329,14 +329,14 @@ class Keeper:
         if "errno" in message:
             _settle(self._ended.pop(id, None), None)
 
-    def _lost(self) -> None:
-        """The keeper is gone: so is what it kept, once we have seen to it."""
+    def _clean_up(self) -> None:
+        """End what a supervisor that is gone has left, and settle every wait for it."""
         starting, self._starting = self._starting, {}
         ended, self._ended = self._ended, {}
-        seeing_to = asyncio.ensure_future(in_thread(_bury, self._pid, self.state, self.state.taken()))
+        seeing_to = asyncio.ensure_future(in_thread(_reap, self._pid, self.state, self.state.take()))
         self._forget()
 
-        def told(_: "asyncio.Future[None]") -> None:
+        def settle_all(_: "asyncio.Future[None]") -> None:
             self._burials.discard(seeing_to)
             for reply in starting.values():
                 _settle(reply, {"errno": errno.EIO, "about": ""})
@@ -344,7 +344,7 @@ class Keeper:
                 _settle(end, None)
 
         self._burials.add(seeing_to)
-        seeing_to.add_done_callback(told)
+        seeing_to.add_done_callback(settle_all)
 
     def _forget(self) -> None:
         if self._control is None:
@@ -355,7 +355,7 @@ class Keeper:
         self._control, self._loop, self._line = None, None, b""
 
 
-def given(data: bytes) -> int:
+def open_memory(data: bytes) -> int:
     """Return a descriptor from which these bytes can be read."""
     fd = os.memfd_create("toolcrib", os.MFD_CLOEXEC)
     with memoryview(data) as rest:
@@ -373,15 +373,15 @@ def _line(message: Mapping[str, Any]) -> bytes:
         return json.dumps({**message, "env": dict(message["env"])}).encode()
 
 
-def _spawned(control: int) -> int:
+def _spawn(control: int) -> int:
     """Start the process; it gets nothing of our environment."""
     actions = [(os.POSIX_SPAWN_DUP2, control, 0)]
     argv = [sys.executable, "-I", "-S", "-c", _RUN, _SOURCE]
     return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True, setsigmask=())
 
 
-def _bury(pid: int, state: State, notes: dict[str, dict[str, object]]) -> None:
-    """Reap a keeper that has closed its end, and end what it has left."""
+def _reap(pid: int, state: State, notes: dict[str, dict[str, object]]) -> None:
+    """Reap a supervisor that has closed its end, and end what it has left."""
     with suppress(ChildProcessError):
         os.waitpid(pid, 0)
     state.end(notes)

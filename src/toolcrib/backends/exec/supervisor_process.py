@@ -1,8 +1,9 @@
-"""The keeper: a process of its own that starts commands, watches over their trees and ends them. Run by `keeper`.
+"""The supervisor: a process of its own that starts commands, watches over their trees and ends them.
 
-It stands between us and the commands for three reasons. It adopts every orphan (it is a subreaper), so nothing gets
-away by losing its parents, and our own process is left as it was. When we die, however that happens, it notices and
-ends what runs. And it is small, so starting a command from it is quick. It imports next to nothing.
+`SupervisorClient` starts it. It stands between us and the commands for three reasons. It adopts every orphan (it is a
+subreaper), so nothing gets away by losing its parents, and our own process is left as it was. When we die, however that
+happens, it notices and ends what runs. And it is small, so starting a command from it is quick. It imports next to
+nothing.
 
 We send lines of JSON, a start with descriptors beside it; it answers with lines of JSON, one when a command runs (or
 cannot) and one when nothing of it is left.
@@ -32,14 +33,14 @@ FILTER, ARGS, STATUS = 100, 101, 102
 _PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
 _FIRST_MARK, _LAST_MARK = 50_001, 99_999  # 50,000 is what everybody has
 _AGAIN, _GIVE_UP = 0.1, 5.0  # seconds: looking again at a tree that is being ended; after the first KILL
-_MOST_SPARE = 8
+_MAX_SPARE_GROUPS = 8
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 _RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
 
 Message = dict[str, Any]
 
 
-class Kept:
+class SupervisedCommand:
     """One command: its first process, and how far it is from its end."""
 
     def __init__(self, spec: Message, pid: int, mark: int, group: Group | None) -> None:
@@ -61,14 +62,14 @@ class Kept:
         return self.deadline if self.status is None else time.monotonic()
 
 
-class Keeper:
+class Supervisor:
     """All commands, in one loop over one socket, the deaths of children and the clock."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control, self._buffer = control, b""
         self._fds: list[int] = []
-        self._kept: dict[int, Kept] = {}
-        self._leaders: dict[int, Kept] = {}
+        self._kept: dict[int, SupervisedCommand] = {}
+        self._leaders: dict[int, SupervisedCommand] = {}
         self._mark = random.randint(_FIRST_MARK, _LAST_MARK)  # noqa: S311  no secret
         self._parent, self._closing = os.getppid(), False
         self._prctl = ctypes.CDLL(None).prctl
@@ -169,9 +170,9 @@ class Keeper:
         finally:
             for fd in fds:
                 os.close(fd)
-        kept = Kept(spec, pid, mark, group)
+        kept = SupervisedCommand(spec, pid, mark, group)
         self._kept[kept.id] = self._leaders[pid] = kept
-        self._say({"id": kept.id, "pid": pid, "born": (tree.born(pid) or (pid, 0))[1], "mark": mark})
+        self._say({"id": kept.id, "pid": pid, "born": (tree.birth(pid) or (pid, 0))[1], "mark": mark})
 
     def _next_mark(self) -> int:
         used = {kept.mark for kept in self._kept.values()}
@@ -194,7 +195,7 @@ class Keeper:
         """Keep groups for the next command, if they are empty and not too many."""
         if group is not None:
             self._spare.append(group)
-            if len(self._spare) > _MOST_SPARE:
+            if len(self._spare) > _MAX_SPARE_GROUPS:
                 self._spare.pop(0).remove()
 
     def _spawn(self, spec: Message, given: dict[str, int], mark: int, group: Group | None) -> int:
@@ -216,7 +217,7 @@ class Keeper:
             given = {**given, "args": wait}
             actions += [(os.POSIX_SPAWN_DUP2, given[name], to) for name, to in _FOR_BWRAP if name in given]
         try:
-            with group.entered() if group else nullcontext():
+            with group.enter() if group else nullcontext():
                 pid = os.posix_spawn(
                     spec["program"], [os.fsencode(word) for word in spec["argv"]],
                     {os.fsencode(name): os.fsencode(value) for name, value in spec["env"].items()},
@@ -257,7 +258,7 @@ class Keeper:
             if kept := self._leaders.pop(pid, None):
                 kept.status = status
 
-    def _look(self, kept: Kept) -> None:
+    def _look(self, kept: SupervisedCommand) -> None:
         now = time.monotonic()
         if kept.kill_at is None and kept.status is None:
             if kept.deadline is None or now < kept.deadline:
@@ -275,7 +276,7 @@ class Keeper:
             else:
                 tree.freeze_and_kill(left)
 
-    def _end(self, kept: Kept, reason: str, grace: float) -> None:
+    def _end(self, kept: SupervisedCommand, reason: str, grace: float) -> None:
         """Begin to end a tree, or be quicker about it."""
         kill_at = time.monotonic() + grace
         if kept.kill_at is None:
@@ -288,23 +289,23 @@ class Keeper:
                 kill_at = 0.0
         kept.kill_at = min(kept.kill_at, kill_at)
 
-    def _rest(self, kept: Kept) -> list[int]:
+    def _rest(self, kept: SupervisedCommand) -> list[int]:
         """Return what is left of a tree: what hangs beneath its first process, and its orphans, adopted by us."""
         roots = [kept.pid] if kept.status is None else []
         roots += [pid for pid in tree.children(os.getpid()) if pid not in self._leaders and self._owns(kept, pid)]
         return tree.descendants(roots)
 
-    def _owns(self, kept: Kept, pid: int) -> bool:
-        return tree.slack(pid) == kept.mark or tree.in_session(pid, kept.pid)
+    def _owns(self, kept: SupervisedCommand, pid: int) -> bool:
+        return tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
 
-    def _inside(self, kept: Kept) -> list[int]:
+    def _inside(self, kept: SupervisedCommand) -> list[int]:
         """Return the processes of the command itself: not those of bubblewrap, whose end is the end of all at once."""
         if not kept.sandboxed or kept.status is not None:
             return self._rest(kept)
         first = [pid for init in tree.children(kept.pid) for pid in tree.children(init)]
         return tree.descendants(first)
 
-    def _finish(self, kept: Kept, left: int) -> None:
+    def _finish(self, kept: SupervisedCommand, left: int) -> None:
         del self._kept[kept.id]
         self._leaders.pop(kept.pid, None)
         limit = kept.group.hit() if kept.group and kept.status else ""
@@ -346,5 +347,5 @@ def main() -> None:
     os.close(null)
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    Keeper(control).run()
+    Supervisor(control).run()
     sys.exit(0)

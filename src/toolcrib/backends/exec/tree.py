@@ -11,8 +11,18 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 __all__ = [
-    "Born", "alive", "born", "children", "descendants", "freeze_and_kill", "in_session", "marked", "read", "send",
-    "slack", "stat",
+    "Born",
+    "birth",
+    "children",
+    "descendants",
+    "find_marked",
+    "freeze_and_kill",
+    "is_alive",
+    "is_in_session",
+    "read",
+    "send",
+    "stat",
+    "timer_slack",
 ]  # fmt: skip
 
 Born = tuple[int, int]
@@ -29,15 +39,15 @@ def stat(pid: int) -> list[str] | None:
         return None
 
 
-def born(pid: int) -> Born | None:
+def birth(pid: int) -> Born | None:
     """Return the process for good, None when it is gone or only waits to be reaped."""
     fields = stat(pid)
     return (pid, int(fields[_STARTED])) if fields and fields[_STATE] not in "ZX" else None
 
 
-def alive(process: Born) -> bool:
+def is_alive(process: Born) -> bool:
     """Tell whether this very process still runs."""
-    return born(process[0]) == process
+    return birth(process[0]) == process
 
 
 def children(pid: int) -> list[int]:
@@ -65,10 +75,10 @@ def descendants(pids: Iterable[int]) -> list[int]:
             continue
         found[pid] = None
         ahead += children(pid)
-    return [pid for pid in found if born(pid)]
+    return [pid for pid in found if birth(pid)]
 
 
-def slack(pid: int) -> int | None:
+def timer_slack(pid: int) -> int | None:
     """Return the timer slack of a process in nanoseconds; None when it is gone or not ours to read."""
     try:
         return int(read(f"/proc/{pid}/timerslack_ns"))
@@ -76,19 +86,19 @@ def slack(pid: int) -> int | None:
         return None
 
 
-def marked(mark: int, leader: Born) -> list[int]:
+def find_marked(mark: int, leader: Born) -> list[int]:
     """Return every process, wherever it hangs, that carries the mark or the session of a leader and is no older."""
     found = []
     for pid in _all():
         fields = stat(pid)
         if fields is None or fields[_STATE] in "ZX" or int(fields[_STARTED]) < leader[1]:
             continue
-        if int(fields[_SESSION]) == leader[0] or (mark and slack(pid) == mark):
+        if int(fields[_SESSION]) == leader[0] or (mark and timer_slack(pid) == mark):
             found.append(pid)
     return found
 
 
-def in_session(pid: int, leader: int) -> bool:
+def is_in_session(pid: int, leader: int) -> bool:
     """Tell whether a process is in the session of a leader."""
     fields = stat(pid)
     return fields is not None and int(fields[_SESSION]) == leader

@@ -1,4 +1,4 @@
-"""Paths resolved beneath a pinned root, with no moment between a check and its use.
+"""Paths resolved beneath a pinned root, with no moment between a check and its use (TOCTOU).
 
 On Linux the kernel resolves: `openat2` with RESOLVE_BENEATH follows links that stay inside and refuses those that lead
 out, whatever is renamed meanwhile. Elsewhere, or where that call is filtered, the path is walked one name at a time on
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from toolcrib.define.errors import ToolError
 from toolcrib.define.paths import joined, outside, parts_of
 
-from .os_errors import in_words
+from .os_errors import as_tool_errors
 
-__all__ = ["Beneath", "Place", "kernel_opens"]
+__all__ = ["Beneath", "ResolvedPath", "kernel_opens"]
 
 Parts = tuple[str, ...]
 
@@ -26,11 +26,11 @@ _OPENAT2 = 437  # the same number on every architecture that has it
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
 _PATH = getattr(os, "O_PATH", 0)
 _FOLDER = _PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_MOST_LINKS, _MOST_TRIES = 40, 100
+_MAX_LINKS, _MAX_TRIES = 40, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A name in an open folder: `real` are the parts of its path with every link resolved."""
 
     folder: int
@@ -71,12 +71,12 @@ class Beneath:
         flags |= os.O_CLOEXEC
         if not flags & _PATH:  # openat2 is strict about flags that mean nothing
             flags |= os.O_NONBLOCK | os.O_NOCTTY
-        with in_words(path):
+        with as_tool_errors(path):
             fd = self._kernel_open(parts, flags) if self.kernel else None
             if fd is not None:
                 return fd
-            for _ in range(_MOST_TRIES):
-                with self._walked(path, parts) as place:
+            for _ in range(_MAX_TRIES):
+                with self._walk(path, parts) as place:
                     try:
                         return os.open(place.name or ".", flags | os.O_NOFOLLOW, dir_fd=place.folder)
                     except OSError as error:
@@ -85,17 +85,17 @@ class Beneath:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
     @contextmanager
-    def place(self, path: str, *, follow: bool = True) -> Iterator[Place]:
+    def place(self, path: str, *, follow: bool = True) -> Iterator[ResolvedPath]:
         """Give the folder and the name a path ends in; a link there is followed, unless it is meant itself.
 
         The folder must exist, the name need not. The root itself has no name.
         """
-        with in_words(path), self._walked(path, self.parts(path), follow=follow) as place:
+        with as_tool_errors(path), self._walk(path, self.parts(path), follow=follow) as place:
             yield place
 
     def _kernel_open(self, parts: Parts, flags: int) -> int | None:
         """Open through the kernel; None when it sees a way out or cannot decide, so that the walk may look closer."""
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 return _openat2(self.fd, joined(parts), flags)
             except OSError as error:
@@ -107,7 +107,7 @@ class Beneath:
         return None
 
     @contextmanager
-    def _walked(self, path: str, parts: Parts, *, follow: bool = True) -> Iterator[Place]:
+    def _walk(self, path: str, parts: Parts, *, follow: bool = True) -> Iterator[ResolvedPath]:
         walk = _Walk(self.fd, self.path, self.spelled, path)
         try:
             yield walk.to(parts, follow=follow)
@@ -128,7 +128,7 @@ class _Walk:
             os.close(fd)
         self._held.clear()
 
-    def to(self, parts: Parts, *, follow: bool) -> Place:
+    def to(self, parts: Parts, *, follow: bool) -> ResolvedPath:
         ahead = list(reversed(parts))
         while ahead:
             part = ahead.pop()
@@ -137,17 +137,17 @@ class _Walk:
                 continue
             link = self._link(part) if ahead or follow else None
             if link is not None:
-                ahead += reversed(self._through(link))
+                ahead += reversed(self._follow(link))
             elif ahead:
                 self._down(part)
             else:
-                return Place(self._at, part, (*self._names, part))
+                return ResolvedPath(self._at, part, (*self._names, part))
         if not self._held:
-            return Place(self._root, "", ())
+            return ResolvedPath(self._root, "", ())
         # the path ended in `..` or in a link to a folder above: give that folder by its own name
         fd, name = self._held.pop()
         os.close(fd)
-        return Place(self._at, name, (*self._names, name))
+        return ResolvedPath(self._at, name, (*self._names, name))
 
     @property
     def _at(self) -> int:
@@ -175,9 +175,9 @@ class _Walk:
                 return None
             raise
 
-    def _through(self, target: str) -> Parts:
+    def _follow(self, target: str) -> Parts:
         self._links += 1
-        if self._links > _MOST_LINKS:
+        if self._links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if not target.startswith("/"):
             return tuple(part for part in target.split("/") if part not in ("", "."))

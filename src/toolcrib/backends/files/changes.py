@@ -12,15 +12,15 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.paths import joined
 
-from .beneath import Place
-from .disk import LARGEST, Disk
+from .beneath import ResolvedPath
+from .disk import MAX_READ_BYTES, Disk
 from .journal import Step
-from .os_errors import in_words
-from .stage import rename_new, staged, sync_folder, version_of
+from .os_errors import as_tool_errors
+from .stage import rename_new, stage_file, sync_folder, version_of
 
 __all__ = ["change", "delete", "mkdir", "move"]
 
-_MOST_CHANGES = 1_000
+_MAX_CHANGES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +38,34 @@ class _Target:
 
 def change(disk: Disk, changes: Sequence[Change], seen: Entry | None) -> list[Entry]:
     """Apply the changes, all or none; `seen` is the file as the session knows it, for the refusal's sentence."""
-    if len(changes) > _MOST_CHANGES:
-        raise ToolError(f"{len(changes)} files are too many for one change; {_MOST_CHANGES} are allowed")
+    if len(changes) > _MAX_CHANGES:
+        raise ToolError(f"{len(changes)} files are too many for one change; {_MAX_CHANGES} are allowed")
     for each in changes:
-        if each.data is not None and len(each.data) > LARGEST:
+        if each.data is not None and len(each.data) > MAX_READ_BYTES:
             raise ToolError(
-                f"{each.path!r} would have {len(each.data)} bytes; a file written at once has at most {LARGEST}",
+                f"{each.path!r} would have {len(each.data)} bytes; a file written at once has at most {MAX_READ_BYTES}",
                 code="too_large",
             )
     if len(changes) == 1 and changes[0].expect is None:
         target = _target(disk, changes[0].path)
         if not target.missing:
-            return _one(disk, changes[0], target)
-    with disk.journal.locked():
+            return _change_one(disk, changes[0], target)
+    with disk.journal.lock():
         disk.journal.recover()
         targets = [_target(disk, each.path) for each in changes]
         for each, target in zip(changes, targets, strict=True):
             _check_version(each, target, seen)
         if len(changes) == 1 and not targets[0].missing:
-            return _one(disk, changes[0], targets[0])
-        return _several(disk, changes, targets)
+            return _change_one(disk, changes[0], targets[0])
+        return _change_several(disk, changes, targets)
 
 
 def delete(disk: Disk, path: str, *, recursive: bool) -> None:
     """Remove a file, a link itself, or a folder."""
-    disk.guard.writing(path, joined(disk.spelled(path)))
+    disk.guard.check_write(path, joined(disk.spelled(path)))
     with disk.beneath.place(path, follow=False) as place:
-        disk.guard.writing(path, place.path)
-        found = _there(place, path)
+        disk.guard.check_write(path, place.path)
+        found = _require(place, path)
         if not kinds.S_ISDIR(found.st_mode):
             os.unlink(place.name, dir_fd=place.folder)
         elif recursive:
@@ -89,10 +89,10 @@ def move(disk: Disk, path: str, to: str) -> None:
     goal = _target(disk, to)
     if goal.before is not None:
         raise ToolError(f"{to!r} exists already; delete it first, or choose another name", code="exists")
-    disk.guard.writing(path, joined(disk.spelled(path)))
+    disk.guard.check_write(path, joined(disk.spelled(path)))
     with disk.beneath.place(path, follow=False) as place:
-        disk.guard.writing(path, place.path)
-        disk.guard.single(path, place.path, _there(place, path))
+        disk.guard.check_write(path, place.path)
+        disk.guard.check_single_name(path, place.path, _require(place, path))
         if goal.real[: len(place.real)] == place.real:
             raise ToolError(f"{path!r} cannot be moved into itself", code="bad_path")
         if disk.guard.may_be_linked(goal.path) and not disk.guard.may_be_linked(place.path):
@@ -100,7 +100,7 @@ def move(disk: Disk, path: str, to: str) -> None:
                 f"{to!r} is in a folder where hard links are allowed; copy the file there instead", code="denied"
             )
         _make(disk, goal.missing)
-        with disk.beneath.place(goal.path, follow=False) as end, in_words(to):
+        with disk.beneath.place(goal.path, follow=False) as end, as_tool_errors(to):
             rename_new(place.name, place.folder, end.name, end.folder)
             sync_folder(end.folder)
         sync_folder(place.folder)
@@ -108,21 +108,21 @@ def move(disk: Disk, path: str, to: str) -> None:
 
 def _target(disk: Disk, path: str) -> _Target:
     """Return where a change of this path would happen; refuse what must not be changed."""
-    disk.guard.reading(path)
+    disk.guard.check_read(path)
     if path.endswith("/") and path.strip("/"):
         path = path.rstrip("/")
-    real, missing, before = _found(disk, path)
+    real, missing, before = _look_up(disk, path)
     if not real:
         raise ToolError(f"{path!r} is the workspace itself, not a file in it", code="is_folder")
     if ".." in real:
         raise ToolError(f"{path!r} goes back from a folder that does not exist", code="not_found")
-    disk.guard.writing(path, joined(real))
+    disk.guard.check_write(path, joined(real))
     for name in real[len(real) - 1 - len(missing) :] if before is None else ():
-        disk.guard.creating(path, name)
+        disk.guard.check_new_name(path, name)
     return _Target(real, missing, before)
 
 
-def _found(disk: Disk, path: str) -> tuple[tuple[str, ...], tuple[str, ...], os.stat_result | None]:
+def _look_up(disk: Disk, path: str) -> tuple[tuple[str, ...], tuple[str, ...], os.stat_result | None]:
     """Return the real parts, the folders that are missing, and what stands at the end."""
     parts = disk.beneath.parts(path)
     for known in range(len(parts), -1, -1):
@@ -162,14 +162,14 @@ def _difference(each: Change, target: _Target, seen: Entry | None) -> str:
     return f"changed on disk since it was read: {was}, written {when} UTC; read it again before changing it"
 
 
-def _one(disk: Disk, each: Change, target: _Target) -> list[Entry]:
+def _change_one(disk: Disk, each: Change, target: _Target) -> list[Entry]:
     _check_file(disk, each, target)
-    with disk.beneath.place(target.path, follow=False) as place, in_words(each.path):
+    with disk.beneath.place(target.path, follow=False) as place, as_tool_errors(each.path):
         if each.data is None:
             os.unlink(place.name, dir_fd=place.folder)
             _confirm(place, each.path)
             return []
-        like = target.before or _like(disk, each)
+        like = target.before or _stat_like(disk, each)
         try:
             found = _put(disk.beneath.fd, place, each, like)
         except OSError as error:
@@ -179,9 +179,9 @@ def _one(disk: Disk, each: Change, target: _Target) -> list[Entry]:
         return [disk.entry(each.path, found)]
 
 
-def _put(folder: int, place: Place, each: Change, like: os.stat_result | None) -> os.stat_result:
+def _put(folder: int, place: ResolvedPath, each: Change, like: os.stat_result | None) -> os.stat_result:
     assert each.data is not None
-    with staged(folder, each.data, like) as new:
+    with stage_file(folder, each.data, like) as new:
         if each.expect == NOWHERE:
             rename_new(new.name, new.folder, place.name, place.folder)
         else:
@@ -190,7 +190,7 @@ def _put(folder: int, place: Place, each: Change, like: os.stat_result | None) -
     return new.stat
 
 
-def _confirm(place: Place, path: str) -> None:
+def _confirm(place: ResolvedPath, path: str) -> None:
     """Wait until the disk has the new names; a disk that does not say so must not be told as success."""
     try:
         sync_folder(place.folder)
@@ -200,17 +200,17 @@ def _confirm(place: Place, path: str) -> None:
         ) from error
 
 
-def _several(disk: Disk, changes: Sequence[Change], targets: Sequence[_Target]) -> list[Entry]:
+def _change_several(disk: Disk, changes: Sequence[Change], targets: Sequence[_Target]) -> list[Entry]:
     if len({target.real for target in targets}) < len(targets):
         raise ToolError("one change names the same file twice; join the two into one", code="bad_arguments")
     for each, target in zip(changes, targets, strict=True):
         _check_file(disk, each, target)
     steps = [
-        Step(target.path, each.data, target.before, None if target.before else _like(disk, each))
+        Step(target.path, each.data, target.before, None if target.before else _stat_like(disk, each))
         for each, target in zip(changes, targets, strict=True)
     ]
     folders = tuple(dict.fromkeys(folder for target in targets for folder in target.missing))
-    with in_words(joined(targets[0].real)):
+    with as_tool_errors(joined(targets[0].real)):
         written = disk.journal.apply(folders, steps)
     return [disk.entry(each.path, found) for each, found in zip(changes, written, strict=True) if found is not None]
 
@@ -222,11 +222,11 @@ def _check_file(disk: Disk, each: Change, target: _Target) -> None:
         if each.path.endswith("/"):
             raise ToolError(f"{each.path!r} ends in a slash; give the name of a file", code="is_folder")
         return
-    disk.guard.regular(each.path, target.before)
-    disk.guard.single(each.path, target.path, target.before)
+    disk.guard.check_regular(each.path, target.before)
+    disk.guard.check_single_name(each.path, target.path, target.before)
 
 
-def _like(disk: Disk, each: Change) -> os.stat_result | None:
+def _stat_like(disk: Disk, each: Change) -> os.stat_result | None:
     if each.like is None:
         return None
     with disk.beneath.place(each.like) as place:
@@ -245,7 +245,7 @@ def _make(disk: Disk, folders: Sequence[str]) -> None:
             sync_folder(place.folder)
 
 
-def _there(place: Place, path: str) -> os.stat_result:
+def _require(place: ResolvedPath, path: str) -> os.stat_result:
     if not place.name:
         raise ToolError(f"{path!r} is the workspace itself", code="is_folder")
     found = place.stat()

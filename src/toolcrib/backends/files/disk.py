@@ -18,10 +18,10 @@ from toolcrib.define.paths import joined, plain
 from .beneath import Beneath
 from .guard import Access, Guard
 from .journal import Journal
-from .os_errors import in_words
+from .os_errors import as_tool_errors
 from .stage import STAGE, version_of
 
-__all__ = ["LARGEST", "Disk", "Mark", "Terms", "passage"]
+__all__ = ["MAX_READ_BYTES", "Disk", "Mark", "Terms", "read_passage"]
 
 Mark = tuple[int, int]  # a line, counted from 1, and the byte it begins at
 
@@ -29,7 +29,7 @@ _BLOCK = 1 << 20
 _COUNTED = 8 << 20  # files up to this size are counted to their end
 
 
-def passage(fd: int, entry: Entry, asked: tuple[int, int, int], known: Mark = (1, 0)) -> tuple[Passage, Mark]:
+def read_passage(fd: int, entry: Entry, asked: tuple[int, int, int], known: Mark = (1, 0)) -> tuple[Passage, Mark]:
     """Return the lines asked for (first, most, size), and where the line after them begins.
 
     `known` is a mark from an earlier passage of this version of the file: the count goes on from there.
@@ -47,7 +47,7 @@ def passage(fd: int, entry: Entry, asked: tuple[int, int, int], known: Mark = (1
         long = _to_newline(fd, at) - at
     total = first - 1 + count if not more else None
     if more and entry.size <= _COUNTED:
-        total = first - 1 + count + _count(fd, end)
+        total = first - 1 + count + _count_lines(fd, end)
     found = Passage(data=data[:taken], first=first, count=count, more=more, total=total, entry=entry, long=long)
     return found, (first + count, end)
 
@@ -59,14 +59,14 @@ def _seek(fd: int, first: int, known: Mark) -> tuple[int, int]:
     while line < first and (read := os.preadv(fd, [block], at)):
         here = block.count(b"\n", 0, read)
         if line + here >= first:
-            return at + _after(block, first - line, read), first - 1
+            return at + _offset_after(block, first - line, read), first - 1
         line, at = line + here, at + read
     if line == first:
         return at, first - 1
     return at, line - 1 + (at > 0 and os.pread(fd, 1, at - 1) != b"\n")
 
 
-def _after(block: bytearray, wanted: int, end: int) -> int:
+def _offset_after(block: bytearray, wanted: int, end: int) -> int:
     """Return the place behind the `wanted`-th newline, halving the block instead of going from one to the next."""
     start = 0
     while end - start > 4_096:
@@ -87,11 +87,11 @@ def _whole_lines(data: bytes, most: int, *, at_end: bool) -> tuple[int, int]:
     count = data.count(b"\n", 0, end) + (end > 0 and data[end - 1 : end] != b"\n")
     if count <= most:
         return end, count
-    end = _after(bytearray(data[:end]), most, end) if most > 0 else 0
+    end = _offset_after(bytearray(data[:end]), most, end) if most > 0 else 0
     return end, max(most, 0)
 
 
-def _count(fd: int, at: int) -> int:
+def _count_lines(fd: int, at: int) -> int:
     """Return the number of lines from here to the end."""
     block, found, last = bytearray(_BLOCK), 0, b"\n"
     while read := os.preadv(fd, [block], at):
@@ -121,11 +121,11 @@ def _pread(fd: int, size: int, at: int) -> bytes:
     return b"".join(parts)
 
 
-LARGEST = 64 << 20  # bytes that are held at once
-_MOST_NAMES = 1_000_000
+MAX_READ_BYTES = 64 << 20  # bytes that are held at once
+_MAX_NAMES = 1_000_000
 
 
-def _state() -> Path:
+def _state_folder() -> Path:
     return platformdirs.user_state_path("toolcrib", appauthor=False)
 
 
@@ -138,7 +138,7 @@ class Terms:
     protected: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
     own: tuple[Path, ...] = ()
-    state: Path = field(default_factory=_state)
+    state: Path = field(default_factory=_state_folder)
 
 
 class Disk:
@@ -176,7 +176,7 @@ class Disk:
                 self._pinned = None
 
     def stat(self, path: str) -> Entry:
-        self.guard.reading(path)
+        self.guard.check_read(path)
         try:
             fd = self.beneath.open(path, getattr(os, "O_PATH", 0))
         except ToolError as error:
@@ -190,48 +190,49 @@ class Disk:
             os.close(fd)
 
     def read(self, path: str, start: int, length: int | None) -> bytes:
-        with self.opened(path) as (fd, found):
+        with self.open(path) as (fd, found):
             size = max(found.st_size - start, 0) if length is None else min(length, max(found.st_size - start, 0))
-            if size > LARGEST:
+            if size > MAX_READ_BYTES:
                 raise ToolError(
-                    f"{path!r} has {found.st_size} bytes, too many to hold at once ({LARGEST}); take a part of it",
+                    f"{path!r} has {found.st_size} bytes, too many to hold at once ({MAX_READ_BYTES}); "
+                    "take a part of it",
                     code="too_large",
                 )
             return _read(fd, size, start)
 
     def lines(self, path: str, asked: tuple[int, int, int], marks: dict[str, Mark]) -> Passage:
-        with self.opened(path) as (fd, found):
+        with self.open(path) as (fd, found):
             entry = self.entry(path, found)
-            taken, marks[entry.version] = passage(fd, entry, asked, marks.get(entry.version, (1, 0)))
+            taken, marks[entry.version] = read_passage(fd, entry, asked, marks.get(entry.version, (1, 0)))
             return taken
 
     def list(self, path: str, most: int) -> Listing:
-        self.guard.reading(path)
-        with in_words(path):
+        self.guard.check_read(path)
+        with as_tool_errors(path):
             fd = self.beneath.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 names = [name for name in os.listdir(fd) if not name.startswith(STAGE)]  # noqa: PTH208  of a descriptor
-                if len(names) > _MOST_NAMES:
+                if len(names) > _MAX_NAMES:
                     raise ToolError(f"{path!r} has {len(names)} entries, too many to list", code="too_large")
                 names.sort(key=in_order)
                 base = self.spelled(path)
-                shown = [self._listed(joined((*base, name)), name, fd) for name in names[:most]]
+                shown = [self._entry_in(joined((*base, name)), name, fd) for name in names[:most]]
                 return Listing(entries=tuple(entry for entry in shown if entry is not None), total=len(names))
             finally:
                 os.close(fd)
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+    def open(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
         """Give a regular file, open for reading: not special, not linked from elsewhere."""
-        self.guard.reading(path)
+        self.guard.check_read(path)
         fd = self.beneath.open(path, os.O_RDONLY)
         try:
             found = os.fstat(fd)
-            self.guard.regular(path, found)
+            self.guard.check_regular(path, found)
             if found.st_nlink > 1:
                 with self.beneath.place(path) as place:
-                    self.guard.single(path, place.path, found)
-            with in_words(path):
+                    self.guard.check_single_name(path, place.path, found)
+            with as_tool_errors(path):
                 yield fd, found
         finally:
             os.close(fd)
@@ -275,7 +276,7 @@ class Disk:
             target = os.readlink(place.name, dir_fd=place.folder)
             return Entry(path=joined(self.spelled(path)), kind="link", changed=found.st_mtime_ns, target=target)
 
-    def _listed(self, path: str, name: str, folder: int) -> Entry | None:
+    def _entry_in(self, path: str, name: str, folder: int) -> Entry | None:
         """Return an entry of an open folder; None when it was removed meanwhile."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -42,34 +42,34 @@ class Guard:
     @classmethod
     def of(cls, access: Access, protected: Sequence[str], linked: Sequence[str], own: Sequence[str] = ()) -> "Guard":
         names = (*_PROTECTED, *protected, *(f"/{_literal(path)}" for path in own))
-        return cls(access, _pattern(map(_folded, names)), _pattern(linked))
+        return cls(access, _pattern(map(_fold, names)), _pattern(linked))
 
-    def reading(self, path: str) -> None:
+    def check_read(self, path: str) -> None:
         """Refuse everything where the workspace is out of reach."""
         if self.access == "none":
             raise ToolError(f"the files of this workspace are out of reach here, {path!r} too", code="denied")
 
-    def writing(self, path: str, real: str) -> None:
+    def check_write(self, path: str, real: str) -> None:
         """Refuse a change where nothing may be changed, and of a name that others obey."""
-        self.reading(path)
+        self.check_read(path)
         if self.access == "ro":
             raise ToolError(f"the workspace is read-only; {path!r} cannot be changed", code="denied")
-        if self.protected.fullmatch(_folded(real)):
+        if self.protected.fullmatch(_fold(real)):
             raise ToolError(f"{path!r} is protected: its content would be obeyed outside of this task", code="denied")
 
-    def creating(self, path: str, name: str) -> None:
+    def check_new_name(self, path: str, name: str) -> None:
         """Refuse a new name that nobody could see as it is."""
         if any(unicodedata.category(char) == "Cc" for char in name):
             raise ToolError(f"{path!r} holds a control character; choose a name without", code="bad_path")
 
-    def regular(self, path: str, found: os.stat_result) -> None:
+    def check_regular(self, path: str, found: os.stat_result) -> None:
         """Refuse a folder and what is no file at all."""
         if stat.S_ISDIR(found.st_mode):
             raise ToolError(f"{path!r} is a folder, not a file; ls shows what is in it", code="is_folder")
         if not stat.S_ISREG(found.st_mode):
             raise ToolError(f"{path!r} is not a regular file (a pipe, a socket or a device)", code="denied")
 
-    def single(self, path: str, real: str, found: os.stat_result) -> None:
+    def check_single_name(self, path: str, real: str, found: os.stat_result) -> None:
         """Refuse a file with a second name, which may lie outside."""
         if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and not self.may_be_linked(real):
             raise ToolError(
@@ -88,10 +88,10 @@ def _pattern(globs: Iterable[str]) -> re.Pattern[str]:
 
     As in ignore files: a glob without `/` holds at any depth, one with `/` from the root; `**` spans folders.
     """
-    return re.compile("|".join(f"(?:{_translated(glob)}(?:/.*)?)" for glob in globs) or r"(?!)", re.DOTALL)
+    return re.compile("|".join(f"(?:{_translate(glob)}(?:/.*)?)" for glob in globs) or r"(?!)", re.DOTALL)
 
 
-def _translated(glob: str) -> str:
+def _translate(glob: str) -> str:
     plain = glob.removeprefix("./").rstrip("/")
     anchored = "/" in plain
     plain = plain.removeprefix("/")
@@ -116,7 +116,7 @@ def _literal(path: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", path)
 
 
-def _folded(path: str) -> str:
+def _fold(path: str) -> str:
     """Return the path as the most forgiving disk takes it: no case, no invisible characters, no blanks at the end."""
     shown = (char for char in unicodedata.normalize("NFC", path) if unicodedata.category(char) != "Cf")
     return "/".join(part.rstrip(". ") or part for part in "".join(shown).casefold().split("/"))

@@ -22,7 +22,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.paths import joined
 
 from .beneath import Beneath
-from .stage import Staged, exchange, left_over, remove, rename_new, stage, sweep, sync_folder, version_of
+from .stage import Staged, exchange, open_left_over, remove, rename_new, stage, sweep, sync_folder, version_of
 
 __all__ = ["Journal", "Step"]
 
@@ -48,7 +48,7 @@ class Journal:
         self._beneath = beneath
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other changes of this workspace out, also those of other processes."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class Journal:
     def clear_up(self) -> None:
         """Undo and sweep what a crash left, if there is anything: to be called when the root is opened."""
         if self._folder.is_dir():
-            with self.locked():
+            with self.lock():
                 self.recover()
         sweep(self._beneath.fd)
 
@@ -80,7 +80,7 @@ class Journal:
             if record["root"] != _identity(os.fstat(self._beneath.fd)):
                 path.unlink()  # of another folder that had this name before
                 continue
-            with left_over(self._beneath.fd, record["stage"]) as at:
+            with open_left_over(self._beneath.fd, record["stage"]) as at:
                 if at is not None and path.suffix == ".json":
                     self._undo(record, at)
             self._forget(path, record)
@@ -97,7 +97,7 @@ class Journal:
                 "steps": [_row(step, new) for step, new in zip(steps, staged, strict=True)],
             }
             own.sync()
-            path = self._written(record)
+            path = self._write_record(record)
             try:
                 own.keep()
                 self._take(own.folder, record, steps)
@@ -126,7 +126,7 @@ class Journal:
         for row, step in zip(record["steps"], steps, strict=True):
             with self._beneath.place(step.path, follow=False) as place:
                 _take_one(at, row, step, place.name, place.folder)
-        for folder in {*(joined(_above(path)) for path in (*record["folders"], *(step.path for step in steps)))}:
+        for folder in {*(joined(_parents(path)) for path in (*record["folders"], *(step.path for step in steps)))}:
             fd = self._beneath.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 sync_folder(fd)
@@ -147,7 +147,7 @@ class Journal:
             with suppress(ToolError), self._beneath.place(folder, follow=False) as place:
                 os.rmdir(place.name, dir_fd=place.folder)
 
-    def _written(self, record: Any) -> Path:
+    def _write_record(self, record: Any) -> Path:
         path = self._folder / f"{secrets.token_hex(8)}.json"
         new = path.with_suffix(".new")
         try:
@@ -214,7 +214,7 @@ def _identity(found: os.stat_result) -> list[int]:
     return [found.st_dev, found.st_ino]
 
 
-def _above(path: str) -> tuple[str, ...]:
+def _parents(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")[:-1])
 
 

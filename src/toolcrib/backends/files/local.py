@@ -17,7 +17,7 @@ __all__ = ["LocalWorkspace", "Terms", "Workspaces"]
 Make = Callable[[Sequence[Change]], Awaitable[tuple[Entry, ...]]]
 Around = Callable[[Sequence[Change], Make], Awaitable[tuple[Entry, ...]]]
 
-_MOST_NOTED, _MOST_MARKS, _MOST_SESSIONS = 4_096, 64, 1_024
+_MAX_NOTED, _MAX_MARKS, _MAX_SESSIONS = 4_096, 64, 1_024
 
 
 class LocalWorkspace:
@@ -43,7 +43,7 @@ class LocalWorkspace:
         return data
 
     async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
-        _shorten(self._marks, _MOST_MARKS)
+        _shorten(self._marks, _MAX_MARKS)
         passage: Passage = await self._run(self._disk.lines, path, (first, most, size), self._marks)
         return passage
 
@@ -84,7 +84,7 @@ class LocalWorkspace:
     def note(self, entry: Entry, /) -> None:
         self._noted.pop(entry.path, None)
         self._noted[entry.path] = entry
-        _shorten(self._noted, _MOST_NOTED)
+        _shorten(self._noted, _MAX_NOTED)
 
     def noted(self, path: str, /) -> Entry | None:
         return self._noted.get(joined(self._disk.spelled(path)))
@@ -102,7 +102,7 @@ class Workspaces:
         key = (terms, session)
         if key not in self._sessions:
             self._sessions[key] = LocalWorkspace(self._disks.setdefault(terms, Disk(terms)))
-            if len(self._sessions) > _MOST_SESSIONS:
+            if len(self._sessions) > _MAX_SESSIONS:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(key)
         return self._sessions[key]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["in_words"]
+__all__ = ["as_tool_errors"]
 
 _SENTENCES = {
     errno.ENOENT: ("not_found", "{path} does not exist"),
@@ -33,15 +33,15 @@ _SENTENCES = {
 
 
 @contextmanager
-def in_words(path: str) -> Iterator[None]:
+def as_tool_errors(path: str) -> Iterator[None]:
     """Tell what the system refuses inside as one sentence about the path."""
     try:
         yield
     except OSError as error:
-        raise _told(error, path) from error
+        raise _to_tool_error(error, path) from error
 
 
-def _told(error: OSError, path: str) -> ToolError:
+def _to_tool_error(error: OSError, path: str) -> ToolError:
     """Return the error as a sentence about the path."""
     shown = repr(path if len(path) <= 200 else f"{path[:200]}…")
     code, sentence = _SENTENCES.get(error.errno or 0, ("failed", ""))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "STAGE", "Stage", "Staged", "exchange", "left_over", "remove", "rename_new", "stage", "staged", "sweep",
+    "STAGE", "Stage", "Staged", "exchange", "open_left_over", "remove", "rename_new", "stage", "stage_file", "sweep",
     "sync_folder", "version_of",
 ]  # fmt: skip
 
@@ -42,12 +42,12 @@ class Staged:
 
 
 @contextmanager
-def staged(folder: int, data: bytes, like: os.stat_result | None) -> Iterator[Staged]:
+def stage_file(folder: int, data: bytes, like: os.stat_result | None) -> Iterator[Staged]:
     """Give a new file in the folder, to be renamed; it is removed at the end when it is still there.
 
     It takes over the permissions and, where allowed, the owner of the file it is like.
     """
-    fd, name = _locked(lambda name: os.open(name, _CREATE, 0o666, dir_fd=folder))
+    fd, name = _make_locked(lambda name: os.open(name, _CREATE, 0o666, dir_fd=folder))
     try:
         _fill(fd, data, like)
         yield Staged(folder, name, os.fstat(fd))
@@ -96,7 +96,7 @@ def stage(root: int) -> Iterator[Stage]:
         os.mkdir(name, 0o700, dir_fd=root)
         return os.open(name, _OPEN_FOLDER, dir_fd=root)
 
-    own = Stage(root, *_locked(made))
+    own = Stage(root, *_make_locked(made))
     try:
         yield own
     finally:
@@ -104,7 +104,7 @@ def stage(root: int) -> Iterator[Stage]:
 
 
 @contextmanager
-def left_over(root: int, name: str) -> Iterator[int | None]:
+def open_left_over(root: int, name: str) -> Iterator[int | None]:
     """Give the folder of a change that a crash has left; None when it is not there."""
     fd = None
     for each in (name + _UNDO, name):
@@ -122,7 +122,7 @@ def remove(root: int, name: str) -> bool:
     """Remove the folder of a change, whether it was kept or not; tell whether it is gone."""
     for each in (name + _UNDO, name):
         shutil.rmtree(each, ignore_errors=True, dir_fd=root)
-    with left_over(root, name) as fd:
+    with open_left_over(root, name) as fd:
         return fd is None
 
 
@@ -175,16 +175,16 @@ def _renameat2(old: str, old_folder: int, new: str, new_folder: int, flags: int)
     raise OSError(number, os.strerror(number), new)
 
 
-def _found_renameat2() -> Any:
+def _find_renameat2() -> Any:
     with suppress(OSError, AttributeError):
         return ctypes.CDLL(None, use_errno=True).renameat2
     return None
 
 
-_RENAMEAT2 = _found_renameat2()
+_RENAMEAT2 = _find_renameat2()
 
 
-def _locked(make: Callable[[str], int]) -> tuple[int, str]:
+def _make_locked(make: Callable[[str], int]) -> tuple[int, str]:
     """Return something new in the stage, open and locked; a sweeper may take away what is not locked yet."""
     for _ in range(_TRIES):
         name = f"{STAGE}-{secrets.token_hex(8)}"

@@ -13,16 +13,16 @@ from toolcrib.backends.providers.sse import Events, TooLongError
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .peer import LONGEST, Linked, Peer, decoded, encoded, ready
+from .peer import MESSAGE_BYTES, Linked, Peer, decode, encode, ready
 
-__all__ = ["Address", "Http", "linked_over_http"]
+__all__ = ["Address", "Http", "connect_over_http"]
 
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
-_LONGEST_STREAM = 256 * 1024 * 1024  # bytes of one stream of events
+_STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
 _AGAIN = 5.0  # seconds before the stream of what nobody asked for is opened again
 _GOODBYE = 2.0
 _SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"
-_LONGEST_SESSION = 512
+_SESSION_CHARS = 512
 
 
 class Address:
@@ -58,14 +58,14 @@ class Http:
             heard = heard or (isinstance(each, dict) and each.get("id") == message.get("id") and "method" not in each)
             self._heard(each)
 
-        async with self._asked("POST", encoded(message)) as response:
+        async with self._asked("POST", encode(message)) as response:
             if response.status_code == 404 and self._session:
                 self._lost("does not know this session any more")
                 return
             if response.status_code >= 300:
                 raise ToolError(_status(response.status_code), code="unavailable")
             if message.get("method") == "initialize":
-                self._session = response.headers.get(_SESSION, "")[:_LONGEST_SESSION]
+                self._session = response.headers.get(_SESSION, "")[:_SESSION_CHARS]
             if "id" in message and "method" in message:
                 await self._take(response, take)
                 if not heard:
@@ -129,12 +129,14 @@ class Http:
     async def _take(self, response: httpx2.Response, take: Callable[[Any], None]) -> None:
         """Take in the messages of an answer: one JSON value, or events as they come."""
         is_stream = "event-stream" in response.headers.get("content-type", "")
-        events, whole, size = Events(LONGEST), bytearray(), 0
+        events, whole, size = Events(MESSAGE_BYTES), bytearray(), 0
         try:
             async for piece in _pieces(response):
                 size += len(piece)
-                if size > (_LONGEST_STREAM if is_stream else LONGEST):
-                    raise ToolError(f"it was cut off: it sent more than {LONGEST:,} bytes at once", code="too_large")
+                if size > (_STREAM_BYTES if is_stream else MESSAGE_BYTES):
+                    raise ToolError(
+                        f"it was cut off: it sent more than {MESSAGE_BYTES:,} bytes at once", code="too_large"
+                    )
                 if is_stream:
                     for sent in events.feed(piece):
                         take(_message(sent.data))
@@ -144,13 +146,13 @@ class Http:
                 take(_message(sent.data))
         except TooLongError:
             raise ToolError(
-                f"it was cut off: it sent an event of more than {LONGEST:,} bytes", code="too_large"
+                f"it was cut off: it sent an event of more than {MESSAGE_BYTES:,} bytes", code="too_large"
             ) from None
         if whole.strip():
             take(_message(bytes(whole)))
 
 
-async def linked_over_http(
+async def connect_over_http(
     name: str,
     address: Address,
     *,
@@ -182,7 +184,7 @@ def _message(data: bytes) -> Any:
     if not data.strip():
         return None
     try:
-        return decoded(data)
+        return decode(data)
     except ValueError:
         raise ToolError("it sent a message that is no JSON", code="failed") from None
 

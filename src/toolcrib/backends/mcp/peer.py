@@ -18,11 +18,11 @@ from toolcrib.adapter.trim import error_text
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, LinkTerms, Offered, Progressed
 
-__all__ = ["LONGEST", "Linked", "Peer", "Send", "decoded", "encoded", "ready"]
+__all__ = ["MESSAGE_BYTES", "Linked", "Peer", "Send", "decode", "encode", "ready"]
 
 log = logging.getLogger("toolcrib")
 
-LONGEST = 16 * 1024 * 1024  # bytes of one message
+MESSAGE_BYTES = 16 * 1024 * 1024  # bytes of one message
 _MAX_WAITING = 256  # requests of ours at once
 _MAX_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
@@ -229,7 +229,7 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def encoded(message: Message) -> bytes:
+def encode(message: Message) -> bytes:
     """Return a message as it crosses the wire; raise ToolError when it holds what no JSON can, or too much of it."""
     try:
         line = orjson.dumps(message)
@@ -238,12 +238,14 @@ def encoded(message: Message) -> bytes:
             line = json.dumps(message, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise ToolError(f"the arguments cannot be written as JSON: {error}", code="bad_arguments") from None
-    if len(line) > LONGEST:
-        raise ToolError(f"{len(line):,} bytes are too many for one message; {LONGEST:,} is the most", code="too_large")
+    if len(line) > MESSAGE_BYTES:
+        raise ToolError(
+            f"{len(line):,} bytes are too many for one message; {MESSAGE_BYTES:,} is the most", code="too_large"
+        )
     return line
 
 
-def decoded(line: bytes) -> Any:
+def decode(line: bytes) -> Any:
     """Return the message that the bytes spell; raise ValueError when they spell none."""
     try:
         return orjson.loads(line)

@@ -1,4 +1,4 @@
-"""A server that is a program: started by the keeper of commands, spoken to in lines, ended with all it has started."""
+"""A server that is a program: started by the supervisor, spoken to in lines, ended with all it has started."""
 
 import asyncio
 import fcntl
@@ -9,17 +9,17 @@ from typing import Any
 
 from toolcrib.adapter.fence.clean import clean
 from toolcrib.backends.exec.host import find_program, refused
-from toolcrib.backends.exec.supervisor import Keeper, Spawn, Started
+from toolcrib.backends.exec.supervisor import Spawn, Started, SupervisorClient
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .peer import LONGEST, Linked, Peer, decoded, encoded, ready
+from .peer import MESSAGE_BYTES, Linked, Peer, decode, encode, ready
 
-__all__ = ["Program", "Stdio", "linked_over_stdio"]
+__all__ = ["Program", "Stdio", "connect_over_stdio"]
 
 _PIECE = 1 << 18  # bytes that are read at a time
-_MOST_UNSENT = 32 * 1024 * 1024  # bytes that wait for a server which does not read
-_MOST_NOISE = 1_000  # lines that are no message; some servers write their log to the wrong place
+_MAX_UNSENT = 32 * 1024 * 1024  # bytes that wait for a server which does not read
+_MAX_NOISE = 1_000  # lines that are no message; some servers write their log to the wrong place
 _TAIL = 16 * 1024  # bytes of what a server writes for its operator
 _MOMENT = 0.5  # seconds
 _GRACE = 1.0  # seconds between closing its input, TERM and KILL
@@ -39,13 +39,13 @@ class Stdio:
 
     def __init__(
         self,
-        keeper: Keeper,
+        supervisor: SupervisorClient,
         begun: Started,
         fds: "tuple[int, int, int]",
         heard: Callable[[Any], None],
         lost: Callable[[str], None],
     ) -> None:
-        self._keeper, self._started = keeper, begun
+        self._supervisor, self._started = supervisor, begun
         self._in, self._out, self._err = fds
         self._heard, self._lost = heard, lost
         self._loop = asyncio.get_running_loop()
@@ -61,9 +61,9 @@ class Stdio:
         """Hand over a message; a server that does not read for long is cut off."""
         if self._in < 0:
             raise ToolError("the program takes no more messages", code="unavailable")
-        self._unsent += encoded(message) + b"\n"
-        if len(self._unsent) > _MOST_UNSENT:
-            self._lose(f"was cut off: it does not read what it is sent ({_MOST_UNSENT:,} bytes wait)")
+        self._unsent += encode(message) + b"\n"
+        if len(self._unsent) > _MAX_UNSENT:
+            self._lose(f"was cut off: it does not read what it is sent ({_MAX_UNSENT:,} bytes wait)")
             return
         self._write()
 
@@ -78,11 +78,11 @@ class Stdio:
         try:
             await asyncio.wait(ended, timeout=_GRACE)
             if not self._started.ended.done():
-                self._keeper.stop(self._started.id, _GRACE)
+                self._supervisor.stop(self._started.id, _GRACE)
                 await asyncio.wait(ended)
         finally:
             if not self._started.ended.done():
-                self._keeper.stop(self._started.id, 0.0)
+                self._supervisor.stop(self._started.id, 0.0)
             self._close_all()
 
     def _read(self) -> bool:
@@ -97,8 +97,8 @@ class Stdio:
             return False
         first, *others = piece.split(b"\n")
         self._line += first
-        if len(self._line) > LONGEST:
-            self._lose(f"was cut off: it sent a line of more than {LONGEST:,} bytes")
+        if len(self._line) > MESSAGE_BYTES:
+            self._lose(f"was cut off: it sent a line of more than {MESSAGE_BYTES:,} bytes")
             return False
         for end in others:
             line, self._line = bytes(self._line), bytearray(end)
@@ -111,7 +111,7 @@ class Stdio:
         if not line:
             return
         try:
-            message = decoded(line)
+            message = decode(line)
         except ValueError:
             message = None
         if isinstance(message, dict | list):
@@ -120,8 +120,8 @@ class Stdio:
             self._lose("was cut off: it sent a message that is no JSON")
         else:
             self._noise += 1
-            if self._noise > _MOST_NOISE:
-                self._lose(f"was cut off: it wrote {_MOST_NOISE:,} lines to its output that are no messages")
+            if self._noise > _MAX_NOISE:
+                self._lose(f"was cut off: it wrote {_MAX_NOISE:,} lines to its output that are no messages")
 
     def _listen(self) -> None:
         with suppress(BlockingIOError):
@@ -166,7 +166,7 @@ class Stdio:
             self._listen()
         self._close_all()
         if not self._started.ended.done():
-            self._keeper.stop(self._started.id, _GRACE)
+            self._supervisor.stop(self._started.id, _GRACE)
         self._lost(why)
 
     def _close_input(self) -> None:
@@ -183,10 +183,10 @@ class Stdio:
         self._out = self._err = -1
 
 
-async def linked_over_stdio(
+async def connect_over_stdio(
     name: str,
     program: Program,
-    keeper: Keeper,
+    supervisor: SupervisorClient,
     *,
     changed: Callable[[], None],
     redact: Callable[[str], str] = str,
@@ -195,12 +195,16 @@ async def linked_over_stdio(
     """Start a program and shake hands with it; raise ToolError, nothing of it left, when that fails."""
     peer = Peer(name, lambda message: transport.send(message), changed=changed, redact=redact)
     # neither its words nor its environment: either may hold a secret
-    transport = await _started(keeper, program, peer.heard, peer.lose, f"the MCP server {name}")
+    transport = await _started(supervisor, program, peer.heard, peer.lose, f"the MCP server {name}")
     return await ready(Linked(peer, transport, terms))
 
 
 async def _started(
-    keeper: Keeper, program: Program, heard: Callable[[Any], None], lost: Callable[[str], None], shown: str
+    supervisor: SupervisorClient,
+    program: Program,
+    heard: Callable[[Any], None],
+    lost: Callable[[str], None],
+    shown: str,
 ) -> Stdio:
     """Start a program and return the way to talk to it; raise ToolError when it cannot be started."""
     name = program.argv[0]
@@ -222,7 +226,7 @@ async def _started(
         with suppress(OSError):  # a small pipe is only slower
             fcntl.fcntl(mine[1], fcntl.F_SETPIPE_SZ, 1 << 20)
         try:
-            begun = await keeper.start(
+            begun = await supervisor.start(
                 Spawn(
                     program=path, argv=program.argv, env=program.env, fds=fds, seconds=None, grace=_GRACE, limits={},
                     shown=shown,
@@ -231,4 +235,4 @@ async def _started(
         except OSError as error:
             raise refused(error, name) from None
         ours.pop_all()
-        return Stdio(keeper, begun, (mine[0], mine[1], mine[2]), heard, lost)
+        return Stdio(supervisor, begun, (mine[0], mine[1], mine[2]), heard, lost)

