@@ -14,9 +14,10 @@ from toolcrib.define.names import canonical, fold
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerName, Rule
 from toolcrib.policy.gate import Facts, gate, is_plugin_only
-from toolcrib.policy.layers import agent_of, is_sandboxed, layers_for, mentions_for, model_family
+from toolcrib.policy.layers import layers_for, mentions_of
 from toolcrib.policy.lint import lint
 from toolcrib.policy.match import Inventory, matcher_for
+from toolcrib.policy.resolve import agent_of, is_sandboxed, model_family, resolve
 from toolcrib.policy.settings import ListSettings, PolicySettings, SandboxTools
 from toolcrib.registry.groups import groups_of
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
@@ -384,7 +385,7 @@ def _coding_tools(args: Json) -> list[str]:
     web = loaded.config.web
     switches = {"web.search": web.search.enabled, "web.fetch": web.fetch.enabled, "browser": True, "cron": True}
     host = {f"setting:{name}" for name, on in switches.items() if on} | {f"model:{model_family(caller.provider or '')}"}
-    facts = Facts(host=frozenset(host), mentions=mentions_for(settings, caller), additive=True)
+    facts = Facts(host=frozenset(host), mentions=mentions_of(resolve(settings, caller)), additive=True)
     return sorted(gate(tools, groups_of(tools.values()), layers_for(settings, caller), facts).tools)
 
 

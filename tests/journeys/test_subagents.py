@@ -22,7 +22,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Image
 from toolcrib.policy.explain import explain_sentence
-from toolcrib.policy.layers import child_of
+from toolcrib.policy.resolve import child_of
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover

@@ -3,7 +3,8 @@
 import pytest
 
 from toolcrib.define.caller import Sender
-from toolcrib.policy.identity import find_sender, is_listed
+from toolcrib.policy.chats import find_sender
+from toolcrib.policy.resolve import is_listed
 
 ALL = Sender(id="7", e164="+380", username="bob", name="Bob B")
 
@@ -32,7 +33,7 @@ def test_keys_are_tried_as_id_number_username_name_and_star(keys: list[str], fou
 
 
 def test_without_worn_names_a_bare_key_is_only_an_identity() -> None:
-    assert find_sender({"bob": 1, "*": 2}, ALL, worn=False) == ("*", 2, False)
+    assert find_sender({"bob": 1, "*": 2}, ALL, wearable=False) == ("*", 2, False)
 
 
 def test_the_first_of_two_spellings_counts() -> None:

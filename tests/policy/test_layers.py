@@ -8,7 +8,8 @@ import pytest
 
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.policy.layers import agent_of, child_of, is_owner, is_sandboxed, layers_for, model_family, most_subagents
+from toolcrib.policy.layers import layers_for
+from toolcrib.policy.resolve import agent_of, child_of, is_owner, is_sandboxed, max_subagents, model_family
 
 from .conftest import crib_of
 
@@ -406,7 +407,7 @@ def test_a_child_of_a_session_whose_key_names_no_agent_is_bound_by_its_agent(key
     child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
     assert "exec" not in crib.belt(parent).tools
     assert "exec" not in crib.belt(child).tools
-    assert most_subagents(crib.loaded.policy, parent) == most_subagents(crib.loaded.policy, child) == 2
+    assert max_subagents(crib.loaded.policy, parent) == max_subagents(crib.loaded.policy, child) == 2
 
 
 @pytest.mark.parametrize("key", ["agent:main:desk", "desk", None])

@@ -13,7 +13,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.explain import explain_rows, verdict_json
 from toolcrib.policy.gate import Facts, gate
-from toolcrib.policy.layers import ceiling_of, child_of, layers_for
+from toolcrib.policy.layers import layers_for
+from toolcrib.policy.resolve import ceiling_of, child_of
 
 from . import worlds
 from .conftest import crib_of

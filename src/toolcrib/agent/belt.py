@@ -12,8 +12,9 @@ from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.gate import Facts, gate
-from toolcrib.policy.layers import ceiling_of, is_owner, layers_for, mentions_for, model_family
+from toolcrib.policy.layers import layers_of, mentions_of
 from toolcrib.policy.profiles import PROFILES
+from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.catalog import Catalog
 
@@ -79,18 +80,17 @@ class Belts:
         return catalog
 
     def _make(self, caller: Caller, catalog: Catalog) -> Selection:
-        above = tuple(map(self._facts, ceiling_of(self.settings, caller))) if caller.parents else ()
-        facts = self._facts(caller, above)
-        belt = gate(catalog.tools, catalog.groups, layers_for(self.settings, caller), facts)
+        who = resolve(self.settings, caller)
+        facts = self._facts(who, tuple(map(self._facts, who.ceiling)))
+        belt = gate(catalog.tools, catalog.groups, layers_of(who), facts)
         seen = {name: tool.narrowed(caller, self._channels) for name, tool in belt.tools.items()}
         return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
 
-    def _facts(self, caller: Caller, above: tuple[Facts, ...] = ()) -> Facts:
-        family = {f"model:{model_family(caller.provider)}"} if caller.provider else set()
+    def _facts(self, who: ResolvedCaller, above: tuple[Facts, ...] = ()) -> Facts:
         return Facts(
-            owner=is_owner(self.settings, caller),
-            host=self._host | family,
-            mentions=mentions_for(self.settings, caller),
+            owner=who.is_owner,
+            host=self._host | {f"model:{who.family}"} if who.family else self._host,
+            mentions=mentions_of(who),
             additive=self.settings.tools.plugin_only_allow == "additive",
             above=above,
         )

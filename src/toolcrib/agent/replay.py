@@ -8,7 +8,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.mandate import COMPLETE
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
-from toolcrib.policy.layers import agent_of
+from toolcrib.policy.resolve import agent_of
 
 from .belt import Belts, no_such_tool
 from .completion import completion_verdict

@@ -27,9 +27,8 @@ from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import Approver
 from toolcrib.define.rpc import SCOPES
 from toolcrib.define.tool import Tool
-from toolcrib.policy.identity import sender_key
-from toolcrib.policy.layers import is_owner
 from toolcrib.policy.lint import Expect, Finding, lint
+from toolcrib.policy.resolve import is_owner, sender_key
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, catalog_from

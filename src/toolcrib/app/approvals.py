@@ -10,7 +10,7 @@ from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.config.load import Loaded
 from toolcrib.define.message import Call
 from toolcrib.define.record import Record
-from toolcrib.policy.layers import is_owner
+from toolcrib.policy.resolve import is_owner
 from toolcrib.registry.catalog import Catalog
 from toolcrib.services.approvals import Approvals, ApprovalTerms, Lend
 

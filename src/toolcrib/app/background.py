@@ -32,7 +32,7 @@ from toolcrib.define.model import Model
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 from toolcrib.policy.explain import explain_sentence
-from toolcrib.policy.layers import agent_of, child_of, is_owner, most_subagents
+from toolcrib.policy.resolve import agent_of, child_of, is_owner, max_subagents
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents import Errand, Places, Spawned, Subagents, Ways
 
@@ -75,7 +75,7 @@ class Background:
                 tools=self._tools,
                 is_tool=self._registered.__contains__,
                 model=models.named,
-                most=lambda caller: most_subagents(self._policy, caller),
+                most=lambda caller: max_subagents(self._policy, caller),
                 root=root_of,
                 is_owner=lambda caller: is_owner(self._policy, caller),
                 is_enabled=self._is_enabled,

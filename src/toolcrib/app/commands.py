@@ -24,7 +24,7 @@ from toolcrib.define.shell import Command, Confinement, Leftover, Limits, Runnin
 from toolcrib.define.threads import in_thread
 from toolcrib.policy.command import Judgement, Rules, judge, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED
-from toolcrib.policy.layers import agent_of, ceiling_of, is_sandboxed
+from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.services.processes import Permit, Place, Processes
 
 from .bindings import binding_of, contents_of
@@ -172,11 +172,11 @@ class Commands:
         """Return what holds for a caller, worked out once as long as it is one of the last to ask."""
         known = self._callers.get(caller)
         if known is None:
-            terms, said = self._terms_of(caller), self._said_to(agent_of(caller))
-            parents = ceiling_of(self._loaded.policy, caller)
-            above = tuple({agent: self._said_to(agent) for agent in map(agent_of, parents)}.values())
+            who = resolve(self._loaded.policy, caller)
+            terms, said = self._terms_of(caller), self._said_to(who.agent)
+            above = tuple({each.agent: self._said_to(each.agent) for each in who.ceiling}.values())
             settings = _bounded(said.exec, [each.exec for each in above])
-            place = self._place_of(caller, settings, terms)
+            place = self._place_of(who, settings, terms)
             known = Known(said=said, above=above, root=str(terms.root), place=place)
             _put(self._callers, caller, known)
         return known
@@ -197,9 +197,9 @@ class Commands:
             own = own.model_copy(update={name: getattr(theirs, name) for name in theirs.model_fields_set})
         return Said(exec=own, rules=rules, look_up=_look_up(rules.trusted))
 
-    def _place_of(self, caller: Caller, settings: ExecSettings, terms: Terms) -> Place:
+    def _place_of(self, who: ResolvedCaller, settings: ExecSettings, terms: Terms) -> Place:
         config = self._loaded.config
-        confined = is_sandboxed(self._loaded.policy, caller)
+        confined = who.is_sandboxed
         seconds = float(settings.timeout_sec or _SECONDS)
         memory = config.sandbox.memory_mb
         limits = Limits(
@@ -211,7 +211,7 @@ class Commands:
         )
         return Place(
             shell=self._shell("sandbox" if confined and settings.host == "host" else settings.host, terms),
-            scope=_scope(caller),
+            scope=_scope(who),
             limits=limits,
             longest=float(settings.timeout_sec or _LONGEST),
             window=10.0 if settings.background_ms is None else settings.background_ms / 1000,
@@ -260,13 +260,13 @@ def _new_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient)
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")
 
 
-def _scope(caller: Caller) -> str:
+def _scope(who: ResolvedCaller) -> str:
     """Return whose processes these are: those of an agent in one conversation; without one, of who speaks."""
-    sender = caller.sender
-    who = caller.session or json.dumps(
+    caller, sender = who.caller, who.caller.sender
+    conversation = caller.session or json.dumps(
         [caller.channel, caller.account, caller.group, sender and (sender.id or sender.e164), caller.parents]
     )
-    return f"{agent_of(caller)} {who}"
+    return f"{who.agent} {conversation}"
 
 
 def _permit(line: str, judgement: Judgement, workdir: str, env: Mapping[str, str]) -> Permit:

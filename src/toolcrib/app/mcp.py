@@ -18,7 +18,7 @@ from toolcrib.config.settings import McpSettings
 from toolcrib.define.mcp import Link, LinkTerms, Progressed
 from toolcrib.define.mcp_names import server_part
 from toolcrib.define.tool import Tool
-from toolcrib.policy.layers import is_owner
+from toolcrib.policy.resolve import is_owner
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services.mcp import Connect, Known, Mcp, McpTerms
 

@@ -9,7 +9,7 @@ from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import Model, model_name
-from toolcrib.policy.layers import agent_of, agent_of_parent
+from toolcrib.policy.resolve import agent_of, agent_of_parent
 
 __all__ = ["OFFLINE", "Models", "split_model"]
 

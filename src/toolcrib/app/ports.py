@@ -9,7 +9,7 @@ from toolcrib.config.load import Loaded
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.ports import Blobs
-from toolcrib.policy.layers import agent_of, agent_of_parent, is_sandboxed
+from toolcrib.policy.resolve import resolve
 from toolcrib.services.router import Router
 
 __all__ = ["PortsOf", "terms_of"]
@@ -41,12 +41,12 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
-        chain = (agent_of(caller), *(agent_of_parent(parent) for parent in reversed(caller.parents)))
-        own = (agent.workspace for each in chain if (agent := config.agent(each)))
+        who = resolve(policy, caller)
+        own = (agent.workspace for each in (who, *reversed(who.parents)) if (agent := config.agent(each.agent)))
         root = next(filter(None, own), config.workspace.root)
         return Terms(
             root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
-            access=config.sandbox.workspace_access if is_sandboxed(policy, caller) else "rw",
+            access=config.sandbox.workspace_access if who.is_sandboxed else "rw",
             protected=config.workspace.protected,
             linked=config.workspace.linked,
             own=(*loaded.document.files, *kept),

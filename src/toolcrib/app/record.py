@@ -14,7 +14,7 @@ from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.record import Entry, Record
-from toolcrib.policy.layers import is_owner
+from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 
 __all__ = ["audit_in", "record_for", "redact_for", "verify_file"]

@@ -5,7 +5,7 @@ from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.define.log import SessionStore
 from toolcrib.define.log_json import read_log, write_log
-from toolcrib.policy.layers import is_owner
+from toolcrib.policy.resolve import is_owner
 from toolcrib.services.sessions import LogCodec, ModelNames, Sessions
 
 from .models import Models

@@ -32,7 +32,7 @@ from toolcrib.define.names import fold
 from toolcrib.define.result import Result
 from toolcrib.define.rpc import Progress, Rpc
 from toolcrib.define.tool import Tool
-from toolcrib.policy.layers import agent_of, child_of, most_subagents
+from toolcrib.policy.resolve import agent_of, child_of, max_subagents
 from toolcrib.policy.settings import SubagentSettings
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services.subagents import Places
@@ -108,7 +108,7 @@ class Agency:
         """Return the caller's ports, with the one that runs agents for it."""
 
         async def perform(agent: Agent, ctx: Ctx, args: Mapping[str, Any]) -> Result:
-            with self._places.taken(root_of(ctx.caller), most_subagents(self._policy, ctx.caller)):
+            with self._places.taken(root_of(ctx.caller), max_subagents(self._policy, ctx.caller)):
                 await self._places.come_in()
                 return await self._performed(agent, ctx, args, within)
 

@@ -26,7 +26,7 @@ from toolcrib.define.model import Effort, Model
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
-from toolcrib.policy.layers import agent_of, ceiling_of
+from toolcrib.policy.resolve import agent_of, resolve
 
 from .belt import Belt
 from .models import Models
@@ -189,7 +189,8 @@ class Desk:
 
 def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
     """Return what a human is asked about once something is from outside: for all, for the caller, for its parents."""
-    agents = dict.fromkeys(map(agent_of, (caller, *ceiling_of(loaded.policy, caller))))
+    who = resolve(loaded.policy, caller)
+    agents = dict.fromkeys(each.agent for each in (who, *who.ceiling))
     settings = (loaded.config.agent(each) for each in agents)
     own = (entry for each in settings if each for entry in each.tools.ask_after_outside)
     return (*loaded.config.tools.ask_after_outside, *own)

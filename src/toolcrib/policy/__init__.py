@@ -9,9 +9,10 @@ from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection,
 
 from .explain import explain_json, explain_rows, explain_sentence, verdict_json
 from .gate import Facts, gate
-from .layers import is_owner, is_sandboxed, layers_for
+from .layers import layers_for
 from .lint import Expect, Finding, lint
 from .profiles import PROFILES, SUBAGENT_DENY
+from .resolve import is_owner, is_sandboxed
 from .settings import AgentPolicy, ChannelPolicy, GroupPolicy, PolicySettings, ToolsSettings
 
 __all__ = [

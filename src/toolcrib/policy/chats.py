@@ -3,46 +3,74 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from toolcrib.define import session
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.names import fold
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
-from .identity import find_sender
-from .settings import ChannelPolicy, GroupPolicy, PolicySettings
+from .resolve import IDENTITIES, SENDER_TYPES, ResolvedCaller, SenderType, sender_key, sender_value
+from .settings import ChannelPolicy, GroupPolicy
 
-__all__ = ["chat_layers"]
+__all__ = ["chat_layers", "find_sender"]
 
 # A forum's topic: Telegram's chat number with the topic's number behind it.
 _TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 
 
-def chat_layers(settings: PolicySettings, caller: Caller) -> Iterator[Layer]:
+def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
-    chats = [(caller.channel, caller.group, session.chat_from_key(caller.session or ""))]
-    chats += [(None, None, session.chat_from_key(parent)) for parent in caller.parents]
+    caller = who.caller
+    chats = [(caller.channel, caller.group, who.chat), *((None, None, parent.chat) for parent in who.parents)]
     for channel, group, chat in dict.fromkeys(chats):
-        groups = _groups_of(settings, caller, channel or (chat.channel if chat else None), group, chat)
-        yield from _first_of(tuple(groups), caller, worn=True)
+        groups = _groups_of(who, channel or (chat.channel if chat else None), group, chat)
+        yield from _first_of(tuple(groups), caller, wearable=True)
 
 
-def _first_of(groups: Sequence[GroupPolicy], caller: Caller, *, worn: bool) -> Iterator[Layer]:
+def _first_of(groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool) -> Iterator[Layer]:
     """Yield what the first group that speaks about the sender says.
 
     A rule found only by a name that anyone can take is joined by what applies without that name.
     """
     for group in groups:
-        match find_sender(group.by_sender, caller.sender, worn=worn):
-            case (key, lists, by_worn_name):
-                note = f"found by the name {key!r}, which anyone can take" if by_worn_name else ""
+        match find_sender(group.by_sender, caller.sender, wearable=wearable):
+            case (key, lists, by_wearable):
+                note = f"found by the name {key!r}, which anyone can take" if by_wearable else ""
                 yield from _ruled("group", f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
-                if by_worn_name:
-                    yield from _first_of(groups, caller, worn=False)
+                if by_wearable:
+                    yield from _first_of(groups, caller, wearable=False)
                 return
             case None if group.tools is not None:
                 yield from _ruled("group", f"{group.origin}.tools", group.tools.rule(), "")
                 return
+
+
+Value = TypeVar("Value")
+
+
+def find_sender(
+    rules: Mapping[str, Value], sender: Sender | None, *, wearable: bool = True
+) -> tuple[str, Value, bool] | None:
+    """Return the key as written, its value, and whether it was found only through what anyone can set.
+
+    Tried in order: id, E.164, username, display name, `*`. `wearable=False` leaves bare keys out for the middle two.
+    """
+    keys: dict[tuple[SenderType | None, str], tuple[str, Value]] = {}
+    for written, value in rules.items():
+        keys.setdefault(sender_key(written), (written, value))
+    for kind in SENDER_TYPES:
+        name = sender_value(sender, kind)
+        if not name:
+            continue
+        typed = keys.get((kind, name))
+        if typed is not None:
+            return (*typed, False)
+        bare = keys.get((None, name))
+        if bare is not None and (kind in IDENTITIES or wearable):
+            return (*bare, kind not in IDENTITIES)
+    rest = keys.get(("*", "*"))
+    return None if rest is None else (*rest, False)
 
 
 def _ruled(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Layer]:
@@ -52,18 +80,18 @@ def _ruled(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Laye
 
 
 def _groups_of(
-    settings: PolicySettings, caller: Caller, name: str | None, own: str | None, chat: session.Chat | None
+    who: ResolvedCaller, name: str | None, own: str | None, chat: session.Chat | None
 ) -> Iterator[GroupPolicy]:
     """Yield the group entries that may speak about a chat, the most specific first.
 
     A group is known by the caller's own word, else by a session key; either can only narrow.
     """
     group = own or (chat.id if chat else None)
-    channel = settings.channels.get(session.to_channel(name or "") or "")
+    channel = who.settings.channels.get(session.to_channel(name or "") or "")
     if group is None or channel is None:
         return
     # an id is compared as it is but for case: folding it further would let one chat pass for another
-    by_id = {key.strip().lower(): entry for key, entry in _account_groups(channel, caller.account).items()}
+    by_id = {key.strip().lower(): entry for key, entry in _account_groups(channel, who.caller.account).items()}
     room = chat.id.lower() if chat and "/" in group else None
     for candidate in dict.fromkeys(_group_names(group.lower(), room, by_id)):
         if candidate in by_id:

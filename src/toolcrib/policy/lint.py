@@ -17,10 +17,9 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection
 
 from .gate import is_plugin_only
-from .identity import sender_key
-from .layers import model_family
 from .match import Groups, Inventory, is_glob, matcher_for
 from .profiles import PROFILES, SANDBOX_DENY
+from .resolve import model_family, sender_key
 from .scopes import Scope, scopes_of
 from .settings import GroupPolicy, PolicySettings, ScopeSettings, ToolsSettings
 

@@ -7,7 +7,7 @@ import click
 from toolcrib.app import Belt, Crib
 from toolcrib.define.caller import Caller
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
-from toolcrib.policy.layers import agent_of, is_owner, is_sandboxed
+from toolcrib.policy.resolve import resolve
 
 from ._options import (
     CallerOptions,
@@ -55,10 +55,8 @@ def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
 
 def describe(crib: Crib, caller: Caller) -> dict[str, Any]:
     """Return the caller as JSON, with what the configuration makes of it."""
-    policy = crib.loaded.policy
-    return caller_json(
-        caller, owner=is_owner(policy, caller), sandboxed=is_sandboxed(policy, caller), agent=agent_of(caller)
-    )
+    who = resolve(crib.loaded.policy, caller)
+    return caller_json(caller, owner=who.is_owner, sandboxed=who.is_sandboxed, agent=who.agent)
 
 
 def show_belt(handle: Belt) -> None:

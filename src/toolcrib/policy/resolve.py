@@ -1,0 +1,293 @@
+"""Settings and a caller to one value that everybody in policy reads: who asks, in which chat, under whom. Pure.
+
+Session keys, owners and parents are read here and nowhere else; layers, chats, the ceiling, mentions and the limits of
+subagents look at fields of a `ResolvedCaller`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from toolcrib.define import session
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.names import fold
+
+from .settings import PolicySettings, SubagentSettings, ToolsSettings
+
+__all__ = [
+    "IDENTITIES", "SENDER_TYPES", "ResolvedCaller", "SenderType", "agent_of", "agent_of_parent", "ceiling_of",
+    "child_of", "is_listed", "is_owner", "is_sandboxed", "max_subagents", "model_family", "resolve", "sender_key",
+    "sender_value",
+]  # fmt: skip
+
+# Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
+_FAMILIES = {
+    "azure": "openai",
+    "codex": "openai",
+    "chatgpt": "openai",
+    "gemini": "google",
+    "vertex": "google",
+    "claude": "anthropic",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedCaller:
+    """A caller and all that the settings and its session key make of it.
+
+    `scopes` are the tools sections about it with the place of each, everybody's first, its agent's behind it. `chat` is
+    the group that its key names. `model_keys` are what `byProvider` may call its model, the most exact first. `depth`
+    counts who started one another before a subagent was; `parents` are they, outermost first.
+    """
+
+    settings: PolicySettings
+    caller: Caller
+    agent: str
+    scopes: tuple[tuple[str, ToolsSettings], ...]
+    chat: session.Chat | None
+    model_keys: tuple[str, ...]
+    is_owner: bool
+    is_sandboxed: bool
+    is_subagent: bool
+    depth: int
+    parents: "tuple[ResolvedCaller, ...]"
+
+    @property
+    def family(self) -> str:
+        """The family of its model, blank when nothing is known of that."""
+        return model_family(self.caller.provider) if self.caller.provider else ""
+
+    @property
+    def subagents(self) -> tuple[tuple[str, SubagentSettings], ...]:
+        """What its scopes say of subagents, and where."""
+        return tuple((f"{origin}.subagents", tools.subagents) for origin, tools in self.scopes)
+
+    @property
+    def subagent_mode(self) -> tuple[str, SubagentSettings]:
+        """The innermost place that says which mode holds for subagents."""
+        places = self.subagents
+        modes = [each for each in places if "mode" in each[1].model_fields_set]
+        return modes[-1] if modes else places[0]
+
+    @property
+    def ceiling(self) -> "tuple[ResolvedCaller, ...]":
+        """Those whose rights bound this caller's: its parents, unless its mode is `own`."""
+        return self.parents if self.parents and self.subagent_mode[1].mode != "own" else ()
+
+
+def resolve(settings: PolicySettings, caller: Caller) -> ResolvedCaller:
+    """Return the caller with everything that is decided about it, its parents resolved likewise."""
+    parents: tuple[ResolvedCaller, ...] = ()
+    for name, parent in zip(caller.parents, _parents(caller), strict=True):
+        parents = (*parents, _resolve(settings, parent, name, parents))
+    return _resolve(settings, caller, caller.session or "", parents)
+
+
+def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[ResolvedCaller, ...]) -> ResolvedCaller:
+    agent = agent_of(caller)
+    own = settings.agents.get(agent)
+    mode = own.sandbox if own and own.sandbox else settings.sandbox
+    everybody = ("tools", settings.tools)
+    return ResolvedCaller(
+        settings=settings,
+        caller=caller,
+        agent=agent,
+        scopes=(everybody, (f"{own.origin}.tools", own.tools)) if own else (everybody,),
+        chat=session.chat_from_key(key) if key else None,
+        model_keys=tuple(_model_keys(caller)),
+        is_owner=is_owner(settings, caller),
+        is_sandboxed=caller.sandboxed or mode == "all" or (mode == "non-main" and not _is_main(caller)),
+        is_subagent=bool(parents) or _claims_subagent(caller.session or ""),
+        depth=_depth(settings, caller) if parents else 1,
+        parents=parents,
+    )
+
+
+def agent_of(caller: Caller) -> str:
+    """Return the id of the agent the caller belongs to: its own word, else the session key's, else main."""
+    if caller.agent:
+        return session.to_agent(caller.agent)
+    return session.agent_from_key(caller.session or "")
+
+
+def is_sandboxed(settings: PolicySettings, caller: Caller) -> bool:
+    """Tell whether the caller's session counts as sandboxed."""
+    return resolve(settings, caller).is_sandboxed
+
+
+def model_family(provider: str) -> str:
+    """Return the provider whose rules and dialect this one shares (`openai-codex` is `openai`)."""
+    first = fold(provider).partition("-")[0]
+    return _FAMILIES.get(first, first)
+
+
+def _model_keys(caller: Caller) -> Iterator[str]:
+    """Yield how `byProvider` may call the caller's model: the exact model, the provider, its family."""
+    if caller.provider is None and caller.model is None:
+        return
+    provider, model = fold(caller.provider or ""), fold(caller.model or "")
+    if "/" in model:
+        yield model
+    if model:
+        yield f"{provider}/{model}"
+    provider = provider or model.partition("/")[0]
+    family = model_family(provider) if provider else ""
+    yield from (provider, f"{family}/{model}", family)
+
+
+def _is_main(caller: Caller) -> bool:
+    """Tell whether the caller speaks in its agent's main session; without a key, everybody but a group does."""
+    if caller.session and caller.session.strip():
+        return session.kind_from_key(caller.session) == "main"
+    return caller.group is None and not caller.parents
+
+
+# Owners and senders
+
+SenderType = Literal["id", "e164", "username", "name", "*"]
+
+IDENTITIES: tuple[SenderType, ...] = ("id", "e164")
+SENDER_TYPES: tuple[SenderType, ...] = (*IDENTITIES, "username", "name")
+
+
+def is_owner(settings: PolicySettings, caller: Caller) -> bool:
+    """Tell whether the caller is the owner: said so by its maker, alone at the terminal, or listed by id or E.164."""
+    if caller.owner is not None:
+        return caller.owner
+    if caller.channel is None and caller.sender is None and caller.group is None:
+        return all(_is_local(key) for key in (caller.session or "", *caller.parents))
+    channel = settings.channels.get(session.to_channel(caller.channel or "") or "")
+    listed = (*settings.owners, *(channel.owners if channel else ()))
+    return is_listed(caller.sender, listed)
+
+
+def _is_local(key: str) -> bool:
+    """Tell whether a session key (or an agent's id) says nothing of a channel, a hook or a device."""
+    folded = fold(key)
+    words = [word.strip() for word in folded.split(":")]
+    return session.kind_from_key(folded) not in ("group", "hook", "node") and "dm" not in words
+
+
+def is_listed(sender: Sender | None, listed: Iterable[str]) -> bool:
+    """Tell whether the sender is in the list by id or E.164; names and usernames never count."""
+    if sender is None:
+        return False
+    own = {kind: sender_value(sender, kind) for kind in IDENTITIES}
+    for written in listed:
+        kind, value = sender_key(written)
+        kinds = IDENTITIES if kind is None else (kind,)
+        if value and any(own.get(each) == value for each in kinds):
+            return True
+    return False
+
+
+def sender_key(text: str) -> tuple[SenderType | None, str]:
+    """Split a sender as written into its type (None for a bare one) and its folded value.
+
+    Ids are compared as they are but for case: trimming or folding them would let one id pass for another.
+    """
+    plain = text.strip()
+    for kind in SENDER_TYPES:
+        prefix = f"{kind}:"
+        if plain.lower().startswith(prefix):
+            return kind, _fold_value(plain[len(prefix) :])
+    return ("*", "*") if plain == "*" else (None, _fold_value(plain))
+
+
+def sender_value(sender: Sender | None, kind: SenderType) -> str:
+    """Return what the sender is called by this kind, as keys are spelled; an identity is never trimmed into another."""
+    text: str = getattr(sender, kind, None) or ""
+    return text.lower() if kind in IDENTITIES else _fold_value(text)
+
+
+def _fold_value(text: str) -> str:
+    return text.strip().removeprefix("@").lower()
+
+
+# Parents and children
+
+
+def agent_of_parent(parent: str) -> str:
+    """Return the id of the agent that a parent in a chain is: one is written as a session key or as an agent's id."""
+    key = session.parse(parent)
+    return session.to_agent(key.agent if key else parent)
+
+
+def ceiling_of(settings: PolicySettings, caller: Caller) -> tuple[Caller, ...]:
+    """Return the callers whose rights bound this one's: its parents, outermost first, unless its mode is `own`."""
+    return tuple(each.caller for each in resolve(settings, caller).ceiling)
+
+
+def max_subagents(settings: PolicySettings, caller: Caller) -> int:
+    """Return how many subagents may run at once in the caller's tree, as its outermost member's agent has it."""
+    who = resolve(settings, caller)
+    # whoever spoke in a session that is not its agent's stands behind it
+    has_two = len(who.parents) > 1 and session.parse(caller.parents[1]) is None
+    return min(map(_max_concurrent, who.parents[: 1 + has_two] or (who,)))
+
+
+def _max_concurrent(root: ResolvedCaller) -> int:
+    places = [each for _, each in root.subagents]
+    said = [each.max_concurrent for each in places if "max_concurrent" in each.model_fields_set]
+    return said[-1] if said else places[0].max_concurrent
+
+
+def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> Caller:
+    """Return who a subagent is that `parent` starts: the same people behind it, its parents recorded, no way out of a
+    sandbox.
+    """
+    who = resolve(settings, parent)
+    by: tuple[str, ...] = (parent.session or who.agent,)
+    if parent.session and ((own := session.parse(parent.session)) is None or session.to_agent(own.agent) != who.agent):
+        # it speaks in the session of another agent, or in one whose key names none: what bounds either bounds the child
+        by = (*by, who.agent)
+    if parent.channel is None and parent.group is not None and who.chat is not None:
+        # its group is one of the channel that its key names, and the child has another key
+        parent = replace(parent, channel=who.chat.channel, owner=who.is_owner)
+    spoke = f"{parent.provider or ''}:{parent.model or ''}".rstrip(":")
+    known = (*parent.parent_models, *("",) * len(parent.parents))[: len(parent.parents)]
+    models = (each or spoke for each in known)  # whoever is not known was taken to speak through the parent's
+    return replace(
+        parent,
+        agent=agent,
+        session=key,
+        parents=(*parent.parents, *by),
+        parent_models=(*models, *(spoke for _ in by)),
+        provider=None,
+        model=None,
+        sandboxed=who.is_sandboxed,
+    )
+
+
+def _parents(caller: Caller) -> Iterator[Caller]:
+    """Yield the caller's parents, outermost first; one whose model is not known has the caller's."""
+    for depth, parent in enumerate(caller.parents):
+        key = session.parse(parent)
+        provider, model = caller.provider, caller.model
+        if known := "".join(caller.parent_models[depth : depth + 1]):
+            name, _, rest = known.partition(":")
+            provider, model = name or None, rest or None
+        yield replace(
+            caller,
+            agent=key.agent if key else parent,
+            session=parent if key else None,
+            provider=provider,
+            model=model,
+            parents=caller.parents[:depth],
+            parent_models=caller.parent_models[:depth],
+        )
+
+
+def _claims_subagent(key: str) -> bool:
+    """Tell whether a key says it is a subagent's, in whatever spelling: such a word may always narrow."""
+    words = [fold(word) for word in key.split(":") if word.strip()]
+    return (words[:1] == ["subagent"] and len(words) > 1) or (words[:1] == ["agent"] and words[2:3] == ["subagent"])
+
+
+def _depth(settings: PolicySettings, caller: Caller) -> int:
+    """Return how many started one another before this subagent was."""
+    first, second = (*caller.parents, "", "")[:2]
+    known = {"main", *settings.agents, *settings.mandates}
+    # a session whose key names no agent, and behind it the agent that spoke there, are one
+    is_one = bool(second) and not session.parse(first) and not session.parse(second) and fold(first) not in known
+    return max(len(caller.parents) - is_one, 1)
