@@ -20,7 +20,7 @@ from toolcrib.config import settings as config_settings
 from toolcrib.define.tool import Tool
 from toolcrib.policy import PROFILES, SUBAGENT_DENY
 from toolcrib.policy import settings as policy_settings
-from toolcrib.policy.profiles import SANDBOX_ALLOW, SANDBOX_DENY
+from toolcrib.policy.settings import SANDBOX_ALLOW, SANDBOX_DENY
 from toolcrib.tools import SHELF
 
 __all__ = ["ROOT", "drawn", "modules", "promised", "regenerated"]

@@ -13,9 +13,8 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_of, mentions_of
-from toolcrib.policy.profiles import PROFILES
 from toolcrib.policy.resolve import ResolvedCaller, resolve
-from toolcrib.policy.settings import PolicySettings
+from toolcrib.policy.settings import PROFILES, PolicySettings
 from toolcrib.registry.catalog import Catalog
 
 from .grounds import told

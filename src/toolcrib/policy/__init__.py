@@ -11,9 +11,8 @@ from .explain import explain_json, explain_rows, explain_sentence, verdict_json
 from .gate import Facts, gate
 from .layers import layers_for
 from .lint import Expect, Finding, lint
-from .profiles import PROFILES, SUBAGENT_DENY
 from .resolve import is_owner, is_sandboxed
-from .settings import AgentPolicy, ChannelPolicy, GroupPolicy, PolicySettings, ToolsSettings
+from .settings import PROFILES, SUBAGENT_DENY, AgentPolicy, ChannelPolicy, GroupPolicy, PolicySettings, ToolsSettings
 
 __all__ = [
     "PROFILES", "SUBAGENT_DENY", "AgentPolicy", "ChannelPolicy", "Decision", "Expect", "Facts", "Finding",

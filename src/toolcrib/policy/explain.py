@@ -1,13 +1,16 @@
-"""Verdicts as rows of a table, as JSON, as one sentence. The same verdict in each."""
+"""The words of a verdict, and verdicts as rows of a table, as JSON, as one sentence: the same verdict in each."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Selection, Verdict
+from toolcrib.define.verdict import Decision, Layer, Selection, Step, Verdict
 
-__all__ = ["COLUMNS", "caller_json", "explain_json", "explain_rows", "explain_sentence", "verdict_json"]
+__all__ = [
+    "COLUMNS", "caller_json", "explain_json", "explain_rows", "explain_sentence", "own_reason", "own_remedy",
+    "reason_for", "remedy_for", "stated_value", "verdict_json",
+]  # fmt: skip
 
 COLUMNS = ("tool", "verdict", "layer", "because")
 
@@ -76,3 +79,112 @@ def explain_json(
             for step in belt.steps(only)
         ]
     return answer
+
+
+# Why a tool is denied or asked about, and what would change it
+
+# Settings that stand for lists which are not written in the file, and what they do to a tool.
+_STATED = {
+    "profile": "not in allow",
+    "--profile": "not in allow",
+    "enabled": "subagents are switched off",
+    "maxDepth": "subagents go no deeper",
+    "maxSpawnDepth": "subagents go no deeper",  # as an OpenClaw file calls it
+    "workspaceAccess": "its files are out of reach",
+    "mode": "nothing is handed over",
+}
+
+
+def stated_value(layer: Layer) -> str | None:
+    """Return the value that stands at the layer's origin where that is no list: the profile's name, the depth."""
+    return layer.note.partition(",")[0] if _leaf(layer) in _STATED else None
+
+
+def reason_for(layer: Layer, decision: Decision, rule: str | None) -> str:
+    """Return one clause that names the entry that decided and the place it stands in."""
+    if decision == "ask":
+        return f"a human is asked for {rule} ({layer.origin})"
+    value = stated_value(layer)
+    if value is not None:
+        note = layer.note.removeprefix(value)
+        return f"{_STATED[_leaf(layer)]} ({layer.origin}={value}{note})"
+    place = f"{layer.origin}, {layer.note}" if layer.note else layer.origin
+    if rule is not None:
+        return f"deny has {rule!r} ({place})"
+    if layer.rule.allow == ():
+        return f"allow is empty and permits nothing ({place})"
+    return f"not in allow ({place})"
+
+
+def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -> str:
+    """Return what a person would change to get the other answer."""
+    if decision == "ask":
+        return f"answer the question, or take {rule!r} out of {layer.origin}"
+    if layer.origin.startswith("built-in"):
+        return _built_in_remedy(rule, layer)
+    leaf = _leaf(layer)
+    if layer.origin.startswith("agent "):
+        return f"add {tool.name!r} to the tools that {layer.origin} declares"
+    if leaf == "--profile":
+        return "choose a wider --profile, or leave it out"
+    if leaf == "profile":
+        scope = layer.origin.removesuffix(".profile")
+        return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"
+    if leaf in _STATED:
+        return f"change {layer.origin}"
+    allow, deny = ("include", "exclude") if leaf == "subagents" else ("allow", "deny")
+    if rule is not None:
+        return f"take {rule!r} out of {layer.origin}.{deny}"
+    return f"add {tool.name!r} to {layer.origin}.{allow}"
+
+
+def _leaf(layer: Layer) -> str:
+    return layer.origin.rpartition(".")[2]
+
+
+def _built_in_remedy(rule: str | None, layer: Layer) -> str:
+    if layer.name == "sandbox":
+        key = "deny" if rule is not None else "allow"
+        return f"write your own tools.sandbox.tools.{key}, or leave the sandbox"
+    if layer.origin == "built-in subagent depth":
+        return "set tools.subagents.maxDepth"
+    return "call it from the main agent; nothing else lifts it"
+
+
+def own_reason(step: Step) -> str:
+    """Return why the tool's own fields keep it from the caller."""
+    match step.layer:
+        case "owner":
+            return "only the owner sees this tool"
+        case "requires" if (step.rule or "").startswith("setting:"):
+            return f"{_setting(step.rule)} is false"
+        case "requires":
+            return f"this host lacks {_need(step.rule or '')}"
+    return "optional, and no allow list names it or its plugin"
+
+
+def own_remedy(tool: Tool, step: Step) -> str:
+    """Return what would lift what the tool's own fields ask for."""
+    match step.layer:
+        case "owner":
+            return "list the sender in owners by id or E.164, or ask the owner"
+        case "requires" if (step.rule or "").startswith("setting:"):
+            return f"set {_setting(step.rule)} to true"
+        case "requires":
+            return f"provide {_need(step.rule or '')}"
+    owner = tool.source.partition(":")[2]
+    return f"add {tool.name!r}" + (f" or {owner!r}" if owner else "") + " to an allow or alsoAllow list"
+
+
+def _setting(requirement: str | None) -> str:
+    return f"{(requirement or '').removeprefix('setting:')}.enabled"
+
+
+def _need(requirement: str) -> str:
+    kind, _, which = requirement.partition(":")
+    match kind:
+        case "model":
+            return f"a model of the {which} family"
+        case "secret":
+            return f"the secret {which}"
+    return requirement

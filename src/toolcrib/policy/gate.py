@@ -13,8 +13,8 @@ from toolcrib.define.names import fold
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict, Verdicts
 
+from .explain import own_reason, own_remedy, reason_for, remedy_for, stated_value
 from .match import Groups, Inventory, Matcher, matcher_for
-from .sentences import own_reason, own_remedy, reason_for, remedy_for, stated_value
 
 __all__ = ["Facts", "gate"]
 

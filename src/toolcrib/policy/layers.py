@@ -14,9 +14,17 @@ from toolcrib.define.names import fold
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
 from .chats import chat_layers
-from .profiles import PROFILES, SANDBOX_ALLOW, SANDBOX_DENY, SUBAGENT_DENY
 from .resolve import ResolvedCaller, resolve
-from .settings import PolicySettings, ScopeSettings, SubagentSettings, ToolsSettings
+from .settings import (
+    PROFILES,
+    SANDBOX_ALLOW,
+    SANDBOX_DENY,
+    SUBAGENT_DENY,
+    PolicySettings,
+    ScopeSettings,
+    SubagentSettings,
+    ToolsSettings,
+)
 
 __all__ = ["layers_for", "layers_of", "mentions_of"]
 

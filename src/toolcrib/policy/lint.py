@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolcrib.define.caller import Caller
+from toolcrib.define.mcp_names import beginning_of
 from toolcrib.define.names import canonical, fold, nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection
 
 from .gate import is_plugin_only
 from .match import Groups, Inventory, is_glob, matcher_for
-from .profiles import PROFILES, SANDBOX_DENY
 from .resolve import model_family, sender_key
-from .scopes import Scope, scopes_of
-from .settings import GroupPolicy, PolicySettings, ScopeSettings, ToolsSettings
+from .settings import PROFILES, SANDBOX_DENY, GroupPolicy, ListSettings, PolicySettings, ScopeSettings, ToolsSettings
 
 __all__ = ["Expect", "Finding", "Kind", "Level", "lint"]
 
@@ -51,6 +50,28 @@ class Expect:
     caller: Caller
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """A rule and its path. `about` tells rules for everybody from those of one sandbox, subagent or source.
+
+    `within` is what the names of the tools begin with that the rule calls as their MCP server does.
+    """
+
+    origin: str
+    rule: Rule
+    about: Literal["everything", "sandbox", "subagent", "source"] = "everything"
+    additive: bool = False
+    within: str = ""
+
+    def lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield each list by the key it is written under."""
+        names = ("include", "exclude") if self.origin.endswith(".subagents") else ("allow", "deny")
+        yield names[0], self.rule.allow or ()
+        yield names[1], self.rule.deny
+        yield "alsoAllow", self.rule.also
+        yield "ask", self.rule.ask
 
 
 def lint(
@@ -289,3 +310,38 @@ def _expected(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator
 def _some(names: Iterable[str]) -> str:
     listed = sorted(names)
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+
+
+# Every place in the settings where a rule can stand
+
+
+def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
+    """Yield every rule that is written down."""
+    yield from _tools_scopes("tools", settings.tools)
+    for agent in settings.agents.values():
+        yield from _tools_scopes(f"{agent.origin}.tools", agent.tools)
+    for channel in settings.channels.values():
+        for groups in (channel.groups, *channel.accounts.values()):
+            for group in groups.values():
+                if group.tools is not None:
+                    yield Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
+                for sender, lists in group.by_sender.items():
+                    yield Scope(origin=f"{group.origin}.toolsBySender.{sender}", rule=lists.rule())
+    for source, (origin, narrowed) in settings.sources.items():
+        yield Scope(origin=origin, rule=narrowed.rule(), about="source", within=beginning_of(source))
+
+
+def _tools_scopes(origin: str, tools: ToolsSettings) -> Iterator[Scope]:
+    yield Scope(origin=origin, rule=tools.rule(), additive=True)
+    for key, entry in tools.by_provider.items():
+        yield Scope(origin=f"{origin}.byProvider.{key}", rule=entry.rule(), additive=True)
+    yield from _nested_scope(f"{origin}.sandbox.tools", tools.sandbox.tools, "sandbox")
+    yield from _nested_scope(f"{origin}.subagents.tools", tools.subagents.tools, "subagent")
+    handed = Rule(allow=tools.subagents.include, deny=tools.subagents.exclude)
+    if handed.allow is not None or handed.deny:
+        yield Scope(origin=f"{origin}.subagents", rule=handed, about="subagent")
+
+
+def _nested_scope(origin: str, lists: ListSettings, about: Literal["sandbox", "subagent"]) -> Iterator[Scope]:
+    if lists.model_fields_set:
+        yield Scope(origin=origin, rule=lists.rule(), about=about)

@@ -1,4 +1,4 @@
-"""The policy section of the configuration: the lists people write, checked, and where each stands.
+"""The policy section of the configuration: the lists people write, checked, where each stands, and our own lists.
 
 Keys keep the documents' spelling (`alsoAllow`). The models are frozen; a rule's own place in the file travels with
 it as `origin`, so that a verdict can name it.
@@ -14,9 +14,12 @@ from toolcrib.define.names import fold, nearest
 from toolcrib.define.verdict import Rule
 
 from .match import complaint_about
-from .profiles import PROFILES
 
 __all__ = [
+    "PROFILES",
+    "SANDBOX_ALLOW",
+    "SANDBOX_DENY",
+    "SUBAGENT_DENY",
     "AgentPolicy",
     "ChannelPolicy",
     "GroupPolicy",
@@ -29,6 +32,32 @@ __all__ = [
     "SubagentSettings",
     "ToolsSettings",
 ]
+
+# The profiles, and the built-in lists of the sandbox and the subagent layer, as document 001 gives them.
+
+# None does not limit.
+PROFILES: Mapping[str, tuple[str, ...] | None] = {
+    "minimal": ("session_status",),
+    "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
+    "messaging": ("group:messaging", "sessions_list", "sessions_send", "session_status"),
+    "full": None,
+}
+
+SANDBOX_ALLOW: tuple[str, ...] = (
+    "exec", "process", "read", "write", "edit", "apply_patch", "grep", "find", "ls", "image", "sessions_list",
+    "sessions_history", "sessions_send", "sessions_spawn", "session_status", "subagents", "result_get",
+)  # fmt: skip
+
+SANDBOX_DENY: tuple[str, ...] = (
+    "browser", "canvas", "nodes", "cron", "gateway",
+    "telegram", "whatsapp", "discord", "googlechat", "slack", "signal", "imessage",
+)  # fmt: skip
+
+# What a subagent never gets: steering the main agent, running the system, logging in, and what its prompt hands over.
+SUBAGENT_DENY: tuple[str, ...] = (
+    "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "gateway", "agents_list", "whatsapp_login",
+    "session_status", "cron", "memory_search", "memory_get",
+)  # fmt: skip
 
 SandboxMode = Literal["off", "non-main", "all"]
 

@@ -5,7 +5,7 @@ from typing import Unpack
 import click
 
 from toolcrib.define.errors import CribError
-from toolcrib.policy.profiles import PROFILES
+from toolcrib.policy.settings import PROFILES
 
 from ._options import CallerOptions, caller_from_options, caller_options, config_options, crib_from_options
 from .mcp_servers import COMMANDS
