@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeGuard
 
-from . import words as say
-from .deny import Denial, denied
+from . import messages as say
 from .environment import unsafe_names
 from .literal import quoted
 from .options import Within, is_beneath
 from .parse import LONGEST, Found, Parsed, parse
-from .permit import Plain, permit
+from .permit import Denial, Plain, denied, permit
 from .rules import LookUp, Rules, is_asked
 from .wrappers import can_start_others
 

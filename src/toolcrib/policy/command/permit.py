@@ -1,16 +1,21 @@
-"""Which rule permits a plain command, or why none does."""
+"""Which rule permits a plain command, and what is denied wherever in a line it stands.
 
-from collections.abc import Mapping
+A denial is found behind wrappers, in nested shells, in loops and substitutions.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from . import words as say
+from . import messages as say
 from .options import OddUseError, Within
+from .parse import LONGEST, Found, parse
 from .programs import FILTERS, READERS, check
 from .rules import Entries, Entry, LookUp, Rules, base_name, matches_program
+from .wrappers import Inner, anywhere, inner_of
 
-__all__ = ["Plain", "permit"]
-
+__all__ = ["Denial", "Plain", "denied", "permit"]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -71,3 +76,107 @@ def _use(name: str, args: tuple[str, ...], within: Within | None) -> str:
     except OddUseError as odd:
         return str(odd)
     return ""
+
+
+# Denials
+
+_DEEPEST = 8  # shells inside shells
+_MOST = 1_000  # commands looked at in one line
+_SHORT = 8  # words of a command that an entry can be found in once nobody follows any more
+_OPTIONS_LOOKED_PAST = 16
+
+Words = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """The entry that denies, and the words that it denies. Not `sure`: something in the line could be denied."""
+
+    words: Words = ()
+    entry: Entry | None = None
+
+    @property
+    def sure(self) -> bool:
+        return self.entry is not None
+
+
+def denied(commands: Iterable[Found], entries: Entries, look_up: LookUp) -> Denial | None:
+    """Return what an entry denies in these commands and all that they start; None when nothing can be denied."""
+    possible: Denial | None = None
+    for words in _started(commands):
+        if words is None:
+            possible = possible or Denial()
+            continue
+        found = _denial(words, entries, look_up)
+        if found is not None and found.sure:
+            return found
+        possible = possible or found
+    return possible
+
+
+def _started(commands: Iterable[Found]) -> Iterator[Words | None]:
+    """Yield the words of every command and of what it starts; None for something that cannot be told."""
+    waiting: list[tuple[Words, int]] = [(command.words, 0) for command in commands]
+    waiting.reverse()
+    looked_at = read = 0
+    while waiting:
+        words, depth = waiting.pop()
+        yield words
+        looked_at += 1
+        for inner in inner_of(words):
+            read += len(inner.text or "")
+            if looked_at + len(waiting) > _MOST or depth >= _DEEPEST or read > 2 * LONGEST:
+                yield None  # deeper than can be followed: any word of it may be what starts
+                yield from (words[at : at + _SHORT] for at in range(1, len(words)))
+                break
+            more, known = _opened(inner)
+            waiting.extend((each, depth + (inner.text is not None)) for each in more)
+            if not known:
+                yield None
+
+
+def _opened(inner: Inner) -> tuple[list[Words], bool]:
+    """Return the commands of an inner command, and whether they can all be told."""
+    if inner.text is None:
+        return ([inner.words] if inner.words else []), inner.known
+    if len(inner.text) > LONGEST:
+        return [], False
+    parsed = parse(inner.text)
+    found: list[Words] = [command.words for command in parsed.commands]
+    if parsed.doubt:
+        # "$@" and "$0" may stand for any of the parameters
+        for each in anywhere(inner.parameters, 0):
+            found += [command.words for command in parse(each.text).commands] if each.text else [each.words]
+    return found, inner.known and not parsed.doubt
+
+
+def _denial(words: Words, entries: Entries, look_up: LookUp) -> Denial | None:
+    typed = words[0] if words else ""
+    if typed is None:
+        return Denial()
+    possible = None
+    for entry in entries.get(base_name(typed), ()):
+        match _begins(words, entry.words[1:]):
+            case True:
+                return Denial(words, entry)
+            case None:
+                possible = Denial(words)
+    for entry in entries.get("", ()):
+        if matches_program(entry.words[0], typed, look_up(typed) or typed) and _begins(words, entry.words[1:]):
+            return Denial(words, entry)
+    return possible
+
+
+def _begins(words: Words, rest: Sequence[str]) -> bool | None:
+    """Tell whether `rest` stands behind the program, at once or after options; None when it may."""
+    may_be = False
+    for at in range(1, min(len(words), _OPTIONS_LOOKED_PAST) + 1):
+        beginning = words[at : at + len(rest)]
+        if list(beginning) == list(rest):
+            return True
+        if None in beginning:
+            may_be = True
+        word, before = (words[at] if at < len(words) else ""), (words[at - 1] if at > 1 else "")
+        if not (word or "").startswith("-") and not (before or "").startswith("-"):
+            break  # a subcommand or an operand: what follows belongs to it
+    return None if may_be else False

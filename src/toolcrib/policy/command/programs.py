@@ -7,10 +7,8 @@ reads its standard input and nothing else. A use that is more than that raises O
 from collections.abc import Callable, Mapping, Sequence
 
 from .options import Grammar, OddUseError, Within, check_paths, names, read
-from .programs_find import check_find
 from .programs_git import check_git
-from .programs_jq import check_jq_program
-from .programs_sed import check_sed_script
+from .programs_text import check_find, check_jq_program, check_sed_script
 
 __all__ = ["FILTERS", "READERS", "check"]
 

@@ -1,0 +1,181 @@
+"""Programs whose arguments are a language of their own: what find, jq and sed are given, read as each reads it."""
+
+import re
+from collections.abc import Sequence
+
+from .options import OddUseError, Within, check_path, names
+
+__all__ = ["check_find", "check_jq_program", "check_sed_script"]
+
+# find: starting points, then tests and actions; those that only test and print are named here
+
+_FIND_ALONE = names(
+    """! ( ) , -a -and -o -or -not -print -print0 -ls -prune -quit -depth -d -mount -xdev -empty -true -false -daystart
+    -nouser -nogroup -readable -writable -executable -noleaf -nowarn -warn -ignore_readdir_race -noignore_readdir_race
+    -help --help -version --version"""
+)
+_FIND_VALUE = names(
+    """-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size -maxdepth -mindepth
+    -mtime -mmin -atime -amin -ctime -cmin -perm -user -group -uid -gid -links -inum -used -fstype -lname -ilname
+    -context -printf"""
+)
+_FIND_PATH = names("-newer -anewer -cnewer -samefile")
+
+
+def check_find(args: Sequence[str], within: Within | None) -> None:
+    """Raise OddUseError unless find would only list what lies in the workspace."""
+    if within is None:
+        raise OddUseError("it reads folders, not its standard input")
+    at = 0
+    while at < len(args) and args[at] in ("-P", "--"):
+        at += 1
+    while at < len(args):
+        word = args[at]
+        at += 1
+        if word in _FIND_ALONE:
+            continue
+        if word in _FIND_VALUE:
+            at += 1
+        elif word in _FIND_PATH:
+            check_path(args[at] if at < len(args) else "", within)
+            at += 1
+        elif word.startswith("-newer") and len(word) == len("-newerXY"):
+            if word[-1] != "t":
+                check_path(args[at] if at < len(args) else "", within)
+            at += 1
+        elif word.startswith("-"):
+            raise OddUseError(f"its {word!r} is not one that only lists")
+        else:
+            check_path(word, within)
+
+
+# jq: a program is read word by word; what looks at the environment or loads a module is found by its name
+
+_READS_ELSEWHERE = frozenset({"env", "ENV", "import", "include", "modulemeta", "get_search_list"})
+_JQ_WORDS = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<field>\.\s*)?(?P<name>[A-Za-z_]\w*)""", re.DOTALL
+)
+
+
+def check_jq_program(program: str) -> None:
+    """Raise OddUseError when a program looks at more than its input."""
+    # a string may hold code, and what follows one that is left open is anybody's guess: then nothing is skipped
+    skips = "\\(" not in program and program.count('"') % 2 == 0 and "\\" not in program
+    for found in _JQ_WORDS.finditer(program):
+        if found["string"] or found["comment"]:
+            if not skips and (odd := _first_odd(found[0])):
+                raise OddUseError(f"its program may use {odd!r}")
+        elif found["name"] in _READS_ELSEWHERE and not _is_field(program, found):
+            raise OddUseError(f"its program uses {found['name']!r}, which is more than its input")
+
+
+def _first_odd(text: str) -> str:
+    return next((word for word in re.findall(r"[A-Za-z_]\w*", text) if word in _READS_ELSEWHERE), "")
+
+
+def _is_field(program: str, found: re.Match[str]) -> bool:
+    """Tell whether a name is a field: `.env`, or the key of an object that is written out, `{env: 1}`."""
+    if found["field"] == ".":
+        return not program[: found.start()].endswith(".")
+    rest = program[found.end() :].lstrip()
+    before = program[: found.start()].rstrip()
+    return rest.startswith(":") and before.endswith(("{", ",")) and not before.endswith("$")
+
+
+# sed: a script is read command by command; those that write, run or read another file are not in the list
+
+_SED_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|(?=[/\\]))")
+_SED_ALONE = "=dDFgGhHnNpPxz"
+_SED_NUMBER = re.compile(r"[ \t]*\d*")
+_SED_LABEL = re.compile(r"[ \t]*[A-Za-z0-9_.-]*[ \t]*")
+_SED_SECOND = re.compile(r"[+~]?\d+|\$|(?=[/\\])")
+_SED_FLAGS = re.compile(r"[gpiIm0-9M]*")
+_SED_TEXT = re.compile(r"(?:[^\n\\]|\\.)*", re.DOTALL)
+
+
+def check_sed_script(script: str) -> None:
+    """Raise OddUseError unless a script only edits what passes through."""
+    at = 0
+    while at < len(script):
+        if script[at] in " \t\n;}":
+            at += 1
+        elif script[at] == "#":
+            at = _line_end(script, at)
+        else:
+            at = _command(script, _addresses(script, at))
+
+
+def _addresses(script: str, at: int) -> int:
+    found = _SED_ADDRESS.match(script, at)
+    if found:
+        at = _blanks(script, _pattern_end(script, found.end()) if found.end() == at else found.end())
+        if script[at : at + 1] == ",":
+            at = _blanks(script, at + 1)
+            second = _SED_SECOND.match(script, at)
+            if second is None:
+                raise OddUseError("its script holds an address that cannot be read")
+            at = _blanks(script, _pattern_end(script, at) if second.end() == at else second.end())
+    while script[at : at + 1] in ("!", " ", "\t"):
+        at += 1
+    return at
+
+
+def _command(script: str, at: int) -> int:
+    """Return where the command at `at` ends."""
+    name = script[at : at + 1]
+    at += 1
+    if name == "{" or (name and name in _SED_ALONE):
+        return at
+    if name in ("s", "y") and at < len(script):
+        return _substitution(script, at, name)
+    if name in ("q", "Q", "l", "L"):
+        return _match(_SED_NUMBER, script, at)
+    if name in ("b", "t", "T", ":"):
+        return _match(_SED_LABEL, script, at)
+    if name in ("a", "i", "c"):
+        return _match(_SED_TEXT, script, at)
+    raise OddUseError(f"its script holds {name!r}, which is not a command that only edits what passes through")
+
+
+def _substitution(script: str, at: int, name: str) -> int:
+    mark = script[at]
+    if mark in "\n\\":
+        raise OddUseError("its script holds a substitution that cannot be read")
+    at = _until(script, _until(script, at + 1, mark), mark)
+    return at if name == "y" else _match(_SED_FLAGS, script, at)
+
+
+def _pattern_end(script: str, at: int) -> int:
+    """Return where a pattern used as an address ends, with the letters that may follow it."""
+    if script[at] == "\\":
+        at += 1
+    if at >= len(script) or script[at] in "\n\\":
+        raise OddUseError("its script holds an address that cannot be read")
+    at = _until(script, at + 1, script[at])
+    while script[at : at + 1] in ("I", "M"):
+        at += 1
+    return at
+
+
+def _until(script: str, at: int, mark: str) -> int:
+    while at < len(script) and script[at] not in (mark, "\n"):
+        at += 2 if script[at] == "\\" else 1
+    if at >= len(script) or script[at] != mark:
+        raise OddUseError("its script holds a pattern without an end")
+    return at + 1
+
+
+def _blanks(script: str, at: int) -> int:
+    while script[at : at + 1] in (" ", "\t"):
+        at += 1
+    return at
+
+
+def _line_end(script: str, at: int) -> int:
+    end = script.find("\n", at)
+    return len(script) if end < 0 else end
+
+
+def _match(pattern: re.Pattern[str], script: str, at: int) -> int:
+    found = pattern.match(script, at)
+    return found.end() if found else at
