@@ -24,11 +24,11 @@ def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
     caller = who.caller
     chats = [(caller.channel, caller.group, who.chat), *((None, None, parent.chat) for parent in who.parents)]
     for channel, group, chat in dict.fromkeys(chats):
-        groups = _groups_of(who, channel or (chat.channel if chat else None), group, chat)
-        yield from _first_of(tuple(groups), caller, wearable=True)
+        groups = _find_groups(who, channel or (chat.channel if chat else None), group, chat)
+        yield from _first_group_layers(tuple(groups), caller, wearable=True)
 
 
-def _first_of(groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool) -> Iterator[Layer]:
+def _first_group_layers(groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool) -> Iterator[Layer]:
     """Yield what the first group that speaks about the sender says.
 
     A rule found only by a name that anyone can take is joined by what applies without that name.
@@ -37,12 +37,12 @@ def _first_of(groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool) 
         match find_sender(group.by_sender, caller.sender, wearable=wearable):
             case (key, lists, by_wearable):
                 note = f"found by the name {key!r}, which anyone can take" if by_wearable else ""
-                yield from _ruled("group", f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
+                yield from _rule_layers("group", f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
                 if by_wearable:
-                    yield from _first_of(groups, caller, wearable=False)
+                    yield from _first_group_layers(groups, caller, wearable=False)
                 return
             case None if group.tools is not None:
-                yield from _ruled("group", f"{group.origin}.tools", group.tools.rule(), "")
+                yield from _rule_layers("group", f"{group.origin}.tools", group.tools.rule(), "")
                 return
 
 
@@ -73,13 +73,13 @@ def find_sender(
     return None if rest is None else (*rest, False)
 
 
-def _ruled(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Layer]:
+def _rule_layers(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Layer]:
     yield Layer(name, origin, replace(rule, ask=()), note)
     if rule.ask:
         yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
 
 
-def _groups_of(
+def _find_groups(
     who: ResolvedCaller, name: str | None, own: str | None, chat: session.Chat | None
 ) -> Iterator[GroupPolicy]:
     """Yield the group entries that may speak about a chat, the most specific first.

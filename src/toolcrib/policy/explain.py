@@ -9,7 +9,7 @@ from toolcrib.define.verdict import Decision, Layer, Selection, Step, Verdict
 
 __all__ = [
     "COLUMNS", "caller_json", "explain_json", "explain_rows", "explain_sentence", "own_reason", "own_remedy",
-    "reason_for", "remedy_for", "stated_value", "verdict_json",
+    "reason_for", "remedy_for", "value_at_origin", "verdict_json",
 ]  # fmt: skip
 
 COLUMNS = ("tool", "verdict", "layer", "because")
@@ -84,7 +84,7 @@ def explain_json(
 # Why a tool is denied or asked about, and what would change it
 
 # Settings that stand for lists which are not written in the file, and what they do to a tool.
-_STATED = {
+_VALUE_MEANINGS = {
     "profile": "not in allow",
     "--profile": "not in allow",
     "enabled": "subagents are switched off",
@@ -95,19 +95,19 @@ _STATED = {
 }
 
 
-def stated_value(layer: Layer) -> str | None:
+def value_at_origin(layer: Layer) -> str | None:
     """Return the value that stands at the layer's origin where that is no list: the profile's name, the depth."""
-    return layer.note.partition(",")[0] if _leaf(layer) in _STATED else None
+    return layer.note.partition(",")[0] if _leaf(layer) in _VALUE_MEANINGS else None
 
 
 def reason_for(layer: Layer, decision: Decision, rule: str | None) -> str:
     """Return one clause that names the entry that decided and the place it stands in."""
     if decision == "ask":
         return f"a human is asked for {rule} ({layer.origin})"
-    value = stated_value(layer)
+    value = value_at_origin(layer)
     if value is not None:
         note = layer.note.removeprefix(value)
-        return f"{_STATED[_leaf(layer)]} ({layer.origin}={value}{note})"
+        return f"{_VALUE_MEANINGS[_leaf(layer)]} ({layer.origin}={value}{note})"
     place = f"{layer.origin}, {layer.note}" if layer.note else layer.origin
     if rule is not None:
         return f"deny has {rule!r} ({place})"
@@ -130,7 +130,7 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
     if leaf == "profile":
         scope = layer.origin.removesuffix(".profile")
         return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"
-    if leaf in _STATED:
+    if leaf in _VALUE_MEANINGS:
         return f"change {layer.origin}"
     allow, deny = ("include", "exclude") if leaf == "subagents" else ("allow", "deny")
     if rule is not None:

@@ -13,7 +13,7 @@ from toolcrib.define.names import fold
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict, Verdicts
 
-from .explain import own_reason, own_remedy, reason_for, remedy_for, stated_value
+from .explain import own_reason, own_remedy, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, Matcher, matcher_for
 
 __all__ = ["Facts", "gate"]
@@ -52,7 +52,7 @@ def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], fac
     )
 
 
-class _Compiled:
+class _CompiledLayer:
     """One layer, its lists ready to be asked."""
 
     __slots__ = ("allow", "ask", "deny", "layer", "lends_exec", "said", "stated")
@@ -60,7 +60,7 @@ class _Compiled:
     def __init__(self, layer: Layer, inventory: Inventory, *, additive: bool) -> None:
         rule = layer.rule
         self.layer = layer
-        self.stated = stated_value(layer)
+        self.stated = value_at_origin(layer)
         self.said: dict[str | None, str] = {}
         within = beginning_of(layer.source or "")
         self.deny = matcher_for(rule.deny, inventory, within=within) if rule.deny else None
@@ -77,7 +77,7 @@ class _Compiled:
         return self.allow is None or self.allow.entry_for(name) is not None
 
     def refuse(self, names: frozenset[str]) -> frozenset[str]:
-        """Return those of `names` that do not pass this layer: mostly few, where those that pass are many."""
+        """Return those of `names` that do not pass this layer; usually these are few."""
         denied = frozenset[str]() if self.deny is None else self.deny.select(names)
         if self.allow is None:
             return denied
@@ -113,26 +113,26 @@ class _Compiled:
 
 
 class _Judge:
-    """All that is known about one caller. Which layer denies a tool is found for all at once, the words one by one."""
+    """Decides for all tools at once which layer denies each; the words of a verdict are made one by one, on demand."""
 
     __slots__ = ("asked", "asks", "denied", "everywhere", "facts", "kept", "own", "sources", "tools")
 
     def __init__(self, tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts) -> None:
         inventory = Inventory(tools, groups)
         self.tools, self.facts = tools, facts
-        self.sources: dict[str, list[_Compiled]] = {}
-        self.everywhere: list[_Compiled] = []
-        self.asks: list[_Compiled] = []
+        self.sources: dict[str, list[_CompiledLayer]] = {}
+        self.everywhere: list[_CompiledLayer] = []
+        self.asks: list[_CompiledLayer] = []
         for layer in layers:
-            each = _Compiled(layer, inventory, additive=facts.additive)
+            each = _CompiledLayer(layer, inventory, additive=facts.additive)
             if layer.source is not None:
                 self.sources.setdefault(layer.source, []).append(each)
             else:
                 (self.asks if layer.name == "ask" else self.everywhere).append(each)
         # name to what decided: the tool's own fields, the first layer that denies, the first that asks
-        self.own = dict(self._set_apart())
-        self.denied: dict[str, _Compiled] = {}
-        self.asked: dict[str, _Compiled] = {}
+        self.own = dict(self._find_own_denials())
+        self.denied: dict[str, _CompiledLayer] = {}
+        self.asked: dict[str, _CompiledLayer] = {}
         self.kept = self._keep()
 
     def _keep(self) -> frozenset[str]:
@@ -150,7 +150,7 @@ class _Judge:
                 self.asked.update(dict.fromkeys(each.ask.select(names), each))
         return names
 
-    def _set_apart(self) -> Iterator[tuple[str, tuple[Step, Layer | None]]]:
+    def _find_own_denials(self) -> Iterator[tuple[str, tuple[Step, Layer | None]]]:
         """Yield the tools that their own fields, and no layer of everybody's, keep from the caller."""
         tools, sources = self.tools.values(), self.sources
         special = [
@@ -162,7 +162,7 @@ class _Judge:
                     yield tool.name, (step, layer)
                     break
 
-    def _mentioned(self, tool: Tool) -> bool:
+    def _is_mentioned(self, tool: Tool) -> bool:
         kind, _, owner = tool.source.partition(":")
         named = {tool.name, owner} if owner else {tool.name}
         if kind == "plugin":
@@ -177,7 +177,7 @@ class _Judge:
         tool = self.tools[name]
         if name in self.own:
             step, layer = self.own[name]
-            return _verdict(tool, step, layer)
+            return _own_verdict(tool, step, layer)
         each = self.denied.get(name) or self.asked.get(name)
         if each is not None:
             return each.verdict(tool)
@@ -208,7 +208,7 @@ class _Judge:
             decision, entry = each.judge(tool.name)
             yield Step("source", each.layer.origin, decision, entry), each.layer
         if tool.optional:
-            yield Step("source", None, "allow" if self._mentioned(tool) else "deny", "optional"), None
+            yield Step("source", None, "allow" if self._is_mentioned(tool) else "deny", "optional"), None
         if tool.owner_only:
             yield Step("owner", None, "allow" if self.facts.owner else "deny", None), None
         if tool.requires:
@@ -236,7 +236,7 @@ def _keep_strictest(said: dict[LayerName, Step], step: Step) -> None:
         said[step.layer] = step
 
 
-def _verdict(tool: Tool, step: Step, layer: Layer | None) -> Verdict:
+def _own_verdict(tool: Tool, step: Step, layer: Layer | None) -> Verdict:
     """Return what the tool's own fields, or the lists of its source, say about it."""
     if layer is None:
         reason, remedy = own_reason(step), own_remedy(tool, step)

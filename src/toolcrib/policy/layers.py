@@ -45,7 +45,7 @@ def layers_of(who: ResolvedCaller) -> tuple[Layer, ...]:
     """Return every layer that speaks about a resolved caller, in the order they are judged."""
     found = [
         *_source_layers(who.settings),
-        *_narrowing_layer(who.settings),
+        *_narrowing_layers(who.settings),
         *_scope_layers(who.scopes, who.model_keys),
         *chat_layers(who),
         *_sandbox_layers(who),
@@ -76,7 +76,7 @@ def _source_layers(settings: PolicySettings) -> Iterator[Layer]:
         yield Layer("source", origin, lists.rule(), source=source)
 
 
-def _narrowing_layer(settings: PolicySettings) -> Iterator[Layer]:
+def _narrowing_layers(settings: PolicySettings) -> Iterator[Layer]:
     if settings.narrowed is not None:
         yield Layer("profile", "--profile", Rule(allow=PROFILES[settings.narrowed]), settings.narrowed)
 
@@ -90,8 +90,8 @@ def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") ->
         for (_, name), (origin, scope) in named
         for key, entry in _provider_entry(scope, model_keys)
     ]
-    yield from _profile_layer("profile", scopes, note)
-    yield from _profile_layer("provider-profile", by_provider, note)
+    yield from _profile_layers("profile", scopes, note)
+    yield from _profile_layers("provider-profile", by_provider, note)
     for name, origin, scope in [*scopes, *by_provider]:
         rule = scope.rule()
         if rule.allow is not None or rule.deny or rule.also:
@@ -100,7 +100,7 @@ def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") ->
             yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
 
 
-def _profile_layer(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSettings]], note: str) -> Iterator[Layer]:
+def _profile_layers(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSettings]], note: str) -> Iterator[Layer]:
     """Yield the profile in force: the innermost scope that names one, with the innermost alsoAllow."""
     profile: str | None = None
     origin, also = "", tuple[str, ...]()
@@ -155,29 +155,29 @@ def _subagent_layers(who: ResolvedCaller) -> Iterator[Layer]:
     if not who.is_subagent:
         return
     yield Layer("subagent", "built-in subagent list", Rule(deny=SUBAGENT_DENY))
-    yield from _mandate(who, places)
-    yield from _depth_layer(who, places)
+    yield from _mandate_layers(who, places)
+    yield from _depth_layers(who, places)
     origin, chosen = who.subagent_mode
-    if chosen.mode == "handover" and _handed_over(chosen, who.settings.mandates).allow is None:
+    if chosen.mode == "handover" and _handover_rule(chosen, who.settings.mandates).allow is None:
         yield Layer("subagent", f"{origin}.mode", Rule(allow=()), "handover")
     if chosen.mode != "own":
-        yield from _ceiling(who)
+        yield from _ceiling_layers(who)
 
 
-def _mandate(who: ResolvedCaller, places: _Subagents, note: str = "") -> Iterator[Layer]:
+def _mandate_layers(who: ResolvedCaller, places: _Subagents, note: str = "") -> Iterator[Layer]:
     """Yield what narrows one subagent: the lists about subagents, and what its own agent declares."""
     mandates = who.settings.mandates
     for origin, subagents in places:
         if subagents.tools.model_fields_set:
             yield Layer("subagent", f"{origin}.tools", subagents.tools.rule(), note)
-        rule = _handed_over(subagents, mandates)
+        rule = _handover_rule(subagents, mandates)
         if rule.allow is not None or rule.deny:
             yield Layer("subagent", origin, rule, note)
     if (declared := mandates.get(who.agent)) is not None:
         yield Layer("subagent", f"agent {who.agent}", Rule(allow=declared), note)
 
 
-def _handed_over(subagents: SubagentSettings, agents: Container[str]) -> Rule:
+def _handover_rule(subagents: SubagentSettings, agents: Container[str]) -> Rule:
     """Return `include` and `exclude` as far as they are about tools: a name of an agent says whom there is to ask."""
     include, exclude = subagents.include, tuple(each for each in subagents.exclude if fold(each) not in agents)
     if include:
@@ -185,7 +185,7 @@ def _handed_over(subagents: SubagentSettings, agents: Container[str]) -> Rule:
     return Rule(allow=include, deny=exclude)
 
 
-def _depth_layer(who: ResolvedCaller, places: _Subagents) -> Iterator[Layer]:
+def _depth_layers(who: ResolvedCaller, places: _Subagents) -> Iterator[Layer]:
     """Yield the refusal to go deeper, as the innermost place that sets a depth says."""
     said = [(f"{origin}.maxDepth", each) for origin, each in places if "max_depth" in each.model_fields_set]
     origin, subagents = said[-1] if said else ("built-in subagent depth", places[0][1])
@@ -194,24 +194,24 @@ def _depth_layer(who: ResolvedCaller, places: _Subagents) -> Iterator[Layer]:
         yield Layer("subagent", who.settings.place(origin), Rule(deny=("group:agents", "sessions_spawn")), note)
 
 
-def _ceiling(who: ResolvedCaller) -> Iterator[Layer]:
+def _ceiling_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield the layers of every parent's scope: a child never has what one of them lacks.
 
     A parent's rules about models are those about its own; and those about the child's, for that is who speaks now.
     """
-    seen = {_said(layer) for layer in _scope_layers(who.scopes, who.model_keys)} if who.parents else set()
+    seen = {_layer_identity(layer) for layer in _scope_layers(who.scopes, who.model_keys)} if who.parents else set()
     for name, parent in zip(who.caller.parents, who.parents, strict=True):
         note = f"of the parent {name!r}"
         for model_keys in dict.fromkeys((parent.model_keys, who.model_keys)):
             for layer in _scope_layers(parent.scopes, model_keys, note):
-                if _said(layer) not in seen:
-                    seen.add(_said(layer))
+                if _layer_identity(layer) not in seen:
+                    seen.add(_layer_identity(layer))
                     yield layer
         # parents with one scope may speak in different sessions, and only some of those are sandboxed
         yield from _sandbox_layers(parent)
         if parent.is_subagent:  # whatever narrows it bounds those it starts
-            yield from _mandate(parent, parent.subagents[1:], note)
+            yield from _mandate_layers(parent, parent.subagents[1:], note)
 
 
-def _said(layer: Layer) -> tuple[str, str, Rule]:
+def _layer_identity(layer: Layer) -> tuple[str, str, Rule]:
     return layer.name, layer.origin, layer.rule

@@ -85,23 +85,23 @@ def lint(
     inventory = Inventory(tools, groups)
     found: list[Finding] = []
     for scope in scopes_of(settings):
-        found += _entries(scope, inventory)
-        found += _lists(scope, settings, inventory)
-    found += _dead(settings, inventory)
-    found += _replaced(settings, inventory)
-    found += _worn(settings)
+        found += _check_entries(scope, inventory)
+        found += _check_lists(scope, settings, inventory)
+    found += _check_dead(settings, inventory)
+    found += _check_replaced(settings, inventory)
+    found += _check_senders(settings)
     if belt_for is not None:
         for expect in expects:
-            found += _expected(expect, belt_for(expect.caller), inventory)
+            found += _check_expectation(expect, belt_for(expect.caller), inventory)
     return list(dict.fromkeys(found))
 
 
-def _matched(entries: Sequence[str], inventory: Inventory, *, permits: bool = False, within: str = "") -> set[str]:
+def _match(entries: Sequence[str], inventory: Inventory, *, permits: bool = False, within: str = "") -> set[str]:
     matcher = matcher_for(tuple(entries), inventory, permits=permits, within=within)
     return set(matcher.select(frozenset(inventory.tools)))
 
 
-def _entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
+def _check_entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
     """Unknown and shadowed entries of each list."""
     for key, entries in scope.lists():
         origin, covered = f"{scope.origin}.{key}", set[str]()
@@ -110,16 +110,16 @@ def _entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
                 covered = set(inventory.tools)
                 continue
             permits = key in ("allow", "alsoAllow", "include")
-            meant = _matched([entry], inventory, permits=permits, within=scope.within)
+            meant = _match([entry], inventory, permits=permits, within=scope.within)
             if not meant:
-                yield _unknown(entry, origin, inventory)
+                yield _report_unknown(entry, origin, inventory)
             elif (meant and meant <= covered) or fold(entry) in map(fold, entries[:at]):
                 what = f"{entry!r} says nothing that an earlier entry does not say"
                 yield Finding("shadowed", "warning", origin, what, f"take {entry!r} out")
             covered |= meant
 
 
-def _unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
+def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
     names = [*inventory.tools, *inventory.groups]
     close = nearest(entry, names)
     if is_glob(entry):
@@ -129,7 +129,7 @@ def _unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
     return Finding("unknown", "warning", origin, f"{entry!r} names no {word} that exists here", remedy)
 
 
-def _lists(scope: Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+def _check_lists(scope: Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow lists that permit nothing or only plugins."""
     allow = scope.rule.allow
     if allow == () and not scope.rule.also:
@@ -145,18 +145,18 @@ def _lists(scope: Scope, settings: PolicySettings, inventory: Inventory) -> Iter
         )
 
 
-def _dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow entries that a deny beside or above them makes pointless."""
     above = Rule(allow=settings.tools.allow, deny=settings.tools.deny, also=settings.tools.also_allow)
     shut_above = _shut(above, inventory)
     for scope in scopes_of(settings):
-        own = _matched(scope.rule.deny, inventory, within=scope.within)
+        own = _match(scope.rule.deny, inventory, within=scope.within)
         inner = scope.origin != "tools" and scope.about == "everything"
         for key, entries in scope.lists():
             if key not in ("allow", "alsoAllow"):
                 continue
             for entry in entries:
-                meant = _matched([entry], inventory, permits=True, within=scope.within)
+                meant = _match([entry], inventory, permits=True, within=scope.within)
                 if fold(entry) == "*" or not meant:
                     continue
                 if meant <= own:
@@ -174,32 +174,32 @@ def _dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
 
 
 def _shut(rule: Rule, inventory: Inventory) -> set[str]:
-    shut = _matched(rule.deny, inventory)
+    shut = _match(rule.deny, inventory)
     if rule.allow is not None:
-        shut |= set(inventory.tools) - _matched((*rule.allow, *rule.also), inventory, permits=True)
+        shut |= set(inventory.tools) - _match((*rule.allow, *rule.also), inventory, permits=True)
     return shut
 
 
-def _replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+def _check_replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Rules that stand in for a broader one and let through what it withheld."""
     scopes: list[tuple[str, ToolsSettings]] = [("tools", settings.tools)]
     scopes += [(f"{agent.origin}.tools", agent.tools) for agent in settings.agents.values()]
     for origin, scope in scopes:
-        yield from _replaced_providers(origin, scope, inventory)
+        yield from _check_replaced_providers(origin, scope, inventory)
         if origin != "tools":
-            yield from _replaced_profile(origin, scope, settings.tools, inventory)
+            yield from _check_replaced_profile(origin, scope, settings.tools, inventory)
             if "plugin_only_allow" in scope.model_fields_set:
                 what = "only tools.pluginOnlyAllow counts"
                 yield Finding("dead", "warning", f"{origin}.pluginOnlyAllow", what, "move it to tools.pluginOnlyAllow")
-            yield from _replaced_sandbox(origin, scope, settings.tools, inventory)
-    yield from _replaced_sandbox("tools", settings.tools, None, inventory)
+            yield from _check_replaced_sandbox(origin, scope, settings.tools, inventory)
+    yield from _check_replaced_sandbox("tools", settings.tools, None, inventory)
     for channel in settings.channels.values():
         for groups in (channel.groups, *channel.accounts.values()):
             for id, group in groups.items():
-                yield from _replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
+                yield from _check_replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
 
 
-def _replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[Finding]:
+def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[Finding]:
     by_fold = {fold(key): (key, entry) for key, entry in scope.by_provider.items()}
     for written, (key, entry) in by_fold.items():
         provider = written.partition("/")[0]
@@ -210,21 +210,23 @@ def _replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory)
             yield from _compare(place, entry.rule(), f"{origin}.byProvider.{broader}", wider.rule(), inventory)
 
 
-def _replaced_profile(origin: str, own: ScopeSettings, top: ScopeSettings, inventory: Inventory) -> Iterator[Finding]:
+def _check_replaced_profile(
+    origin: str, own: ScopeSettings, top: ScopeSettings, inventory: Inventory
+) -> Iterator[Finding]:
     if own.profile is None or top.profile is None or own.profile == top.profile:
         return
     ours, theirs = PROFILES[own.profile], PROFILES[top.profile]
     if theirs is None:
         return
-    gained = (set(inventory.tools) if ours is None else _matched(ours, inventory)) - _matched(theirs, inventory)
+    gained = (set(inventory.tools) if ours is None else _match(ours, inventory)) - _match(theirs, inventory)
     if gained:
-        what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {_some(gained)}"
+        what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {_list_some(gained)}"
         yield Finding(
             "widening", "warning", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not"
         )
 
 
-def _replaced_sandbox(
+def _check_replaced_sandbox(
     origin: str, own: ToolsSettings, top: ToolsSettings | None, inventory: Inventory
 ) -> Iterator[Finding]:
     lists = own.sandbox.tools
@@ -233,16 +235,16 @@ def _replaced_sandbox(
     above, place = SANDBOX_DENY, "the built-in sandbox list"
     if top is not None and "deny" in top.sandbox.tools.model_fields_set:
         above, place = top.sandbox.tools.deny, "tools.sandbox.tools.deny"
-    dropped = _matched(above, inventory) - _matched(lists.deny, inventory)
+    dropped = _match(above, inventory) - _match(lists.deny, inventory)
     if lists.allow is not None:
-        dropped &= _matched(lists.allow, inventory, permits=True)
+        dropped &= _match(lists.allow, inventory, permits=True)
     elif own.sandbox.tools.allow is None:
         return  # the built-in allow list still leaves them out
     if dropped:
-        yield _dropped(f"{origin}.sandbox.tools.deny", place, dropped)
+        yield _report_dropped(f"{origin}.sandbox.tools.deny", place, dropped)
 
 
-def _replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[Finding]:
+def _check_replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[Finding]:
     own = group.tools.rule() if group.tools is not None else None
     star = next((lists for key, lists in group.by_sender.items() if key.strip() == "*"), None)
     standard = star.rule() if star is not None else own
@@ -256,21 +258,21 @@ def _replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: I
 def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[Finding]:
     """Yield what `rule`, which replaces `above`, lets through that `above` withheld."""
     open_here = set(inventory.tools) - _shut(rule, inventory)
-    dropped = _matched(above.deny, inventory) & open_here
+    dropped = _match(above.deny, inventory) & open_here
     if dropped:
-        yield _dropped(origin, f"{broader}.deny", dropped)
+        yield _report_dropped(origin, f"{broader}.deny", dropped)
     gained = (_shut(above, inventory) & open_here) - dropped
     if gained:
-        what = f"replaces {broader} and adds {_some(gained)}"
+        what = f"replaces {broader} and adds {_list_some(gained)}"
         yield Finding("widening", "warning", origin, what, f"repeat the allow list of {broader} if it is not meant")
 
 
-def _dropped(origin: str, broader: str, dropped: set[str]) -> Finding:
-    what = f"replaces {broader} and drops its deny of {_some(dropped)}"
+def _report_dropped(origin: str, broader: str, dropped: set[str]) -> Finding:
+    what = f"replaces {broader} and drops its deny of {_list_some(dropped)}"
     return Finding("dropped-deny", "warning", origin, what, "repeat the deny here if it is not meant")
 
 
-def _worn(settings: PolicySettings) -> Iterator[Finding]:
+def _check_senders(settings: PolicySettings) -> Iterator[Finding]:
     """Typed `username:` and `name:` keys: the operator's word, but anyone can take such a name."""
     for channel in settings.channels.values():
         for group in (g for groups in (channel.groups, *channel.accounts.values()) for g in groups.values()):
@@ -288,11 +290,11 @@ def _worn(settings: PolicySettings) -> Iterator[Finding]:
                     )
 
 
-def _expected(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:
+def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:
     for key, entries in (("has", expect.has), ("lacks", expect.lacks)):
         for entry in entries:
             name = canonical(entry) or ""
-            meant = {name} & set(inventory.tools) or _matched([entry], inventory)
+            meant = {name} & set(inventory.tools) or _match([entry], inventory)
             if not meant:
                 yield Finding(
                     "expect", "error", expect.origin, f"{key}: {entry!r} names no tool that exists here", "correct it"
@@ -307,7 +309,7 @@ def _expected(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator
                     )
 
 
-def _some(names: Iterable[str]) -> str:
+def _list_some(names: Iterable[str]) -> str:
     listed = sorted(names)
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
@@ -317,9 +319,9 @@ def _some(names: Iterable[str]) -> str:
 
 def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
     """Yield every rule that is written down."""
-    yield from _tools_scopes("tools", settings.tools)
+    yield from _scopes_in_tools("tools", settings.tools)
     for agent in settings.agents.values():
-        yield from _tools_scopes(f"{agent.origin}.tools", agent.tools)
+        yield from _scopes_in_tools(f"{agent.origin}.tools", agent.tools)
     for channel in settings.channels.values():
         for groups in (channel.groups, *channel.accounts.values()):
             for group in groups.values():
@@ -331,17 +333,17 @@ def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
         yield Scope(origin=origin, rule=narrowed.rule(), about="source", within=beginning_of(source))
 
 
-def _tools_scopes(origin: str, tools: ToolsSettings) -> Iterator[Scope]:
+def _scopes_in_tools(origin: str, tools: ToolsSettings) -> Iterator[Scope]:
     yield Scope(origin=origin, rule=tools.rule(), additive=True)
     for key, entry in tools.by_provider.items():
         yield Scope(origin=f"{origin}.byProvider.{key}", rule=entry.rule(), additive=True)
-    yield from _nested_scope(f"{origin}.sandbox.tools", tools.sandbox.tools, "sandbox")
-    yield from _nested_scope(f"{origin}.subagents.tools", tools.subagents.tools, "subagent")
+    yield from _scopes_in_lists(f"{origin}.sandbox.tools", tools.sandbox.tools, "sandbox")
+    yield from _scopes_in_lists(f"{origin}.subagents.tools", tools.subagents.tools, "subagent")
     handed = Rule(allow=tools.subagents.include, deny=tools.subagents.exclude)
     if handed.allow is not None or handed.deny:
         yield Scope(origin=f"{origin}.subagents", rule=handed, about="subagent")
 
 
-def _nested_scope(origin: str, lists: ListSettings, about: Literal["sandbox", "subagent"]) -> Iterator[Scope]:
+def _scopes_in_lists(origin: str, lists: ListSettings, about: Literal["sandbox", "subagent"]) -> Iterator[Scope]:
     if lists.model_fields_set:
         yield Scope(origin=origin, rule=lists.rule(), about=about)

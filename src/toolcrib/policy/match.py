@@ -19,7 +19,7 @@ __all__ = ["Groups", "Inventory", "Matcher", "complaint_about", "is_glob", "matc
 
 Groups = Mapping[str, frozenset[str]]
 
-LONGEST_ENTRY = 256
+MAX_ENTRY_CHARS = 256
 
 _GLOB = re.compile(r"[a-z0-9_*-]+")
 _GROUP = re.compile(r"group:[a-z0-9_-]{1,64}")
@@ -30,8 +30,8 @@ def complaint_about(entry: str) -> str | None:
     folded = fold(entry)
     if not folded:
         return "a blank entry means nothing; remove it"
-    if len(entry) > LONGEST_ENTRY:
-        return f"an entry of {len(entry)} characters; {LONGEST_ENTRY} is the most"
+    if len(entry) > MAX_ENTRY_CHARS:
+        return f"an entry of {len(entry)} characters; {MAX_ENTRY_CHARS} is the most"
     if folded.startswith("effect:"):
         effect = folded.removeprefix("effect:")
         if effect in EFFECTS:
@@ -69,7 +69,7 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parsed:
+class _ParsedEntries:
     """One list as it is written, sorted by how its entries match: folded entry (or effect) to entry as written.
 
     `spoken` holds names and globs of MCP servers' tools as `spoken_entry` writes them.
@@ -87,7 +87,7 @@ class _Parsed:
 class Matcher:
     """One list, ready to be asked: plain names, whole groups, and globs; each knows its entry as written."""
 
-    parsed: _Parsed
+    parsed: _ParsedEntries
     groups: tuple[tuple[frozenset[str], str], ...] = ()
 
     @property
@@ -140,24 +140,26 @@ def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool
     """
     known = inventory.groups
     is_theirs = "group:mcp" in known and any("__" in entry for entry in entries)
-    parsed = _parsed(entries, within, _renamed(inventory) if is_theirs else (), permits)
+    parsed = _parse_entries(entries, within, _find_renamed_servers(inventory) if is_theirs else (), permits)
     groups = [(known[entry], written) for entry, written in parsed.plain.items() if entry in known]
     if parsed.spoken and "group:mcp" in known:
-        groups += _by_spoken_name(parsed.spoken, inventory)
+        groups += _match_spoken(parsed.spoken, inventory)
     if parsed.effects:
-        groups += _by_effect(parsed.effects, inventory, permits=permits)
+        groups += _match_effects(parsed.effects, inventory, permits=permits)
     return Matcher(parsed, tuple(groups))
 
 
-# The lists of a configuration are met again with every caller, so they are read once.
+# The same lists come back with every caller, so each is parsed once.
 @lru_cache(maxsize=4096)
-def _parsed(entries: tuple[str, ...], within: str, renamed: tuple[tuple[str, str], ...], permits: bool) -> _Parsed:
+def _parse_entries(
+    entries: tuple[str, ...], within: str, renamed: tuple[tuple[str, str], ...], permits: bool
+) -> _ParsedEntries:
     plain: dict[str, str] = {}
     globs: dict[str, str] = {}
     effects: dict[str, str] = {}
     everything: str | None = None
     spelled = [(fold(written), written) for written in entries]
-    spelled += [(each, written) for entry, written in spelled for each in _as_we_call_it(entry, renamed)]
+    spelled += [(each, written) for entry, written in spelled for each in _respell_server(entry, renamed)]
     if within and not permits:  # a server may begin the names of its tools with its own: that is denied as well
         spelled += [(within + entry, written) for entry, written in spelled if entry.startswith(within)]
     for entry, written in spelled:
@@ -174,17 +176,17 @@ def _parsed(entries: tuple[str, ...], within: str, renamed: tuple[tuple[str, str
     any_glob = re.compile("|".join(map(fnmatch.translate, globs))).match if globs else None
     named = {**globs, **plain}
     spoken = {spoken_entry(entry): written for entry, written in named.items() if "__" in entry or "*" in entry}
-    return _Parsed(plain, globs, spoken, effects, any_glob, everything)
+    return _ParsedEntries(plain, globs, spoken, effects, any_glob, everything)
 
 
-def _renamed(inventory: Inventory) -> tuple[tuple[str, str], ...]:
+def _find_renamed_servers(inventory: Inventory) -> tuple[tuple[str, str], ...]:
     """Return the MCP servers whose tools do not begin with their name: that name, folded, and what they begin with."""
     sources = {inventory.tools[name].source.removeprefix("mcp:") for name in inventory.groups["group:mcp"]}
     pairs = ((fold(server), server_part(server)) for server in sources)
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
 
-def _as_we_call_it(entry: str, renamed: tuple[tuple[str, str], ...]) -> Iterator[str]:
+def _respell_server(entry: str, renamed: tuple[tuple[str, str], ...]) -> Iterator[str]:
     """Yield an entry that calls a server as the configuration does the way the names of its tools begin."""
     for server, part in renamed:
         for found in re.finditer("(?=__)", entry):
@@ -192,7 +194,7 @@ def _as_we_call_it(entry: str, renamed: tuple[tuple[str, str], ...]) -> Iterator
                 yield part + entry[found.start() :]
 
 
-def _by_spoken_name(entries: Mapping[str, str], inventory: Inventory) -> list[tuple[frozenset[str], str]]:
+def _match_spoken(entries: Mapping[str, str], inventory: Inventory) -> list[tuple[frozenset[str], str]]:
     """Return what entries mean of tools whose names end in a digest: they are about what its server calls a tool."""
     spoken = {
         name: members
@@ -207,7 +209,9 @@ def _by_spoken_name(entries: Mapping[str, str], inventory: Inventory) -> list[tu
     ]
 
 
-def _by_effect(effects: Mapping[str, str], inventory: Inventory, *, permits: bool) -> list[tuple[frozenset[str], str]]:
+def _match_effects(
+    effects: Mapping[str, str], inventory: Inventory, *, permits: bool
+) -> list[tuple[frozenset[str], str]]:
     if permits:
         return [(inventory.within_effects(frozenset(effects)), next(iter(effects.values())))]
     return [(inventory.with_effect(effect), written) for effect, written in effects.items()]

@@ -78,14 +78,14 @@ class Section(BaseModel):
         return value
 
 
-def _spelled(entry: str) -> str:
+def _check_entry(entry: str) -> str:
     complaint = complaint_about(entry)
     if complaint:
         raise ValueError(complaint)
     return entry
 
 
-def _profile(name: str) -> str:
+def _check_profile(name: str) -> str:
     if name not in PROFILES:
         meant = nearest(name, PROFILES)
         hint = f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(PROFILES)}"
@@ -93,9 +93,9 @@ def _profile(name: str) -> str:
     return name
 
 
-Entry = Annotated[StrictStr, AfterValidator(_spelled)]
+Entry = Annotated[StrictStr, AfterValidator(_check_entry)]
 Entries = tuple[Entry, ...]
-ProfileName = Annotated[StrictStr, AfterValidator(_profile)]
+ProfileName = Annotated[StrictStr, AfterValidator(_check_profile)]
 
 
 class ListSettings(Section):

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeGuard
 
-from . import messages as say
+from . import messages
 from .environment import unsafe_names
-from .literal import quoted
+from .literal import quote
 from .options import Within, is_beneath
-from .parse import LONGEST, Found, Parsed, parse
-from .permit import Denial, Plain, denied, permit
+from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
+from .permit import Denial, Plain, find_denial, permit
 from .rules import LookUp, Rules, is_asked
 from .wrappers import can_start_others
 
@@ -22,7 +22,7 @@ __all__ = ["Decision", "Judgement", "Plain", "judge", "judge_argv"]
 
 Decision = Literal["run", "ask", "deny"]
 
-_MOST = 500  # commands in one line
+_MAX_COMMANDS = 500  # in one line
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,7 +50,7 @@ class Judgement:
         """A plain line as every shell reads it: each word quoted, each program a whole path; None for any other."""
         if not self.parts or any(command.program is None for command in self.commands):
             return None
-        return " ".join(_portable(part) if isinstance(part, str) else _quoted(part) for part in self.parts)
+        return " ".join(_make_portable(part) if isinstance(part, str) else _quote_command(part) for part in self.parts)
 
     @property
     def may_last(self) -> bool:
@@ -73,10 +73,10 @@ def judge(
     whether a path, seen from where the command runs, stays in the workspace. `env` is what the caller wants to set.
     """
     if rules.security == "deny":
-        return _closed(rules)
-    if unusable := _unusable(line):
+        return _deny_all(rules)
+    if unusable := _explain_unusable(line):
         return Judgement(decision="deny", reason=unusable)
-    return _judged(parse(line), rules, look_up, within, env)
+    return _judge_parsed(parse(line), rules, look_up, within, env)
 
 
 def judge_argv(
@@ -89,50 +89,54 @@ def judge_argv(
 ) -> Judgement:
     """Judge a command that is given as words, which no shell reads."""
     if rules.security == "deny":
-        return _closed(rules)
+        return _deny_all(rules)
     words = tuple(argv)
     if not words or not words[0].strip():
-        return Judgement(decision="deny", reason=say.empty())
-    if unusable := _unusable(" ".join(words)):
+        return Judgement(decision="deny", reason=messages.explain_empty())
+    if unusable := _explain_unusable(" ".join(words)):
         return Judgement(decision="deny", reason=unusable)
-    command = Found(words)
-    return _judged(Parsed((command,), (command,)), rules, look_up, within, env)
+    command = FoundCommand(words)
+    return _judge_parsed(ParsedLine((command,), (command,)), rules, look_up, within, env)
 
 
-def _closed(rules: Rules) -> Judgement:
+def _deny_all(rules: Rules) -> Judgement:
     origin = f"{rules.origin}.security"
-    return Judgement(decision="deny", reason=say.switched_off(rules.origin), rule="security deny", origin=origin)
+    return Judgement(
+        decision="deny", reason=messages.explain_switched_off(rules.origin), rule="security deny", origin=origin
+    )
 
 
-def _unusable(line: str) -> str:
+def _explain_unusable(line: str) -> str:
     """Return why a line cannot be run by anything, "" when it can."""
     if not line.strip():
-        return say.empty()
+        return messages.explain_empty()
     if "\0" in line:
-        return say.not_text("a NUL character")
+        return messages.explain_not_text("a NUL character")
     try:
         length = len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:
-        return say.not_text("half a character")
-    return say.too_long(length, LONGEST) if length > LONGEST else ""
+        return messages.explain_not_text("half a character")
+    return messages.explain_too_long(length, MAX_LINE_BYTES) if length > MAX_LINE_BYTES else ""
 
 
-def _judged(parsed: Parsed, rules: Rules, look_up: LookUp, within: Within, env: Mapping[str, str]) -> Judgement:
-    denial = denied(parsed.commands, rules.deny, look_up) if rules.deny else None
-    commands = tuple([_plain(found, rules, look_up, within) for found in parsed.commands[:_MOST]])
-    if len(parsed.commands) > _MOST:
-        parsed = parsed._replace(doubt=parsed.doubt or say.too_many(_MOST))
+def _judge_parsed(
+    parsed: ParsedLine, rules: Rules, look_up: LookUp, within: Within, env: Mapping[str, str]
+) -> Judgement:
+    denial = find_denial(parsed.commands, rules.deny, look_up) if rules.deny else None
+    commands = tuple([_judge_command(found, rules, look_up, within) for found in parsed.commands[:_MAX_COMMANDS]])
+    if len(parsed.commands) > _MAX_COMMANDS:
+        parsed = parsed._replace(doubt=parsed.doubt or messages.explain_too_many(_MAX_COMMANDS))
     if denial is not None and denial.entry is not None:
         return Judgement(
             decision="deny",
-            reason=say.denied(" ".join(word or "…" for word in denial.words), str(denial.entry)),
+            reason=messages.explain_denial(" ".join(word or "…" for word in denial.words), str(denial.entry)),
             commands=commands,
             rule=f"deny {denial.entry}",
             origin=denial.entry.origin,
             doubt=parsed.doubt,
         )
-    missing = _missing(parsed, commands, rules, denial, env)
-    decision, reason = _decided(missing, rules, commands)
+    missing = _explain_missing(parsed, commands, rules, denial, env)
+    decision, reason = _decide(missing, rules, commands)
     if decision != "run":
         rule, origin = f"ask {rules.ask}", f"{rules.origin}.ask"
     elif rules.security == "full":
@@ -143,18 +147,18 @@ def _judged(parsed: Parsed, rules: Rules, look_up: LookUp, within: Within, env: 
         decision=decision,
         reason=reason,
         commands=commands,
-        argv=_argv(parsed),
-        parts=_parts(parsed, commands),
+        argv=_single_argv(parsed),
+        parts=_join_parts(parsed, commands),
         rule=rule,
         origin=origin,
         doubt=parsed.doubt,
     )
 
 
-def _plain(found: Found, rules: Rules, look_up: LookUp, within: Within) -> Plain:
+def _judge_command(found: FoundCommand, rules: Rules, look_up: LookUp, within: Within) -> Plain:
     argv = found.words
     if not _are_literal(argv):
-        return Plain(argv, why_not=say.cannot_tell("not all of its words are literal"))
+        return Plain(argv, why_not=messages.explain_doubt("not all of its words are literal"))
     plain = permit(argv, rules, look_up, within)
     if not found.sets:
         return plain
@@ -165,50 +169,50 @@ def _are_literal(words: tuple[str | None, ...]) -> TypeGuard[tuple[str, ...]]:
     return None not in words and len(words) > 0
 
 
-def _missing(
-    parsed: Parsed, commands: Sequence[Plain], rules: Rules, denial: Denial | None, env: Mapping[str, str]
+def _explain_missing(
+    parsed: ParsedLine, commands: Sequence[Plain], rules: Rules, denial: Denial | None, env: Mapping[str, str]
 ) -> str:
     """Return why the lists do not permit a line, "" when they do."""
     if rules.security == "full":
-        return say.maybe_denied(parsed.doubt) if denial is not None else ""
+        return messages.explain_possible_denial(parsed.doubt) if denial is not None else ""
     if parsed.doubt:
-        return say.cannot_tell(parsed.doubt)
+        return messages.explain_doubt(parsed.doubt)
     given = [*env, *[name for command in commands for name in command.sets]]
     if given and (unsafe := unsafe_names(given, rules.env)):
-        return say.unsafe_variable(unsafe[0])
+        return messages.explain_unsafe_variable(unsafe[0])
     return next((command.why_not for command in commands if command.why_not), "")
 
 
-def _decided(missing: str, rules: Rules, commands: Sequence[Plain]) -> tuple[Decision, str]:
+def _decide(missing: str, rules: Rules, commands: Sequence[Plain]) -> tuple[Decision, str]:
     if missing:
         return ("deny" if rules.ask == "off" else "ask"), missing
     if is_asked(rules.security, rules.ask, permitted=True):
-        return "ask", say.always_asked(rules.origin)
+        return "ask", messages.explain_always_asked(rules.origin)
     if rules.security == "full":
-        return "run", say.open_to_all(rules.origin)
-    return "run", say.permitted(", ".join(dict.fromkeys([command.rule for command in commands])))
+        return "run", messages.explain_open_to_all(rules.origin)
+    return "run", messages.explain_permission(", ".join(dict.fromkeys([command.rule for command in commands])))
 
 
-def _argv(parsed: Parsed) -> tuple[str, ...] | None:
+def _single_argv(parsed: ParsedLine) -> tuple[str, ...] | None:
     if parsed.doubt or parsed.pieces[1:] not in ((), (";",)):
         return None
     words = parsed.commands[0].words
     return words if _are_literal(words) else None
 
 
-def _parts(parsed: Parsed, commands: tuple[Plain, ...]) -> tuple[Plain | str, ...]:
+def _join_parts(parsed: ParsedLine, commands: tuple[Plain, ...]) -> tuple[Plain | str, ...]:
     if parsed.doubt or len(parsed.pieces) == 1:
         return () if parsed.doubt else commands
     waiting = iter(commands)
     return tuple([piece if isinstance(piece, str) else next(waiting) for piece in parsed.pieces])
 
 
-def _quoted(command: Plain) -> str:
-    sets = [f"{name}={quoted(value)}" for name, value in command.sets.items()]
-    return " ".join([*sets, quoted(command.program or ""), *(quoted(word or "") for word in command.argv[1:])])
+def _quote_command(command: Plain) -> str:
+    sets = [f"{name}={quote(value)}" for name, value in command.sets.items()]
+    return " ".join([*sets, quote(command.program or ""), *(quote(word or "") for word in command.argv[1:])])
 
 
-def _portable(piece: str) -> str:
+def _make_portable(piece: str) -> str:
     """Return a joint or a redirection in a spelling that is not only bash's."""
     if not piece.startswith("&>"):
         return piece

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["literal", "quoted"]
+__all__ = ["literal", "quote"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^-]+")
 _QUOTED = re.compile(r"""'[^']*'|"[^"\\`$]*\"""")
@@ -56,7 +56,7 @@ def literal(text: str) -> str | None:
     return "".join(value)
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """Return a word as every shell reads it back."""
     return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 

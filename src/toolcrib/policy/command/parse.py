@@ -15,9 +15,9 @@ from tree_sitter import Language, Node, Parser
 
 from .literal import literal
 
-__all__ = ["LONGEST", "Found", "Parsed", "parse"]
+__all__ = ["MAX_LINE_BYTES", "FoundCommand", "ParsedLine", "parse"]
 
-LONGEST = 32_768  # bytes of a line
+MAX_LINE_BYTES = 32_768
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _PARSER = Parser(_LANGUAGE)
@@ -47,7 +47,7 @@ _CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f]")
 # what makes the grammar try many readings, and how much of it a line may hold outside of quotes
 _INTRICATE = re.compile(r"[|<>($\{\[`]|\b(?:for|case)\b")
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
-_MOST_INTRICATE = 256
+_MAX_INTRICATE_MARKS = 256
 _LOOSE_WORD = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
 _LIKE_COMMANDS = frozenset({"declaration_command", "unset_command", "test_command"})
 
@@ -81,31 +81,31 @@ _DOUBTS = {
     "while_statement": "it holds a loop",
     "word": "a word in it stands for other words (a glob, a brace, a tilde or a variable)",
 }
-_UNREAD = "the shell grammar cannot make sense of it"
+_UNREADABLE = "the shell grammar cannot make sense of it"
 
 
-class Found(NamedTuple):
+class FoundCommand(NamedTuple):
     """A command somewhere in the line: its words, None for one that is not literal, and what it sets before them."""
 
     words: tuple[str | None, ...]
     sets: tuple[tuple[str, str | None], ...] = ()
 
 
-class Parsed(NamedTuple):
+class ParsedLine(NamedTuple):
     """What a line holds. With a doubt it is not plain; without, `pieces` are its commands and what joins them.
 
     A piece is a command, a joint (`;`, `&&`, `||`, `|`) or a harmless redirection as it is written.
     """
 
-    commands: tuple[Found, ...]
-    pieces: tuple[Found | str, ...] = ()
+    commands: tuple[FoundCommand, ...]
+    pieces: tuple[FoundCommand | str, ...] = ()
     doubt: str = ""
 
 
-def parse(line: str) -> Parsed:
-    """Return the commands in a line of at most LONGEST bytes, and whether they are all there is to it."""
-    if len(line) > _MOST_INTRICATE and _is_intricate(line):
-        return Parsed(tuple(_anywhere(line)), doubt="it is too intricate")
+def parse(line: str) -> ParsedLine:
+    """Return the commands in a line of at most MAX_LINE_BYTES bytes, and whether they are all there is to it."""
+    if len(line) > _MAX_INTRICATE_MARKS and _is_intricate(line):
+        return ParsedLine(tuple(_find_loose_commands(line)), doubt="it is too intricate")
     # offsets in bytes are offsets in this text: a character beyond ASCII is given as many places as it has bytes
     source = line.encode()
     text = line if line.isascii() else source.decode("latin-1")
@@ -114,34 +114,34 @@ def parse(line: str) -> Parsed:
         # one command and nothing else, as most lines are
         found, odd = _command(only, text)
         if not odd and not root.has_error and not only.start_byte and not _CONTROL.search(line):
-            return Parsed((found,), (found,))
+            return ParsedLine((found,), (found,))
     reader = _Reader(text)
     if _CONTROL.search(line):
         reader.doubt = "it holds a control character"
     elif root.has_error:
-        reader.doubt = _UNREAD
+        reader.doubt = _UNREADABLE
     else:
         reader.read(root)
     if reader.doubt:
-        return Parsed(tuple(_commands_in(root, text)), doubt=reader.doubt)
-    return Parsed(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
+        return ParsedLine(tuple(_commands_in(root, text)), doubt=reader.doubt)
+    return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
 
 
 def _is_intricate(line: str) -> bool:
-    if sum(1 for _ in _INTRICATE.finditer(line)) <= _MOST_INTRICATE:
+    if sum(1 for _ in _INTRICATE.finditer(line)) <= _MAX_INTRICATE_MARKS:
         return False
     bare = _QUOTED.sub(lambda found: found[1] or "", line)
-    return sum(1 for _ in _INTRICATE.finditer(bare)) > _MOST_INTRICATE
+    return sum(1 for _ in _INTRICATE.finditer(bare)) > _MAX_INTRICATE_MARKS
 
 
-def _anywhere(line: str) -> Iterator[Found]:
+def _find_loose_commands(line: str) -> Iterator[FoundCommand]:
     """Yield every word of a line that nobody can read as if it were a command, for the sake of what is denied."""
     words = _LOOSE_WORD.findall(line)
     for at in range(len(words)):
-        yield Found((*words[at : at + _SHORT], None))
+        yield FoundCommand((*words[at : at + _LOOSE_COMMAND_WORDS], None))
 
 
-_SHORT = 8
+_LOOSE_COMMAND_WORDS = 8
 
 
 @dataclass(slots=True)
@@ -149,8 +149,8 @@ class _Reader:
     """Reads a tree from left to right; stops at the first thing that is not plain and remembers which."""
 
     text: str
-    commands: list[Found] = field(default_factory=list)
-    pieces: list[Found | str] = field(default_factory=list)
+    commands: list[FoundCommand] = field(default_factory=list)
+    pieces: list[FoundCommand | str] = field(default_factory=list)
     doubt: str = ""
     joined: bool = True  # nothing has been read since the last joint
 
@@ -171,34 +171,34 @@ class _Reader:
             if kind in _COMMAND:
                 found, odd = _command(node, self.text)
                 if odd or not self.joined:
-                    self.doubt = _DOUBTS.get(odd, _UNREAD)
+                    self.doubt = _DOUBTS.get(odd, _UNREADABLE)
                 self.commands.append(found)
                 self.pieces.append(found)
                 self.joined = False
             else:
                 self._piece(node, kind, self.text[start:end])
         if not self.doubt and not _BREAK.fullmatch(self.text, at):
-            self.doubt = _UNREAD
+            self.doubt = _UNREADABLE
 
     def _between(self, at: int, start: int, kind: int) -> None:
         """Take what lies before a node: blanks, or the end of a line that ends a command."""
         gap = self.text[at:start]
         if not _BREAK.fullmatch(gap):
-            self.doubt = _UNREAD
+            self.doubt = _UNREADABLE
             return
         gap = gap.replace("\\\n", "")  # a line that goes on parts nothing
         if kind in _COMMENT:
             if not gap and at and not self.joined:
                 self.doubt = _DOUBTS["comment"]
         elif kind in _REDIRECT and not gap and self.text[start].isdigit():
-            self.doubt = _UNREAD  # the digit belongs to the word before it
+            self.doubt = _UNREADABLE  # the digit belongs to the word before it
         elif not self.joined and "\n" in gap:
             self._join(";")
 
     def _piece(self, node: Node, kind: int, text: str) -> None:
         if kind in _JOINTS:
             if self.joined:
-                self.doubt = _UNREAD
+                self.doubt = _UNREADABLE
             self._join(text)
         elif kind in _REDIRECT and not self.joined:
             if _HARMLESS.fullmatch(text):
@@ -206,20 +206,20 @@ class _Reader:
             else:
                 self.doubt = _DOUBTS["file_redirect"]
         elif kind not in _SKIPPED:
-            self.doubt = _DOUBTS.get(node.type, _UNREAD)
+            self.doubt = _DOUBTS.get(node.type, _UNREADABLE)
 
     def _join(self, joint: str) -> None:
         self.pieces.append(joint)
         self.joined = True
 
 
-def _command(node: Node, text: str) -> tuple[Found, str]:
+def _command(node: Node, text: str) -> tuple[FoundCommand, str]:
     """Return a command and the kind of the first thing in it that is not literal, "" when all is."""
     start, end = node.byte_range
     if _SIMPLE.fullmatch(text, start, end):
         simple = [word[1:-1] if word[0] in "'\"" else word for word in _SIMPLE_WORD.findall(text, start, end)]
         if len(simple) == node.child_count and text.isascii():
-            return Found(tuple(simple)), ""
+            return FoundCommand(tuple(simple)), ""
     words: list[str | None] = []
     sets: list[tuple[str, str | None]] = []
     odd = ""
@@ -245,12 +245,12 @@ def _command(node: Node, text: str) -> tuple[Found, str]:
             words.append(None)
             odd = odd or child.type
     if not text.isascii():
-        words = [word and _decoded(word) for word in words]
-        sets = [(name, value and _decoded(value)) for name, value in sets]
-    return Found(tuple(words), tuple(sets)), odd or ("" if words else "variable_assignment")
+        words = [word and _decode_word(word) for word in words]
+        sets = [(name, value and _decode_word(value)) for name, value in sets]
+    return FoundCommand(tuple(words), tuple(sets)), odd or ("" if words else "variable_assignment")
 
 
-def _decoded(text: str) -> str:
+def _decode_word(text: str) -> str:
     return text.encode("latin-1").decode()
 
 
@@ -261,7 +261,7 @@ def _assignment(text: str) -> tuple[str, str | None]:
     return name, literal(value) if value else ""
 
 
-def _commands_in(root: Node, text: str) -> Iterator[Found]:
+def _commands_in(root: Node, text: str) -> Iterator[FoundCommand]:
     """Yield every command anywhere in a tree, as far as its words can be told."""
     stack = [root]
     while stack:
@@ -270,5 +270,5 @@ def _commands_in(root: Node, text: str) -> Iterator[Found]:
         if kind == "command":
             yield _command(node, text)[0]
         elif kind in _LIKE_COMMANDS:
-            yield Found((text[node.start_byte : node.end_byte].split(None, 1)[0], None))
+            yield FoundCommand((text[node.start_byte : node.end_byte].split(None, 1)[0], None))
         stack += node.children[::-1]

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from . import messages as say
+from . import messages
 from .options import OddUseError, Within
-from .parse import LONGEST, Found, parse
+from .parse import MAX_LINE_BYTES, FoundCommand, parse
 from .programs import FILTERS, READERS, check
 from .rules import Entries, Entry, LookUp, Rules, base_name, matches_program
-from .wrappers import Inner, anywhere, inner_of
+from .wrappers import Inner, inner_anywhere, inner_of
 
-__all__ = ["Denial", "Plain", "denied", "permit"]
+__all__ = ["Denial", "Plain", "find_denial", "permit"]
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NO_SETS: Mapping[str, str] = MappingProxyType({})
 
 
 class Plain(NamedTuple):
@@ -31,7 +31,7 @@ class Plain(NamedTuple):
     rule: str = ""
     origin: str = ""
     why_not: str = ""
-    sets: Mapping[str, str] = _NONE
+    sets: Mapping[str, str] = _NO_SETS
 
 
 def permit(argv: tuple[str, ...], rules: Rules, look_up: LookUp, within: Within) -> Plain:
@@ -39,27 +39,27 @@ def permit(argv: tuple[str, ...], rules: Rules, look_up: LookUp, within: Within)
     typed = argv[0]
     program = look_up(typed)
     if program is None:
-        return Plain(argv, why_not=say.not_trusted(typed))
+        return Plain(argv, why_not=messages.explain_not_trusted(typed))
     name = base_name(typed)
-    if entry := _entry(rules.exact, name, argv, program, exact=True):
+    if entry := _find_entry(rules.exact, name, argv, program, exact=True):
         return Plain(argv, program, f"allowExact {entry}", entry.origin)
-    if entry := _entry(rules.allow, name, argv, program, exact=False):
+    if entry := _find_entry(rules.allow, name, argv, program, exact=False):
         return Plain(argv, program, f"allow {entry}", entry.origin)
     reasons: list[str] = []
     if name in rules.read_only:
-        why_not = _use(name, argv[1:], within) if name in READERS else say.unknown_options(name, "readOnly")
+        why_not = _explain_odd_use(name, argv[1:], within)
         if not why_not:
             return Plain(argv, program, f"readOnly {name}", rules.read_only[name])
-        reasons.append(say.not_reading(name, why_not))
+        reasons.append(messages.explain_not_reading(name, why_not))
     if name in rules.filters:
-        why_not = _use(name, argv[1:], None) if name in FILTERS else say.unknown_options(name, "safeBins")
+        why_not = _explain_odd_use(name, argv[1:], None)
         if not why_not:
             return Plain(argv, program, f"safeBins {name}", rules.filters[name])
-        reasons.append(say.not_filtering(name, why_not))
-    return Plain(argv, program, why_not=reasons[0] if reasons else say.on_no_list(typed, rules.origin))
+        reasons.append(messages.explain_not_filtering(name, why_not))
+    return Plain(argv, program, why_not=reasons[0] if reasons else messages.explain_not_listed(typed, rules.origin))
 
 
-def _entry(entries: Entries, name: str, argv: tuple[str, ...], program: str, *, exact: bool) -> Entry | None:
+def _find_entry(entries: Entries, name: str, argv: tuple[str, ...], program: str, *, exact: bool) -> Entry | None:
     """Return the entry that this argv is, or begins with."""
     listed = entries.get(name, ())
     for entry in (*listed, *entries[""]) if "" in entries else listed:
@@ -70,7 +70,11 @@ def _entry(entries: Entries, name: str, argv: tuple[str, ...], program: str, *, 
     return None
 
 
-def _use(name: str, args: tuple[str, ...], within: Within | None) -> str:
+def _explain_odd_use(name: str, args: tuple[str, ...], within: Within | None) -> str:
+    """Return why a program is not used for reading only (for filtering only, without `within`), "" when it is."""
+    known, key = (FILTERS, "safeBins") if within is None else (READERS, "readOnly")
+    if name not in known:
+        return messages.explain_unknown_options(name, key)
     try:
         check(name, args, within)
     except OddUseError as odd:
@@ -80,10 +84,10 @@ def _use(name: str, args: tuple[str, ...], within: Within | None) -> str:
 
 # Denials
 
-_DEEPEST = 8  # shells inside shells
-_MOST = 1_000  # commands looked at in one line
-_SHORT = 8  # words of a command that an entry can be found in once nobody follows any more
-_OPTIONS_LOOKED_PAST = 16
+_MAX_NESTED_SHELLS = 8
+_MAX_COMMANDS = 1_000  # that are looked at in one line
+_SEARCHED_WORDS = 8  # of a command that lies too deep to be followed
+_MAX_SKIPPED_OPTIONS = 16
 
 Words = Sequence[str | None]
 
@@ -100,21 +104,21 @@ class Denial:
         return self.entry is not None
 
 
-def denied(commands: Iterable[Found], entries: Entries, look_up: LookUp) -> Denial | None:
+def find_denial(commands: Iterable[FoundCommand], entries: Entries, look_up: LookUp) -> Denial | None:
     """Return what an entry denies in these commands and all that they start; None when nothing can be denied."""
     possible: Denial | None = None
-    for words in _started(commands):
+    for words in _follow(commands):
         if words is None:
             possible = possible or Denial()
             continue
-        found = _denial(words, entries, look_up)
+        found = _match_denial(words, entries, look_up)
         if found is not None and found.sure:
             return found
         possible = possible or found
     return possible
 
 
-def _started(commands: Iterable[Found]) -> Iterator[Words | None]:
+def _follow(commands: Iterable[FoundCommand]) -> Iterator[Words | None]:
     """Yield the words of every command and of what it starts; None for something that cannot be told."""
     waiting: list[tuple[Words, int]] = [(command.words, 0) for command in commands]
     waiting.reverse()
@@ -125,32 +129,32 @@ def _started(commands: Iterable[Found]) -> Iterator[Words | None]:
         looked_at += 1
         for inner in inner_of(words):
             read += len(inner.text or "")
-            if looked_at + len(waiting) > _MOST or depth >= _DEEPEST or read > 2 * LONGEST:
-                yield None  # deeper than can be followed: any word of it may be what starts
-                yield from (words[at : at + _SHORT] for at in range(1, len(words)))
+            if looked_at + len(waiting) > _MAX_COMMANDS or depth >= _MAX_NESTED_SHELLS or read > 2 * MAX_LINE_BYTES:
+                yield None  # too deep to follow: any of its words may be the program that starts
+                yield from (words[at : at + _SEARCHED_WORDS] for at in range(1, len(words)))
                 break
-            more, known = _opened(inner)
+            more, known = _open_inner(inner)
             waiting.extend((each, depth + (inner.text is not None)) for each in more)
             if not known:
                 yield None
 
 
-def _opened(inner: Inner) -> tuple[list[Words], bool]:
+def _open_inner(inner: Inner) -> tuple[list[Words], bool]:
     """Return the commands of an inner command, and whether they can all be told."""
     if inner.text is None:
         return ([inner.words] if inner.words else []), inner.known
-    if len(inner.text) > LONGEST:
+    if len(inner.text) > MAX_LINE_BYTES:
         return [], False
     parsed = parse(inner.text)
     found: list[Words] = [command.words for command in parsed.commands]
     if parsed.doubt:
         # "$@" and "$0" may stand for any of the parameters
-        for each in anywhere(inner.parameters, 0):
+        for each in inner_anywhere(inner.parameters, 0):
             found += [command.words for command in parse(each.text).commands] if each.text else [each.words]
     return found, inner.known and not parsed.doubt
 
 
-def _denial(words: Words, entries: Entries, look_up: LookUp) -> Denial | None:
+def _match_denial(words: Words, entries: Entries, look_up: LookUp) -> Denial | None:
     typed = words[0] if words else ""
     if typed is None:
         return Denial()
@@ -170,7 +174,7 @@ def _denial(words: Words, entries: Entries, look_up: LookUp) -> Denial | None:
 def _begins(words: Words, rest: Sequence[str]) -> bool | None:
     """Tell whether `rest` stands behind the program, at once or after options; None when it may."""
     may_be = False
-    for at in range(1, min(len(words), _OPTIONS_LOOKED_PAST) + 1):
+    for at in range(1, min(len(words), _MAX_SKIPPED_OPTIONS) + 1):
         beginning = words[at : at + len(rest)]
         if list(beginning) == list(rest):
             return True

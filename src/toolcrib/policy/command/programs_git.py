@@ -194,7 +194,7 @@ def check_git(args: Sequence[str], within: Within | None) -> None:
     grammar = _SUBCOMMANDS.get(name)
     if grammar is None:
         raise OddUseError(f"'git {name}' is not one of those that only show")
-    rest = [_glued(word) for word in args[at + 1 :]]
+    rest = [_glued_value(word) for word in args[at + 1 :]]
     use = read(rest, grammar, within)
     _check_operands(name, use)
     if any("%G" in value or "%(signature" in value for _, value in use.options):
@@ -203,7 +203,7 @@ def check_git(args: Sequence[str], within: Within | None) -> None:
     check_paths([_path_of(word) for word in use.operands[skipped:]], within)
 
 
-def _glued(word: str) -> str:
+def _glued_value(word: str) -> str:
     """Return a short option with an optional number as the grammar reads it: -M90% is -M, -U3 stays."""
     if len(word) > 2 and word[0] == "-" and word[1] in "MCBX" and word[2:].rstrip("%").isdigit():
         return word[:2]

@@ -61,7 +61,7 @@ class Entry:
 
 
 Entries = Mapping[str, tuple[Entry, ...]]
-_NONE: Mapping[str, tuple[Entry, ...]] = MappingProxyType({})
+_NO_ENTRIES: Mapping[str, tuple[Entry, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,11 @@ class Rules:
 
     security: Security = "allowlist"
     ask: Ask = "on-miss"
-    allow: Entries = field(default_factory=lambda: _NONE)
-    exact: Entries = field(default_factory=lambda: _NONE)
+    allow: Entries = field(default_factory=lambda: _NO_ENTRIES)
+    exact: Entries = field(default_factory=lambda: _NO_ENTRIES)
     read_only: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     filters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    deny: Entries = field(default_factory=lambda: _NONE)
+    deny: Entries = field(default_factory=lambda: _NO_ENTRIES)
     trusted: tuple[str, ...] = TRUSTED
     env: frozenset[str] = frozenset()
     origin: str = "tools.exec"
@@ -89,22 +89,22 @@ def rules_from(settings: ExecLike, origin: str = "tools.exec", over: Rules | Non
     own = Rules(
         security=settings.security,
         ask=settings.ask,
-        allow=_by_program(settings.allow, f"{origin}.allow"),
-        exact=_by_program(settings.allow_exact, f"{origin}.allowExact"),
-        read_only=_places(settings.read_only, f"{origin}.readOnly"),
-        filters=_places(settings.safe_bins, f"{origin}.safeBins"),
-        deny=_by_program(settings.deny, f"{origin}.deny"),
+        allow=_group_by_program(settings.allow, f"{origin}.allow"),
+        exact=_group_by_program(settings.allow_exact, f"{origin}.allowExact"),
+        read_only=_place_names(settings.read_only, f"{origin}.readOnly"),
+        filters=_place_names(settings.safe_bins, f"{origin}.safeBins"),
+        deny=_group_by_program(settings.deny, f"{origin}.deny"),
         trusted=tuple(settings.trusted_dirs) or TRUSTED,
         env=frozenset(settings.env),
         origin=origin,
     )
     if over is None:
         return own
-    said = {ours: getattr(own, ours) for name, ours in _OURS.items() if name in settings.model_fields_set}
-    return replace(over, **said, deny=_both(over.deny, own.deny), origin=origin)
+    said = {ours: getattr(own, ours) for name, ours in _RULE_FIELDS.items() if name in settings.model_fields_set}
+    return replace(over, **said, deny=_merge_entries(over.deny, own.deny), origin=origin)
 
 
-_OURS = {
+_RULE_FIELDS = {
     "security": "security", "ask": "ask", "allow": "allow", "allow_exact": "exact", "read_only": "read_only",
     "safe_bins": "filters", "trusted_dirs": "trusted", "env": "env",
 }  # fmt: skip
@@ -141,7 +141,7 @@ def matches_program(entry: str, typed: str, path: str) -> bool:
     """Tell whether an entry's program is the one typed, which is found at `path`."""
     if "/" not in entry:
         return entry == base_name(typed) and "*" not in entry
-    pattern = _glob(entry)
+    pattern = _compile_glob(entry)
     return path == entry if pattern is None else pattern(path) is not None
 
 
@@ -160,25 +160,25 @@ def stricter_ask(one: Ask, other: Ask) -> Ask:
     return max(one, other, key=_ASK.index)
 
 
-def _by_program(lists: Sequence[Sequence[str]], origin: str) -> Entries:
+def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> Entries:
     found: dict[str, list[Entry]] = {}
     for at, words in enumerate(lists):
         program = words[0].strip()
-        key = "" if _glob(program) is not None else base_name(program)
+        key = "" if _compile_glob(program) is not None else base_name(program)
         found.setdefault(key, []).append(Entry((program, *words[1:]), f"{origin}[{at}]"))
     return {key: tuple(entries) for key, entries in found.items()}
 
 
-def _both(first: Entries, second: Entries) -> Entries:
+def _merge_entries(first: Entries, second: Entries) -> Entries:
     return {key: (*first.get(key, ()), *second.get(key, ())) for key in {**first, **second}}
 
 
-def _places(names: Sequence[str], origin: str) -> Mapping[str, str]:
+def _place_names(names: Sequence[str], origin: str) -> Mapping[str, str]:
     return {name.strip(): f"{origin}[{at}]" for at, name in enumerate(names)}
 
 
 @lru_cache(maxsize=256)
-def _glob(program: str) -> Callable[[str], object] | None:
+def _compile_glob(program: str) -> Callable[[str], object] | None:
     """Return what a whole path with `*`, `**` or `?` matches; None when it holds none of them."""
     if not program.startswith("/") or not set("*?") & set(program):
         return None

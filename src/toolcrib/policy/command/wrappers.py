@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .options import names
 from .rules import base_name
 
-__all__ = ["SHELLS", "Inner", "anywhere", "can_start_others", "inner_of", "is_wrapper"]
+__all__ = ["SHELLS", "Inner", "can_start_others", "inner_anywhere", "inner_of", "is_wrapper"]
 
 Words = Sequence[str | None]
 
@@ -130,25 +130,25 @@ def inner_of(words: Words) -> Iterator[Inner]:
         return  # it only says what the name stands for
     elif name == "find":
         yield from (
-            Inner(tuple(words[at + 1 : at + 1 + _LONGEST_TAIL])) for at, word in enumerate(words) if word in _FINDS
+            Inner(tuple(words[at + 1 : at + 1 + _MAX_TAIL_WORDS])) for at, word in enumerate(words) if word in _FINDS
         )
     elif wrapper := _PRECISE.get(name):
         yield from _of_wrapper(words, wrapper)
     elif name in _LOOSE or _is_loader(name):
-        yield from anywhere(words, 1)
+        yield from inner_anywhere(words, 1)
 
 
 def _is_loader(name: str) -> bool:
     return name.startswith(("ld-linux", "ld-musl"))
 
 
-_LONGEST_TAIL = 64  # words of a command that may start anywhere
+_MAX_TAIL_WORDS = 64  # words of a command that may start anywhere
 
 
-def anywhere(words: Words, start: int) -> Iterator[Inner]:
+def inner_anywhere(words: Words, start: int) -> Iterator[Inner]:
     """Yield every tail of the words, and every word as a text: it may be any of them."""
     for at in range(start, len(words)):
-        yield Inner(tuple(words[at : at + _LONGEST_TAIL]))
+        yield Inner(tuple(words[at : at + _MAX_TAIL_WORDS]))
         word = words[at]
         if word is not None and " " in word:
             yield Inner(text=word)
@@ -159,10 +159,10 @@ def _of_wrapper(words: Words, wrapper: _Wrapper) -> Iterator[Inner]:
     while at < len(words):
         word = words[at]
         if word is None:
-            yield from anywhere(words, at)
+            yield from inner_anywhere(words, at)
             return
         if word.startswith("-") and len(word) > 1:
-            texts, step = _option(words, at, wrapper)
+            texts, step = _read_option(words, at, wrapper)
             yield from texts
             if word == "--":
                 wrapper = _Wrapper(operands=left, joined=wrapper.joined)
@@ -184,25 +184,25 @@ def _of_wrapper(words: Words, wrapper: _Wrapper) -> Iterator[Inner]:
         yield Inner(tuple(rest))
 
 
-def _option(words: Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
+def _read_option(words: Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
     """Return what an option of a wrapper brings, and how many words it takes."""
     word = words[at] or ""
     following = words[at + 1] if at + 1 < len(words) else None
     if word.startswith("--"):
         name, mark, value = word.partition("=")
         if wrapper.text and name in ("--split-string", "--command"):
-            return [_text(value if mark else following, words[at + (1 if mark else 2) :])], 1 if mark else 2
+            return [_inner_text(value if mark else following, words[at + (1 if mark else 2) :])], 1 if mark else 2
         return [], 2 if name in wrapper.long and not mark else 1
     for place, letter in enumerate(word[1:], 2):
         value = word[place:]
         if letter == wrapper.text:
-            return [_text(value or following, words[at + (1 if value else 2) :])], 1 if value else 2
+            return [_inner_text(value or following, words[at + (1 if value else 2) :])], 1 if value else 2
         if letter in wrapper.short:
             return [], 1 if value else 2
     return [], 1
 
 
-def _text(value: str | None, rest: Words) -> Inner:
+def _inner_text(value: str | None, rest: Words) -> Inner:
     """Return a text with the words that follow it, as `env -S` and `su -c` read them."""
     more = " ".join(word for word in rest if word is not None)
     return Inner(text=value if value is None or not more else f"{value} {more}", known=value is not None)
