@@ -1,7 +1,6 @@
 """Turns of a crib: a message in, a running turn out, whose events can be followed, steered and stopped."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,7 +19,17 @@ from toolcrib.config.settings import Config, LimitSettings
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
-from toolcrib.define.event import Event, TurnFinished
+from toolcrib.define.event import (
+    CallDelta,
+    Event,
+    Replied,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    TurnFinished,
+)
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort, Model
 from toolcrib.define.ports import Approver
@@ -31,9 +40,14 @@ from toolcrib.policy.resolve import agent_of, resolve
 from .belt import Belt
 from .models import Models
 
-__all__ = ["Desk", "Running", "Wanted", "limits_of", "outside_entries", "today"]
+__all__ = ["Desk", "Running", "Subscription", "Wanted", "limits_of", "outside_entries", "today"]
 
 Emit = Callable[[Event], None]
+
+_UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out
+_NO_LOOP = (
+    "a turn needs a running event loop: start it inside an `async def` that asyncio.run or toolcrib.run_sync runs"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,56 +70,145 @@ class Wanted:
     work: Work | None = None
 
 
+class _Link:
+    """Room for one event; it has come once there is a `next` link."""
+
+    __slots__ = ("event", "next")
+    event: Event
+
+    def __init__(self) -> None:
+        self.next: _Link | None = None
+
+
+class _Events:
+    """What a turn has told so far, for readers who each go at their own pace."""
+
+    def __init__(self) -> None:
+        self.first = self._last = _Link()
+        self.done: asyncio.Task[TurnFinished] | None = None
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._count, self._fold_at = 0, _UNFOLDED_EVENTS
+
+    def add(self, event: Event) -> None:
+        """Append an event and wake who waits for one."""
+        link = self._last
+        link.event, link.next = event, _Link()
+        self._last = link.next
+        self._count += 1
+        if self._count >= self._fold_at:
+            self._fold()
+        if self._waiting:
+            self._wake()
+
+    def close(self, done: "asyncio.Task[TurnFinished]") -> None:
+        """Take note that nothing more will come."""
+        self.done = done
+        self._wake()
+
+    async def news(self) -> None:
+        """Wait for the next event, or for the end."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
+
+    def _wake(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _fold(self) -> None:
+        """Leave out the pieces of what has come whole since, so that a long turn costs no more than its conversation.
+
+        A reader who stands on such a piece gets it, and goes on with what is kept.
+        """
+        links, at = list[_Link](), self.first
+        while at.next is not None:
+            links.append(at)
+            at = at.next
+        following, is_whole, shown, self._count = at, False, set[str](), 0
+        for link in reversed(links):
+            link.next = following
+            match link.event:
+                case TextDelta() | ThinkingDelta() | CallDelta():
+                    is_kept = not is_whole
+                case ToolProgress(call=call) | ToolFinished(call=call):
+                    is_kept = isinstance(link.event, ToolFinished) or call.key not in shown
+                    shown.add(call.key)
+                case event:
+                    is_kept = True
+                    is_whole = is_whole or isinstance(event, Replied | Retrying)
+            if is_kept:
+                following = link
+                self._count += 1
+        self.first = following
+        self._fold_at = 2 * self._count + _UNFOLDED_EVENTS
+
+
+class Subscription(AsyncIterator[Event]):
+    """One reader of a turn: every event from the first one on, in order, however late or slowly it reads.
+
+    Of a very long turn a reader who is far behind gets no pieces of replies and no progress of calls that have come
+    whole since. Raises what the turn failed with. It holds up nobody, and may be dropped at any time.
+    """
+
+    def __init__(self, events: _Events) -> None:
+        self._events, self._at = events, events.first
+
+    async def __anext__(self) -> Event:
+        link = self._at
+        while link.next is None:
+            if (done := self._events.done) is not None:
+                if not done.cancelled() and (error := done.exception()):
+                    raise error
+                raise StopAsyncIteration
+            await self._events.news()
+        self._at = link.next
+        return link.event
+
+
 class Running(AsyncIterator[Event]):
     """A turn that goes on: iterate over its events, or wait for its `end`.
 
     async with crib.turn("list the files in src") as turn:
         async for event in turn: ...
 
-    Leaving the block stops it. Without the block it goes on until it is done, stopped, or the crib is closed.
+    Leaving the block stops it. Without the block it goes on until it is done, stopped, or the crib is closed. Any
+    number of others may follow it, each by a `subscribe()` of its own.
     """
 
     def __init__(self, session: str, run: Callable[[Emit, Inbox], Coroutine[Any, Any, TurnFinished]]) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise CribError(_NO_LOOP) from None
         self.session = session
-        self._inbox = Inbox()
-        self._events: deque[Event] = deque()
-        self._news: asyncio.Future[None] | None = None  # whoever waits for an event
-        self._task = asyncio.ensure_future(run(self._emit, self._inbox))
-        self._task.add_done_callback(lambda _: self._wake())
+        self._inbox, self._events = Inbox(), _Events()
+        self._own = self.subscribe()
         self._end: TurnFinished | None = None
+        self._task = loop.create_task(run(self._emit, self._inbox))
+        self._task.add_done_callback(self._events.close)
 
     def _emit(self, event: Event) -> None:
-        self._events.append(event)
-        if self._news is not None:
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-
-    async def __anext__(self) -> Event:
-        while not self._events:
-            if self._task.done():
-                if not self._task.cancelled() and (error := self._task.exception()):
-                    raise error
-                raise StopAsyncIteration
-            self._news = self._news or asyncio.get_running_loop().create_future()
-            try:
-                await asyncio.shield(self._news)
-            finally:
-                self._news = None
-        event = self._events.popleft()
         if isinstance(event, TurnFinished):
             self._end = event
-        return event
+        self._events.add(event)
+
+    def subscribe(self) -> Subscription:
+        """Return one more reader of this turn, which gets every event from the beginning, also after the end."""
+        return Subscription(self._events)
+
+    async def __anext__(self) -> Event:
+        return await anext(self._own)
 
     async def end(self) -> TurnFinished:
-        """Wait for the end, leaving out the events on the way."""
-        async for _ in self:
-            pass
-        if self._end is None:
-            return TurnFinished("stopped", sentence="stopped before it was done")
-        return self._end
+        """Wait for the end; raise what the turn failed with."""
+        await asyncio.wait([self._task])
+        if not self._task.cancelled() and (error := self._task.exception()):
+            raise error
+        return self._end or TurnFinished("stopped", sentence="stopped before it was done")
 
     def steer(self, message: str | Message) -> None:
         """Say something that is heard as soon as the calls under way are done."""
