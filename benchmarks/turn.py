@@ -17,9 +17,9 @@ import apsw
 from toolcrib import Call
 from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import arguments_from
-from toolcrib.agent.limits import Limits
 from toolcrib.app import Crib
 from toolcrib.define.model import Request
+from toolcrib.define.turn import Limits
 from toolcrib.testing.models import FunctionModel, Reply, said, wants
 
 from . import Row

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent.limits import Limits
     from .app import Belt, Crib
     from .app import open as open  # not in __all__: `import *` would hide the builtin
     from .define.actions import actions
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from .define.result import Image, Result, Text
     from .define.rpc import rpc
     from .define.tool import Tool, tool
+    from .define.turn import Limits
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ _HOMES = {
     "Ctx": "define.context",
     "DeclarationError": "define.errors",
     "Image": "define.result",
-    "Limits": "agent.limits",
+    "Limits": "define.turn",
     "Message": "define.message",
     "Plugin": "define.plugin",
     "PluginError": "define.errors",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.agent.journal import Journal
-from toolcrib.agent.loop import Loop, Setup
+from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.recall import recall
 from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
@@ -77,7 +77,7 @@ class World:
         """Start the turn as a task."""
         await self.store.make(SessionHead(key=KEY, made_at=1.0, changed_at=1.0))
         window = Window(record=self.record, **self.window)
-        setup = Setup(model=self.model, belt=belt_of(self.tools), caller=Caller(), window=window, **self.options)
+        setup = TurnSetup(model=self.model, belt=belt_of(self.tools), caller=Caller(), window=window, **self.options)
         journal = Journal(self.record, self.store, KEY, now=lambda: 5.0)
         history = History([user()])
         journal.add(Said(history[0]))

@@ -2,9 +2,10 @@
 
 import pytest
 
-from toolcrib.agent.limits import Limits, Spent
+from toolcrib.agent.limits import Spent
 from toolcrib.define.event import Usage
 from toolcrib.define.model import Price
+from toolcrib.define.turn import Limits
 
 FREE = Limits(turns=None, seconds=None)
 PRICE = Price(input=2.0, output=10.0)

@@ -11,7 +11,6 @@ from toolcrib.adapter.fence import MARK
 from toolcrib.agent.compact import Shorter
 from toolcrib.agent.hooks import ready_guards
 from toolcrib.agent.inbox import Inbox
-from toolcrib.agent.limits import Limits
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
@@ -23,6 +22,7 @@ from toolcrib.define.message import Call, Finish, Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
+from toolcrib.define.turn import Limits
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
 
 from .loop_worlds import Cues, World, call, check_pairs, text_of, user

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.agent.inbox import Inbox
-from toolcrib.agent.limits import Limits
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.memory_sessions import MemorySessions
 from toolcrib.define.context import Ctx
@@ -23,6 +22,7 @@ from toolcrib.define.model import Request
 from toolcrib.define.record import Entry
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
+from toolcrib.define.turn import Limits
 from toolcrib.testing.models import FunctionModel, said
 
 from .loop_worlds import World, user

@@ -56,8 +56,8 @@ RUNS = {
     ("agent/turn.py", "loop.run"): "the loop of a turn, whose calls go through invoke",
     ("agent/subagent.py", "self.loop.run"): "the loop of a subagent, whose calls go through invoke",
     ("agent/completion.py", "guard.run"): "a guard that hears of the end of a subagent",
-    ("app/background.py", "work.run"): "the run of a registered agent, which is a turn",
     ("app/turns.py", "self._turns.run"): "a turn",
+    ("doors/cli/_options.py", "asyncio.run"): "an event loop",
     ("doors/cli/approvals.py", "asyncio.run"): "an event loop",
     ("doors/cli/_mcp_serving.py", "asyncio.run"): "an event loop",
     ("doors/cli/audit.py", "asyncio.run"): "an event loop",
@@ -197,7 +197,7 @@ def app_around(module: ModuleType) -> ModuleType:
     """Return a copy of the app whose belts call the `invoke` of this module."""
     app, belt = (copied(name, modules()[path]) for name, path in _APP.items())
     vars(belt).update({name: vars(module)[name] for name in ("invoke", "invoke_all")})
-    vars(app)["Belt"] = vars(belt)["Belt"]
+    vars(app)["BeltSource"] = vars(belt)["BeltSource"]
     return app
 
 
@@ -260,7 +260,7 @@ def by_turn(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         model = ScriptedModel([wants(situation.call), "done"])
-        setup = loops.Setup(model=model, belt=handle.selection, caller=handle.caller, window=handle.window)
+        setup = loops.TurnSetup(model=model, belt=handle.selection, caller=handle.caller, window=handle.window)
         history = History([Message(role="user", content=(Text("go"),))])
         await loops.Loop(setup, history, Journal(handle.window.record), lambda event: None).run()
         return seen(handle, next(message for message in history if message.role == "tool"))

@@ -12,8 +12,7 @@ from tests.agent.loop_worlds import Cues, belt_of, call, check_pairs, echo
 from toolcrib.agent.activity import Activity
 from toolcrib.agent.completion import Completion
 from toolcrib.agent.hooks import ready_guards
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Setup
+from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.outcome import Outcome, result_of
 from toolcrib.agent.subagent import Told, worked, wrapped
 from toolcrib.agent.window import Window
@@ -29,6 +28,7 @@ from toolcrib.define.model import Model, ModelCard, Request
 from toolcrib.define.record import Decided
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
+from toolcrib.define.turn import Limits
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ async def ran(
 ) -> Outcome:
     agent = agent or worker()
     grace = options.pop("grace", 5.0)
-    setup = Setup(
+    setup = TurnSetup(
         model=model,
         belt=belt_of(tools or (echo,)),
         caller=CHILD,
@@ -221,7 +221,7 @@ async def test_stopping_leaves_as_stopped_with_every_body_ended() -> None:
 async def test_one_that_is_stopped_has_told_its_parent_what_it_had() -> None:
     cues, told_parent = Cues(), list[Result]()
     script = [wants(call("e", "echo", word="the key is under the mat"), text="I look around"), wants(call("a", "wait"))]
-    setup = Setup(
+    setup = TurnSetup(
         model=ScriptedModel(script),
         belt=belt_of((echo, cues.tool())),
         caller=CHILD,
@@ -258,7 +258,7 @@ async def test_no_guard_takes_the_end_away(caplog: pytest.LogCaptureFixture) -> 
     hooks = [*map(guard, words), Hook(run=hangs, seconds=0.05), Hook(run=meddles)]
     with caplog.at_level(logging.CRITICAL, "toolcrib"):
         window = Window(record=MemoryRecord(), guards=ready_guards(hooks))
-        setup = Setup(model=ScriptedModel([wants(done("kept"))]), belt=belt_of(()), caller=CHILD, window=window)
+        setup = TurnSetup(model=ScriptedModel([wants(done("kept"))]), belt=belt_of(()), caller=CHILD, window=window)
         outcome = await worked(worker(), setup, "begin")
     assert (outcome.reason, outcome.answer) == ("goal", {"result": "kept"})
 
@@ -271,7 +271,9 @@ async def test_a_guard_sees_the_answer_and_may_rewrite_it_within_its_schema() ->
         return Rewrite({"result": args["result"].replace("hunter2", "[hidden]")})
 
     window = Window(record=MemoryRecord(), guards=ready_guards([hide]))
-    setup = Setup(model=ScriptedModel([wants(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, window=window)
+    setup = TurnSetup(
+        model=ScriptedModel([wants(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, window=window
+    )
     outcome = await worked(worker(), setup, "begin")
     assert seen == [{"result": "it is hunter2"}]
     assert outcome.answer == {"result": "it is [hidden]"}
@@ -280,7 +282,9 @@ async def test_a_guard_sees_the_answer_and_may_rewrite_it_within_its_schema() ->
 async def test_every_other_call_of_a_subagent_is_blocked_by_its_guards_as_ever() -> None:
     window = Window(record=MemoryRecord(), guards=ready_guards([guard(Block("not here"))]))
     model = ScriptedModel([wants(call("e", "echo", word="x")), wants(done())])
-    outcome = await worked(worker(), Setup(model=model, belt=belt_of((echo,)), caller=CHILD, window=window), "begin")
+    outcome = await worked(
+        worker(), TurnSetup(model=model, belt=belt_of((echo,)), caller=CHILD, window=window), "begin"
+    )
     assert outcome.reason == "goal"
     assert "not here" in told_last(model)
 
@@ -292,7 +296,7 @@ def told_last(model: ScriptedModel) -> str:
 async def test_policy_cannot_take_the_end_away_and_every_decision_is_recorded() -> None:
     record = MemoryRecord()
     belt = belt_of(())
-    setup = Setup(model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, window=Window(record=record))
+    setup = TurnSetup(model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, window=Window(record=record))
     outcome = await worked(worker(), setup, "begin")
     assert outcome.reason == "goal"
     (decided,) = [entry for entry in record.entries if isinstance(entry, Decided)]

@@ -7,10 +7,10 @@ import pytest
 from tests.agent.loop_worlds import belt_of, text_of, user
 
 from toolcrib.agent.inbox import Inbox
-from toolcrib.agent.loop import Setup
+from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.moments import Moments
 from toolcrib.agent.recall import recall
-from toolcrib.agent.turn import Order, Turns
+from toolcrib.agent.turn import Turns
 from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.memory_sessions import MemorySessions
@@ -18,6 +18,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.model import Model, Request
 from toolcrib.define.moment import Moment
+from toolcrib.define.turn import TurnRequest
 from toolcrib.testing.models import FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -28,12 +29,16 @@ KEY = "agent:main:main"
 class World:
     def __init__(self, moments: Moments | None = None) -> None:
         self.store, self.record = MemorySessions(), MemoryRecord()
-        self.turns = Turns(self.store, self.record, moments)
+        self.turns = Turns(self.store, self.record, self, moments)
 
     def turn(self, model: Model, text: str = "go") -> "asyncio.Task[TurnFinished]":
-        setup = Setup(model=model, belt=belt_of(()), caller=Caller(), window=Window(record=self.record))
-        order = Order(session=KEY, message=user(text), setup=lambda switched: setup, caller=Caller(session=KEY))
-        return asyncio.ensure_future(self.turns.run(order, lambda event: None, Inbox()))
+        request = TurnRequest(session=KEY, message=user(text), caller=Caller(session=KEY), model=model)
+        return asyncio.ensure_future(self.turns.run(request, lambda event: None, Inbox()))
+
+    def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
+        assert request.model is not None
+        assert not isinstance(request.model, str)
+        return TurnSetup(model=request.model, belt=belt_of(()), caller=Caller(), window=Window(record=self.record))
 
     async def said(self) -> list[str]:
         return [text_of(message) for message in recall(await self.store.lines(KEY)).history]

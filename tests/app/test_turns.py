@@ -10,7 +10,6 @@ import pytest
 import toolcrib
 from toolcrib import Call, Caller, CribError, Result, Text, ToolError, tool
 from toolcrib.adapter.events import event_json
-from toolcrib.agent.limits import Limits
 from toolcrib.agent.recall import recall
 from toolcrib.app import Crib
 from toolcrib.backends.stores.commits import Commits
@@ -21,6 +20,7 @@ from toolcrib.define.log import Began, Line, Said, SessionHead, Switched
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.moment import Moment
+from toolcrib.define.turn import Limits
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants

@@ -15,8 +15,7 @@ from typing import Any
 from toolcrib.adapter.arguments import arguments_from
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.completion import Completion
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Setup
+from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.outcome import Outcome
 from toolcrib.agent.retry import Retries
 from toolcrib.agent.subagent import worked
@@ -35,6 +34,7 @@ from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
+from toolcrib.define.turn import Limits
 from toolcrib.registry.catalog import Catalog
 
 from .jump import run
@@ -206,7 +206,7 @@ async def _worked(args: Json) -> Json:
     tools = {name: _tool(name, how or {}, model.stop) for name, how in args.get("tools", {}).items()}
     policy = replace(load(_config(args.get("rules", [])), {}).policy, mandates={"worker": agent.tools})
     prompts = prompts_of(agent, args.get("inputs") or {})
-    setup = Setup(
+    setup = TurnSetup(
         model=model,
         belt=Belts(Catalog(tools, ()), policy).belt_for(_CHILD),
         caller=_CHILD,

@@ -11,8 +11,7 @@ from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
 from toolcrib.agent.inbox import Inbox
 from toolcrib.agent.journal import Journal
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Loop, Setup
+from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
@@ -40,6 +39,7 @@ from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Result, Text
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
+from toolcrib.define.turn import Limits
 from toolcrib.registry.catalog import Catalog
 
 from .jump import run
@@ -300,7 +300,7 @@ async def _run(args: Json) -> Json:
     alone = args.get("toolExecution") == "sequential"
     tools = [_tool(name, how or {}, play, alone=alone) for name, how in args.get("tools", {}).items()]
     caller = Caller()
-    setup = Setup(
+    setup = TurnSetup(
         model=_Script(play),
         belt=Belts(Catalog({tool.name: tool for tool in tools}, ()), load({}, {}).policy).belt_for(caller),
         caller=caller,

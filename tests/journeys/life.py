@@ -30,9 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
+from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.turn import Turns
-from toolcrib.app import Belt, Running
-from toolcrib.app.turns import Desk, Wanted
+from toolcrib.app import Crib, Running
+from toolcrib.app.turns import TurnStarter
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.backends.stores.sqlite_blobs import SqliteBlobs
@@ -55,6 +56,7 @@ from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.record import Entry
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
+from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.testing.models import FunctionModel, said, wants
 
 __all__ = ["CARD", "KEY", "KINDS", "Life", "config_for", "long_text", "picture", "tell", "tools_for"]
@@ -244,14 +246,25 @@ async def starting(life: Life) -> AsyncIterator[Start]:
     sessions = (HastySessions if is_hasty else SqliteSessions)(commits)
     record = (HastyRecord if is_hasty else SqliteRecord)(commits)
     async with toolcrib.open(config_for(life), env={}) as crib:
-
-        def belt(*args: Any, **options: Any) -> Belt:
-            handle = crib.belt(*args, **options)
-            return replace(handle, window=replace(handle.window, blobs=SqliteBlobs(commits)))
-
-        desk = Desk(crib.loaded, crib.models, Turns(sessions, record), belt)
-        yield lambda message, **wanted: desk.turn(message, Wanted(**wanted))
+        starter = TurnStarter(Turns(sessions, record, Resolver(crib, SqliteBlobs(commits))), crib.models)
+        yield lambda message, **asked: starter.start(
+            TurnRequest(message=user_message(message), **{**asked, "extra": tuple(asked["extra"])})
+        )
     commits.close()
+
+
+class Resolver:
+    """Gives a turn what the crib gives it, with other blobs."""
+
+    def __init__(self, crib: Crib, blobs: SqliteBlobs) -> None:
+        self._crib, self._blobs = crib, blobs
+
+    def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
+        held = self._crib.belt(request.caller, request.extra)
+        assert request.model is not None
+        assert not isinstance(request.model, str)
+        window = replace(held.window, blobs=self._blobs)
+        return TurnSetup(model=request.model, belt=held.selection, caller=held.caller, window=window, ports=held.ports)
 
 
 def told(event: Event) -> str:

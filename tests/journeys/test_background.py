@@ -11,12 +11,12 @@ import pytest
 
 import toolcrib
 from toolcrib import Call, Caller, Result, Text
-from toolcrib.agent.limits import Limits
 from toolcrib.agent.recall import summary_in
 from toolcrib.app import Crib
 from toolcrib.define.event import Received, ToolFinished, Usage
 from toolcrib.define.log import Said
 from toolcrib.define.model import ModelCard, Request
+from toolcrib.define.turn import Limits
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
 

@@ -20,11 +20,10 @@ from tests.backends.providers.test_misbehaviours import bounded
 import toolcrib
 from toolcrib.adapter.target import Api
 from toolcrib.agent.inbox import Inbox
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Setup
+from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.recall import Recalled, recall
 from toolcrib.agent.retry import Retries
-from toolcrib.agent.turn import Order, Turns
+from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE, State, state_in
@@ -36,6 +35,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import Model
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool, tool
+from toolcrib.define.turn import Limits, TurnRequest
 
 from .ledger import unanswered
 
@@ -85,7 +85,7 @@ class World:
     def __init__(self, crib: Crib, state: State) -> None:
         assert state.commits is not None
         self.crib, self.state = crib, state
-        self.turns = Turns(state.sessions, SqliteRecord(state.commits))
+        self.turns = Turns(state.sessions, SqliteRecord(state.commits), self)
         self.runs: Counter[str] = Counter()
         self.waited: list[float] = []
 
@@ -98,27 +98,31 @@ class World:
 
         return (note,)
 
-    async def turn(self, text: str, model: Model) -> list[Event]:
-        """Return all that is told of a turn."""
-        caller = Caller(session=KEY)
-        handle = self.crib.belt(caller, self.tools())
+    def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
+        """Say who answers."""
 
         async def sleep(seconds: float) -> None:
             self.waited.append(seconds)
 
-        setup = Setup(
-            model=model,
-            belt=handle.selection,
-            caller=caller,
-            window=handle.window,
-            ports=handle.ports,
+        held = self.crib.belt(request.caller, self.tools())
+        assert request.model is not None
+        assert not isinstance(request.model, str)
+        return TurnSetup(
+            model=request.model,
+            belt=held.selection,
+            caller=request.caller,
+            window=held.window,
+            ports=held.ports,
             limits=Limits(turns=5),
             retries=Retries(tries=TRIES, first=0.0, sleep=sleep),
         )
+
+    async def turn(self, text: str, model: Model) -> list[Event]:
+        """Return all that is told of a turn."""
         message = Message(role="user", content=(Text(text),))
-        order = Order(session=KEY, message=message, setup=lambda switched: setup, caller=caller)
+        request = TurnRequest(session=KEY, message=message, caller=Caller(session=KEY), model=model)
         events: list[Event] = []
-        end = await self.turns.run(order, events.append, Inbox())
+        end = await self.turns.run(request, events.append, Inbox())
         assert events[-1] == end
         return events
 

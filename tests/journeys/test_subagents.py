@@ -10,10 +10,8 @@ import pytest
 
 import toolcrib
 from toolcrib import Agent, Call, Caller, Result, Text, ToolError, tool
-from toolcrib.agent.limits import Limits
 from toolcrib.app import Crib
 from toolcrib.app.record import verify_file
-from toolcrib.app.subagents import root_of
 from toolcrib.define.approval import name_of
 from toolcrib.define.event import Event, ToolFinished, ToolProgress, Usage
 from toolcrib.define.log import Ended, Noted, Said
@@ -21,10 +19,12 @@ from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Image
+from toolcrib.define.turn import Limits
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.resolve import child_of
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.sources import Offer
+from toolcrib.services.subagents.service import root_of
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import FunctionModel, said, wants
 

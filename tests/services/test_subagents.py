@@ -15,7 +15,10 @@ from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
 from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
-from toolcrib.services.subagents import STOPPED, Errand, Places, Run, Spawned, Subagents, Ways
+from toolcrib.define.turn import TurnHandle
+from toolcrib.policy.settings import PolicySettings, ToolsSettings
+from toolcrib.services.subagents.runs import STOPPED, SpawnRequest, SubagentSlots
+from toolcrib.services.subagents.service import AgentListing, Subagents
 
 pytestmark = pytest.mark.anyio
 
@@ -49,40 +52,55 @@ class FakeRun:
 
 
 class World:
-    """The service over a store in memory, with turns that a test ends."""
+    """The service over a store in memory, in a host whose turns a test ends."""
 
-    def __init__(self, **ways: Any) -> None:
-        self.store, self.runs, self.told = MemorySessions(), list[FakeRun](), list[tuple[str, Spawned]]()
+    def __init__(
+        self, start: type[FakeRun] | Exception = FakeRun, tell: Exception | None = None, **subagents: Any
+    ) -> None:
+        self.store, self.runs, self.told = MemorySessions(), list[FakeRun](), list[tuple[str, Message]]()
         self.noted: list[tuple[str, Body]] = []
-        self.places = Places()
-        given: dict[str, Any] = {
-            "start": self._start,
-            "words": lambda caller, text: Message(role="user", content=(Text(text),)),
-            "announce": self._announce,
-            "note": self._note,
-            "agents": {"main": ""},
-            "allowed": lambda agent: (),
-            "tools": lambda caller: {},
-            "is_tool": lambda agent: False,
-            "model": lambda word: None,
-            "most": lambda caller: 2,
-            "root": lambda caller: caller.session or "",
-            "is_owner": lambda caller: True,
-            "is_enabled": lambda caller: True,
-        }
-        self.service = Subagents(self.store, Ways(**{**given, **ways}), self.places, now=lambda: 1_000.0)
+        self.agents = {"main": AgentListing(may_start=("clerk",)), "clerk": AgentListing()}
+        self._starts, self._fails = start, tell
+        self.service = self.serve(**subagents)
 
-    async def _start(self, caller: Caller, errand: Errand) -> Run:
-        await self.store.make(SessionHead(key=errand.key, made_at=900.0, changed_at=900.0, parents=(MAIN,)))
+    def serve(self, **subagents: Any) -> Subagents:
+        """Return the service under a policy on subagents."""
+        subagents = {"maxConcurrent": 2, **subagents}
+        policy = PolicySettings(tools=ToolsSettings.model_validate({"subagents": subagents}))
+        return Subagents(self.store, policy, self, SubagentSlots(), now=lambda: 1_000.0)
+
+    def agent_tools(self, caller: Caller, /) -> dict[str, str]:
+        return {}
+
+    def is_tool(self, agent: str, /) -> bool:
+        return False
+
+    def model_named(self, word: str, /) -> str | None:
+        return word
+
+    def message(self, caller: Caller, text: str, /) -> Message:
+        return Message(role="user", content=(Text(text),))
+
+    async def start(self, caller: Caller, request: SpawnRequest, /) -> TurnHandle:
+        if isinstance(self._starts, Exception):
+            raise self._starts
+        await self.store.make(SessionHead(key=request.key, made_at=900.0, changed_at=900.0, parents=(MAIN,)))
         await asyncio.sleep(0)  # others may come in between
-        self.runs.append(FakeRun())
+        self.runs.append(self._starts())
         return self.runs[-1]
 
-    async def _announce(self, parent: str, spawned: Spawned) -> None:
-        self.told.append((parent, spawned))
+    async def tell(self, session: str, message: Message, /) -> None:
+        if self._fails is not None:
+            raise self._fails
+        self.told.append((session, message))
 
-    async def _note(self, key: str, body: Body) -> None:
-        self.noted.append((key, body))
+    async def add(self, session: str, body: Body, /) -> None:
+        self.noted.append((session, body))
+
+    def reports(self) -> list[str]:
+        """Return what was told to the session they worked for."""
+        assert all(session == MAIN for session, _ in self.told)
+        return ["".join(part.text for part in each.content if isinstance(part, Text)) for _, each in self.told]
 
     async def kept(self, *bodies: Body) -> list[dict[str, Any]]:
         """Put a session of a child into the store, and list it."""
@@ -160,16 +178,16 @@ async def test_a_run_holds_a_place_until_it_has_ended_however_it_ends(caplog: py
         world.runs[0].ends(RuntimeError("a secret"))
         world.runs[1].ends(TurnFinished("done", "fine"))
         await settled(world)
-    assert sorted((parent, spawned.end.reason) for parent, spawned in world.told) == [(MAIN, "done"), (MAIN, "error")]
-    assert not any("a secret" in spawned.end.sentence for _, spawned in world.told)
+    failed, done = sorted(world.reports(), key=lambda report: " is done. " in report)
+    assert "ended without finishing: it failed unexpectedly" in failed
+    assert "a secret" not in failed
+    assert "is done" in done
+    assert "fine" in done
     await world.service.spawn(OWNER, "three")
 
 
 async def test_what_cannot_be_started_gives_its_place_back() -> None:
-    async def refuse(caller: Caller, errand: Errand) -> Run:
-        raise CribError("no such model")
-
-    world = World(start=refuse)
+    world = World(start=CribError("no such model"))
     for _ in range(3):
         with pytest.raises(ToolError, match="no such model"):
             await world.service.spawn(OWNER, "go")
@@ -177,10 +195,7 @@ async def test_what_cannot_be_started_gives_its_place_back() -> None:
 
 
 async def test_an_outcome_that_cannot_be_told_takes_nobody_along(caplog: pytest.LogCaptureFixture) -> None:
-    async def full(parent: str, spawned: Spawned) -> None:
-        raise ToolError("the disk is full")
-
-    world = World(announce=full)
+    world = World(tell=ToolError("the disk is full"))
     await world.service.spawn(OWNER, "go")
     world.runs[0].ends(TurnFinished("done", "fine"))
     await settled(world)
@@ -205,7 +220,9 @@ async def test_one_that_was_done_before_it_could_be_stopped_is_announced_and_not
     world.runs[0].ends(TurnFinished("done", "forty"))
     assert await world.service.stop(OWNER, "sheep") == {"status": "ended", "stopped": []}
     await settled(world)
-    assert ([spawned.end.text for _, spawned in world.told], world.noted) == (["forty"], [])
+    (report,) = world.reports()
+    assert "forty" in report
+    assert world.noted == []
 
 
 class SlowRun(FakeRun):
@@ -216,10 +233,7 @@ class SlowRun(FakeRun):
 
 
 async def test_whoever_stops_one_while_all_is_closed_does_not_wait_for_ever() -> None:
-    async def start(caller: Caller, errand: Errand) -> Run:
-        return SlowRun()
-
-    world = World(start=start)
+    world = World(start=SlowRun)
     await world.service.spawn(OWNER, "go", label="sheep")
     stopping = asyncio.ensure_future(world.service.stop(OWNER, "sheep"))
     await asyncio.sleep(0)
@@ -250,22 +264,19 @@ async def test_one_whose_session_was_deleted_does_not_go_on(cleanup: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [({"allowed": ()}, "main may not start 'clerk'"), ({"is_enabled": False}, "tools.subagents.enabled is false")],
+    ("may_start", "is_enabled", "words"),
+    [((), True, "main may not start 'clerk'"), (("clerk",), False, "tools.subagents.enabled is false")],
 )
-async def test_one_that_has_ended_goes_on_only_where_it_could_be_started(change: dict[str, Any], words: str) -> None:
-    now: dict[str, Any] = {"allowed": ("clerk",), "is_enabled": True}
-    world = World(
-        agents={"main": "", "clerk": ""},
-        allowed=lambda agent: now["allowed"],
-        is_enabled=lambda caller: now["is_enabled"],
-    )
-    await world.service.spawn(OWNER, "go", label="sheep", agent="clerk")
+async def test_one_that_has_ended_goes_on_only_where_it_could_be_started(
+    may_start: tuple[str, ...], is_enabled: bool, words: str
+) -> None:
+    world = World()
+    started = await world.service.spawn(OWNER, "go", agent="clerk")
     world.runs[0].ends(TurnFinished("done", "forty"))
     await settled(world)
-    now |= change
+    world.agents["main"] = AgentListing(may_start=may_start)  # as another configuration says
     with pytest.raises(ToolError, match=words):
-        await world.service.steer(OWNER, "sheep", "and goats?")
+        await world.serve(enabled=is_enabled).steer(OWNER, started["runId"], "and goats?")
 
 
 async def test_closing_tells_nothing_and_leaves_no_task_behind() -> None:
@@ -278,29 +289,29 @@ async def test_closing_tells_nothing_and_leaves_no_task_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ways", "caller", "words"),
+    ("is_enabled", "caller", "words"),
     [
-        ({}, Caller(session=CHILD, parents=(MAIN,)), "a subagent starts no others"),
-        ({"is_enabled": lambda caller: False}, OWNER, "tools.subagents.enabled is false"),
+        (True, Caller(session=CHILD, parents=(MAIN,)), "a subagent starts no others"),
+        (False, OWNER, "tools.subagents.enabled is false"),
     ],
 )
-async def test_who_may_not_start_any_is_refused_here_too(ways: dict[str, Any], caller: Caller, words: str) -> None:
+async def test_who_may_not_start_any_is_refused_here_too(is_enabled: bool, caller: Caller, words: str) -> None:
     with pytest.raises(ToolError, match=words) as refused:
-        await World(**ways).service.spawn(caller, "go")
+        await World(enabled=is_enabled).service.spawn(caller, "go")
     assert refused.value.code == "denied"
 
 
 async def test_only_the_owner_chooses_a_model() -> None:
-    world = World(is_owner=lambda caller: False, model=lambda word: word)
+    world, guest = World(), Caller(session=MAIN, owner=False)
     with pytest.raises(ToolError, match="only the owner"):
-        await world.service.spawn(OWNER, "go", model="openai:gpt-5")
+        await world.service.spawn(guest, "go", model="openai:gpt-5")
 
 
 async def test_those_who_come_at_once_come_in_one_after_another() -> None:
-    places, happened = Places(), list[str]()
+    slots, happened = SubagentSlots(), list[str]()
 
     async def come(name: str) -> None:
-        await places.come_in()
+        await slots.stagger()
         happened.append(name)
 
     async def look() -> None:

@@ -1,25 +1,10 @@
-"""What a turn may take, and what it has taken."""
-
-from dataclasses import dataclass
+"""What a turn has taken, against its limits."""
 
 from toolcrib.define.event import Ending, Usage
 from toolcrib.define.model import Price
+from toolcrib.define.turn import Limits
 
-__all__ = ["Limits", "Spent"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of one turn: replies, seconds (a human's are not counted), tokens, dollars; None is no bound.
-
-    `repeats` is how often the same calls with the same results may follow one another; 0 does not look.
-    """
-
-    turns: int | None = 100
-    seconds: float | None = 3600.0
-    tokens: int | None = None
-    cost: float | None = None
-    repeats: int = 5
+__all__ = ["Spent"]
 
 
 class Spent:

@@ -38,6 +38,7 @@ from toolcrib.define.model import Effort, Model, Request
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
+from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Selection
 
 from .clock import Clock, Unhurried
@@ -47,14 +48,15 @@ from .inbox import Inbox
 from .invoke import invoke
 from .journal import Journal
 from .keys import new_key
-from .limits import Limits, Spent
+from .limits import Spent
 from .line import Place, line_of
+from .outside import outside_guard
 from .repeats import Repeats
 from .retry import Retries, reply_to
 from .telling import Telling
 from .window import Window
 
-__all__ = ["Keep", "Loop", "Send", "Setup", "Shorten", "turn_above"]
+__all__ = ["Keep", "Loop", "Send", "Shorten", "TurnSetup", "turn_above"]
 
 log = logging.getLogger("toolcrib")
 
@@ -73,11 +75,12 @@ _MOST_CUT_OFF = 3  # replies in a row whose calls were cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class TurnSetup:
     """Who answers, for whom, with which tools and within which bounds; who may steer it, and change what is kept.
 
-    `shown` are the tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind
-    the calls that made it true.
+    `after_outside` are the tools that a human is asked about once something from outside was read. `shown` are the
+    tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind the calls that
+    made it true.
     """
 
     model: Model
@@ -109,14 +112,17 @@ def turn_above() -> "Loop | None":
 class Loop:
     """One turn. `run` it once; `history` is its conversation, also while it goes on."""
 
-    def __init__(self, setup: Setup, history: History, journal: Journal, emit: Callable[[Event], None]) -> None:
+    def __init__(self, setup: TurnSetup, history: History, journal: Journal, emit: Callable[[Event], None]) -> None:
         self.setup, self.history, self.journal = setup, history, journal
         self._emit, self._inbox = Telling(emit), setup.inbox
         self._clock = Clock(setup.limits.seconds)
-        approver = setup.window.approver
+        approver, guards = setup.window.approver, setup.window.guards
+        if setup.after_outside:
+            guards = (outside_guard(setup.after_outside, lambda: self.history.outside), *guards)
         self._window = replace(
             setup.window,
             record=journal,
+            guards=guards,
             watch=self._hear,
             approver=None if approver is None else Unhurried(approver, self._clock),
         )

@@ -1,11 +1,12 @@
 """The system prompt: who the model is here, how its tools behave, and what it must never take for an order."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from toolcrib.adapter.fence import MARK
+from toolcrib.define.mandate import COMPLETE
 
-__all__ = ["Surroundings", "system_prompt"]
+__all__ = ["Surroundings", "subagent_prompt", "system_prompt"]
 
 _TOOLS = (
     "Use tools to find out and to act; never claim to have done or seen what no tool result shows. Read before you "
@@ -23,6 +24,10 @@ _OUTSIDE = (
 _PAGES = "A result that says [cut: ...] is not all there is; result_get with its key pages on."
 _CUTS = "A result that says [cut: ...] is not all there is; ask for less at a time."
 _NO_TOOLS = "You have no tools here: answer from the conversation, and say so when that is not enough."
+_FINISH = (
+    f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call reaches nobody. If "
+    "it is refused, mend what it complains about and call it again."
+)
 _WORDS = "Answer in the user's language, short and plain. Say what you do not know."
 
 
@@ -54,6 +59,11 @@ def system_prompt(
         parts += [_NO_TOOLS, _OUTSIDE]
     parts += [_WORDS, *(extra.strip() for extra in extras)]
     return "\n\n".join(part for part in parts if part)
+
+
+def subagent_prompt(own: str, tools: Iterable[str], where: Surroundings) -> str:
+    """Return the system prompt of a registered agent: `own` is its prompt with the inputs filled in."""
+    return system_prompt((*tools, COMPLETE), where, own=own, extras=(_FINISH,))
 
 
 def _who(where: Surroundings) -> str:

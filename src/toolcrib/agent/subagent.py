@@ -2,6 +2,7 @@
 
 wrapped      Agent -> Tool: kind think, its inputs as parameters, Markdown out, progress on the way
 worked       the executor: belt with complete_task -> loop -> one last reply after a limit -> Outcome
+run_task     the same as a turn in a session of its own
 """
 
 import asyncio
@@ -9,6 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
 from toolcrib.define.agent import Agent
@@ -22,6 +25,7 @@ from toolcrib.define.mandate import COMPLETE, OUTCOME, WORKING, inputs_shape
 from toolcrib.define.message import Message
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
+from toolcrib.define.turn import AgentTask, Limits
 
 from .activity import Activity
 from .compact import Shorter, compacted, is_due
@@ -29,12 +33,10 @@ from .completion import Completion
 from .hooks import Ready, ready_guards
 from .inbox import Inbox
 from .journal import Journal
-from .limits import Limits
-from .loop import Loop, Setup, Shorten, turn_above
+from .loop import Loop, Shorten, TurnSetup, turn_above
 from .outcome import Outcome, Reason, ending_of, gathered, words_of
-from .outside import outside_guard
 
-__all__ = ["GRACE", "Told", "worked", "wrapped"]
+__all__ = ["GRACE", "Told", "plain_inputs", "run_task", "worked", "wrapped"]
 
 log = logging.getLogger("toolcrib")
 
@@ -94,7 +96,7 @@ def wrapped(agent: Agent) -> Tool:
 
 
 async def worked(
-    agent: Agent, setup: Setup, start: str | History, told: Told | None = None, grace: float = GRACE
+    agent: Agent, setup: TurnSetup, start: str | History, told: Told | None = None, grace: float = GRACE
 ) -> Outcome:
     """Run an agent from its first message, or from where its log stands, to its end.
 
@@ -109,10 +111,31 @@ async def worked(
         raise
 
 
+async def run_task(
+    task: AgentTask, setup: TurnSetup, history: History, journal: Journal, emit: Callable[[Event], None]
+) -> TurnFinished:
+    """Let an agent work in a session of its own: its answer is what the turn says."""
+    told = Told(emit=emit, journal=journal, inputs=plain_inputs(task.inputs))
+    outcome = await worked(task.agent, setup, history, told)
+    text, reason = words_of(task.agent, outcome), ending_of(outcome)
+    if reason == "done" and setup.send is not None:
+        text = await setup.send(text)
+    sentence = "" if reason == "done" else outcome.why
+    end = TurnFinished(reason, text, sentence, outcome.turns, outcome.usage, outcome.cost)
+    emit(end)
+    return end
+
+
+def plain_inputs(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked inputs as JSON, to be kept and checked again."""
+    plain: dict[str, Any] = to_jsonable_python(dict(args), fallback=str)
+    return plain
+
+
 class _Run:
     """One run: its end, its journal and the loop it is in."""
 
-    def __init__(self, agent: Agent, setup: Setup, start: str | History, told: Told) -> None:
+    def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, told: Told) -> None:
         self.agent, self.told = agent, told
         self.journal = told.journal or Journal(setup.window.record)
         history = start if isinstance(start, History) else self._begun(start)
@@ -123,8 +146,6 @@ class _Run:
             agent.name, told.tell, redact=setup.window.redact, outside=lambda: self.loop.history.outside
         )
         guards = self.completion.heard_by(setup.window.guards, setup.belt)
-        if setup.after_outside:
-            guards = (outside_guard(setup.after_outside, lambda: self.loop.history.outside), *guards)
         self.setup = replace(
             setup,
             belt=self.completion.on(setup.belt),
@@ -199,7 +220,7 @@ class _Run:
         )
 
 
-def _last(setup: Setup, completion: Completion, grace: float) -> Setup:
+def _last(setup: TurnSetup, completion: Completion, grace: float) -> TurnSetup:
     """Return the setup of the last reply: `complete_task` is all that the model is shown, and all that is run."""
     only = _only_completion()
     return replace(
@@ -207,6 +228,7 @@ def _last(setup: Setup, completion: Completion, grace: float) -> Setup:
         shown=(completion.tool,),
         window=replace(setup.window, guards=(only, *setup.window.guards)),
         limits=Limits(turns=1, seconds=grace, repeats=0),
+        after_outside=frozenset(),  # nobody is asked about what is not heard
         inbox=Inbox(),
     )
 
@@ -220,7 +242,7 @@ def _only_completion() -> Ready:
     return guard
 
 
-def _shortener(setup: Setup, journal: Journal) -> Shorten:
+def _shortener(setup: TurnSetup, journal: Journal) -> Shorten:
     hopeless = 0  # tokens of a history from which nothing could be taken
 
     async def shorten(history: History, force: bool) -> Shorter | None:

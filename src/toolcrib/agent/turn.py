@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
@@ -16,41 +17,29 @@ from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, Sho
 from toolcrib.define.message import Message
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
+from toolcrib.define.turn import TurnRequest
 
 from .compact import Shorter, compacted, is_due
 from .inbox import Inbox
 from .journal import Journal
-from .loop import Loop, Setup, Shorten
+from .loop import Loop, Shorten, TurnSetup
 from .moments import Moments
-from .outside import outside_guard, sources_of
+from .outside import sources_of
 from .recall import recall
+from .subagent import run_task
 
-__all__ = ["Order", "Turns", "Work"]
+__all__ = ["TurnResolver", "Turns"]
 
 _LONGEST_TITLE = 80
 _REMEMBERED = 64  # sessions whose conversation stays in memory between two turns
 
 
-# Answers what stands last in a history; returns how it ended and the conversation behind it, None when that has to be
-# recalled from the log.
-Work = Callable[[Setup, History, Journal, Callable[[Event], None]], Awaitable[tuple[TurnFinished, History | None]]]
+class TurnResolver(Protocol):
+    """Says who answers a request, with which tools and within which bounds."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A message to be answered in a session.
-
-    `setup` says who answers, given the model that the session was switched to, "" when it was not. `leaf` goes on from
-    an older line of the session instead of its last one: a branch. `work` is what answers, where that is more than one
-    loop.
-    """
-
-    session: str
-    message: Message
-    setup: Callable[[str], Setup]
-    caller: Caller
-    leaf: str | None = None
-    work: Work | None = None
+    def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
+        """Return the setup of a turn; `switched` is the model that its session was switched to, "" when it was not."""
+        ...
 
 
 @dataclass(slots=True)
@@ -70,31 +59,32 @@ class Turns:
         self,
         store: SessionStore,
         record: Record,
+        resolver: TurnResolver,
         moments: Moments | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._record, self._moments, self._now = store, record, moments or Moments(), now
+        self.store, self._record, self._resolver = store, record, resolver
+        self._moments, self._now = moments or Moments(), now
         self._known: OrderedDict[str, _Session] = OrderedDict()
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # and how many are at work or wait
         self._running: dict[str, Inbox] = {}
         self._journals: dict[str, Journal] = {}
 
-    def inbox_of(self, session: str) -> Inbox | None:
-        """Return where to put messages for the turn that runs in a session, None when none does."""
-        return self._running.get(session)
-
     def journal_of(self, session: str) -> Journal | None:
         """Return the journal of the turn that runs in a session: nobody else adds lines to it meanwhile."""
         return self._journals.get(session)
 
-    async def run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
-        """Answer a message, after those that came before it in the same session. Raises ToolError before it began."""
-        key = order.session
+    async def run(self, request: TurnRequest, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
+        """Answer a message in the session that the request and its caller name, after those that came before it there.
+
+        Raises ToolError before it began.
+        """
+        key = request.session
         try:
             async with self._alone(key):
                 self._running[key] = inbox
                 try:
-                    return await self._run(order, emit, inbox)
+                    return await self._run(request, emit, inbox)
                 finally:
                     del self._running[key]
                     self._journals.pop(key, None)
@@ -118,10 +108,10 @@ class Turns:
         async with self._alone(session):
             self._known.pop(session, None)
             now = self._now()
-            await self._store.make(SessionHead(key=session, made_at=now, changed_at=now))
-            lines = await self._store.lines(session)
+            await self.store.make(SessionHead(key=session, made_at=now, changed_at=now))
+            lines = await self.store.lines(session)
             found = recall(lines)
-            journal = Journal(self._record, self._store, session, path=found.path, count=len(lines), now=self._now)
+            journal = Journal(self._record, self.store, session, path=found.path, count=len(lines), now=self._now)
             for answer in found.mended:
                 journal.add(Said(answer))
             journal.add(body)
@@ -141,26 +131,32 @@ class Turns:
             if here > 1:  # others wait: whoever comes next has to stand behind them
                 self._turns[session] = lock, here - 1
 
-    async def _run(self, order: Order, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
-        key, caller, moments = order.session, order.caller, self._moments
-        session = await self._opened(order)
-        setup = order.setup(session.model)
-        journal = Journal(self._record, self._store, key, path=session.path, count=session.count, now=self._now)
+    async def _run(self, request: TurnRequest, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
+        key, caller, moments = request.session, request.caller, self._moments
+        session = await self._open(request)
+        setup = self._resolver.resolve(request, session.model)
+        journal = Journal(self._record, self.store, key, path=session.path, count=session.count, now=self._now)
         self._journals[key] = journal
         if not session.count:
             await moments.tell("session_start", caller, sessionKey=key)
-        message, setup = await self._prepared(order, setup, session.history)
+        message, system = await self._apply_hooks(request, setup.system, len(session.history))
         session.history.append(message)
         journal.add(Said(message))
         await journal.settled()
         emit(TurnStarted(key, setup.model.card.name, message))
         keep = partial(moments.kept, caller) if "tool_result_persist" in moments else None
         send = partial(self._sent, caller) if "message_sending" in moments else None
-        setup = replace(setup, inbox=inbox, shorten=self._shortener(setup, journal, emit), keep=keep, send=send)
+        shorten = self._shortener(setup, journal, emit)
+        setup = replace(setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send)
         end: TurnFinished | None = None
-        history: History | None = None
+        history: History | None = None  # behind a task it has to be recalled from the log
         try:
-            end, history = await (order.work or _one_loop)(setup, session.history, journal, emit)
+            if request.task is not None:
+                end = await run_task(request.task, setup, session.history, journal, emit)
+            else:
+                loop = Loop(setup, session.history, journal, emit)
+                end = await loop.run()
+                history = loop.history
         finally:
             if end is not None and end.reason != "error" and history is not None:
                 model = _switched(journal.path[len(session.path) :], session.model)
@@ -172,38 +168,38 @@ class Turns:
             await moments.tell("agent_end", caller, success=reason == "done", reason=reason, messages=many)
         return end
 
-    async def _prepared(self, order: Order, setup: Setup, history: History) -> tuple[Message, Setup]:
-        """Return the message and the setup as the hooks leave them."""
-        moments, caller = self._moments, order.caller
-        message = replace(order.message, at=order.message.at or self._now())
+    async def _apply_hooks(self, request: TurnRequest, system: str, messages: int) -> tuple[Message, str]:
+        """Return the message and the system prompt as the hooks leave them."""
+        moments, caller = self._moments, request.caller
+        message = replace(request.message, at=request.message.at or self._now())
         words = _words(message)
         await moments.tell("message_received", caller, content=words)
         if "before_agent_start" in moments:
-            said = await moments.changed("before_agent_start", caller, prompt=words, messages=len(history))
-            if isinstance(system := said.get("systemPrompt"), str):
-                setup = replace(setup, system=system)
+            said = await moments.changed("before_agent_start", caller, prompt=words, messages=messages)
+            if isinstance(other := said.get("systemPrompt"), str):
+                system = other
             if isinstance(context := said.get("prependContext"), str) and context.strip():
                 message = replace(message, content=(Text(f"{context}\n\n"), *message.content))
-        return message, setup
+        return message, system
 
-    async def _opened(self, order: Order) -> _Session:
+    async def _open(self, request: TurnRequest) -> _Session:
         """Return the session as the store has it; what a crash left open is answered and written down first."""
-        key = order.session
+        key = request.session
         known = self._known.pop(key, None)
-        head = await self._store.make(
+        head = await self.store.make(
             SessionHead(
                 key=key,
                 made_at=self._now(),
                 changed_at=self._now(),
-                parents=order.caller.parents,
-                title=_title(order.message),
+                parents=request.caller.parents,
+                title=_title(request.message),
             )
         )
-        if known is not None and order.leaf is None and known.count == head.count:
+        if known is not None and request.leaf is None and known.count == head.count:
             return known
-        lines = await self._store.lines(key)
-        found = recall(lines, order.leaf)
-        journal = Journal(self._record, self._store, key, path=found.path, count=len(lines), now=self._now)
+        lines = await self.store.lines(key)
+        found = recall(lines, request.leaf)
+        journal = Journal(self._record, self.store, key, path=found.path, count=len(lines), now=self._now)
         for answer in found.mended:
             journal.add(Said(answer))
         await journal.settled()
@@ -228,7 +224,7 @@ class Turns:
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 
-    def _shortener(self, setup: Setup, journal: Journal, emit: Callable[[Event], None]) -> Shorten:
+    def _shortener(self, setup: TurnSetup, journal: Journal, emit: Callable[[Event], None]) -> Shorten:
         """Return what shortens the conversation of a turn, writes that down and tells it."""
 
         hopeless = 0  # tokens of a history from which nothing could be taken
@@ -254,17 +250,6 @@ class Turns:
             return shorter
 
         return shorten
-
-
-async def _one_loop(
-    setup: Setup, history: History, journal: Journal, emit: Callable[[Event], None]
-) -> tuple[TurnFinished, History]:
-    loop: Loop
-    if setup.after_outside:
-        guard = outside_guard(setup.after_outside, lambda: loop.history.outside)
-        setup = replace(setup, window=replace(setup.window, guards=(guard, *setup.window.guards)))
-    loop = Loop(setup, history, journal, emit)
-    return await loop.run(), loop.history
 
 
 def _switched(lines: Sequence[Line], model: str) -> str:

@@ -8,25 +8,26 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolcrib.adapter import losses
-from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.limits import Limits
 from toolcrib.agent.moments import Moments
 from toolcrib.agent.turn import Turns
 from toolcrib.agent.window import Window
 from toolcrib.config.advice import advice
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded, load
-from toolcrib.config.settings import Config, ExpectedCaller
+from toolcrib.config.settings import ExpectedCaller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
+from toolcrib.define.hook import Guard, Hook
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import Approver
+from toolcrib.define.record import Record
 from toolcrib.define.rpc import SCOPES
 from toolcrib.define.tool import Tool
+from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.policy.resolve import is_owner, sender_key
 from toolcrib.registry.agents import Agents
@@ -35,12 +36,14 @@ from toolcrib.registry.sources import Offer, catalog_from
 from toolcrib.services.agents import AgentShelf
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import TOOL_SCOPES, Router
+from toolcrib.services.subagents.runs import SubagentSlots
+from toolcrib.services.subagents.service import Subagents
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .agents import agents_for, folders_for
 from .approvals import approvals_for
-from .background import Background
-from .belt import Belt
+from .background import SubagentStarter
+from .belt import Belt, BeltSource
 from .commands import Commands
 from .mcp import Servers, servers_for
 from .models import Models
@@ -49,8 +52,8 @@ from .ports import PortsOf, terms_of
 from .record import audit_in, record_for, redact_for
 from .sessions import sessions_for
 from .state import FILE, State, state_in
-from .subagents import Agency, Within, mandates_of, with_agents
-from .turns import Desk, Running, Wanted
+from .subagents import SubagentRunner, with_agents
+from .turns import Running, SetupResolver, TurnStarter
 
 __all__ = ["Belt", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
 
@@ -60,9 +63,8 @@ class Parts:
     """What a crib is made of."""
 
     loaded: Loaded
-    catalog: Catalog
     agents: Agents
-    window: Window
+    belts: BeltSource
     ports_of: PortsOf
     router: Router
     approvals: Approvals
@@ -71,8 +73,8 @@ class Parts:
     models: Models
     state: State
     turns: Turns
-    agency: Agency
-    background: Background
+    starter: TurnStarter
+    subagents: Subagents
 
 
 class Crib:
@@ -80,23 +82,16 @@ class Crib:
 
     def __init__(self, parts: Parts) -> None:
         loaded = parts.loaded
-        self.loaded, self.config, self.catalog, self.window = loaded, loaded.config, parts.catalog, parts.window
-        self.agents = parts.agents
+        self.loaded, self.config, self.agents = loaded, loaded.config, parts.agents
         self.approvals, self.commands, self.models = parts.approvals, parts.commands, parts.models
-        self.sessions, self._router = parts.state.sessions, parts.router
-        self._state, self._ports_of, self._turns = parts.state, parts.ports_of, parts.turns
-        self.mcp, self._own = parts.mcp, parts.catalog
-        self.renew()
-        self.mcp.service.on_change(self.renew)
-        self._agency, self.subagents = parts.agency, parts.background.service
-        self._desk = Desk(loaded, parts.models, parts.turns, self.belt)
-        parts.background.join(self._desk.turn, self._agency, self.belt)
+        self.sessions, self.mcp, self.subagents = parts.state.sessions, parts.mcp, parts.subagents
+        self._belts, self._turns, self._starter = parts.belts, parts.turns, parts.starter
+        self._state, self._ports_of, self._router = parts.state, parts.ports_of, parts.router
 
-    def renew(self) -> None:
-        """Take in what MCP servers bring now; a belt that was handed out stays as it is."""
-        policy = replace(self.loaded.policy, mandates=mandates_of(self.agents))
-        self.catalog = self.mcp.joined(self._own)
-        self._belts = Belts(self.catalog, policy, host=_host_facts(self.config), channels=tuple(policy.channels))
+    @property
+    def catalog(self) -> Catalog:
+        """The tools there are now, those of MCP servers among them."""
+        return self._belts.catalog
 
     def belt(
         self,
@@ -110,16 +105,7 @@ class Crib:
 
         `profile` is one more layer: the caller has nothing that is not in it, whatever the configuration says.
         """
-        who, own = caller or Caller(), tuple(extra)
-        belts = self._belts if profile is None else self._belts.narrowed(profile)
-        window = self.window if approver is None else replace(self.window, approver=approver)
-        return Belt(
-            caller=who,
-            selection=belts.belt_for(who, own),
-            catalog=belts.catalog_with(own),
-            window=window,
-            ports=self._agency.ports(who, Within(belts, own, window)),
-        )
+        return self._belts.belt(caller or Caller(), extra, approver=approver, profile=profile)
 
     def turn(  # noqa: PLR0913  each by name, and all have a default
         self,
@@ -138,17 +124,24 @@ class Crib:
         The model is the one named here, else the session's, the agent's or the configured one, else one that has a key,
         else the offline model. `leaf` is the line of the session to go on from, where that is not its last.
         """
-        wanted = Wanted(
-            session=session,
-            caller=caller or Caller(),
-            model=model,
-            extra=tuple(extra),
-            approver=approver,
-            limits=limits,
-            leaf=leaf,
+        return self.start(
+            TurnRequest(
+                message=user_message(message) if isinstance(message, str) else message,
+                session=session,
+                caller=caller or Caller(),
+                model=model,
+                extra=tuple(extra),
+                approver=approver,
+                limits=limits,
+                leaf=leaf,
+            )
         )
+
+    def start(self, request: TurnRequest) -> Running:
+        """Start a turn, as `turn` does."""
+        running = self._starter.start(request)
         self.mcp.start()
-        return self._desk.turn(message, wanted)
+        return running
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, caller: Caller) -> Any:
         """Ask a service for something by name, like `sessions.list`, as a distant client would; plain JSON comes back.
@@ -161,7 +154,7 @@ class Crib:
     async def close(self) -> None:
         """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
         await self.subagents.close()
-        await self._desk.close()
+        await self._starter.close()
         await self._turns.close()
         await self.mcp.close()
         await self.commands.close()
@@ -180,7 +173,9 @@ class Crib:
 
     def lint(self, provider: str | None = None) -> list[Finding]:
         """Return what is odd about the configuration, the plugins and, for one provider, the schemas."""
-        found = lint(self.loaded.policy, self.catalog.tools, self.catalog.groups, self._expects(), self._belts.belt_for)
+        found = lint(
+            self.loaded.policy, self.catalog.tools, self.catalog.groups, self._expects(), self._belts.belts.belt_for
+        )
         found += advice(self.loaded)
         found += map(_problem_finding, self.catalog.problems)
         if provider is not None:
@@ -244,33 +239,25 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
     commands = Commands(loaded, terms, kept.blobs)
     approvals = approvals_for(loaded, whole, state=folder, can_lend=commands.can_lend, record=record)
-    # the judge comes last: what it judged is what runs
-    guards = [*(hook for offer in offers for hook in offer.before), commands.guard]
-    window = Window(
-        record=record,
-        guards=ready_guards(guards),
-        observers=ready_observers(hook for offer in offers for hook in offer.after),
-        approver=approver or approvals,
-        blobs=kept.blobs,
-        redact=redact_for(loaded) or str,
-        timeout=float(loaded.config.tools.timeout_sec),
-        limit=loaded.config.tools.results.max_chars,
-    )
+    window = replace(_window(loaded, offers, record, commands.guard), approver=approver or approvals, blobs=kept.blobs)
     models = Models(loaded.config, surroundings)
-    turns = Turns(kept.sessions, record, Moments(hook for offer in offers for hook in offer.hooks.items()))
-    sessions = sessions_for(loaded, kept.sessions, turns, models)
-    audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
     servers = servers_for(loaded, folder, surroundings)
-    background = Background(loaded, kept.sessions, turns, models, agents)
-    own = [approvals, commands.processes, sessions, servers.service, background.service, _shelf_for(agents)]
-    router = Router([*services, *own, *audits])
-    ports_of = PortsOf(terms, router, kept.blobs)
+    audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
+    # what tools ask for comes before what starts turns: services that need turns are mounted behind them
+    router = Router([*services, approvals, commands.processes, servers.service, _shelf_for(agents), *audits])
+    ports_of, slots = PortsOf(terms, router, kept.blobs), SubagentSlots()
+    runner = SubagentRunner(loaded, models, ports_of, slots, None if folder is None else kept.sessions)
+    belts = BeltSource(loaded, whole, agents, servers, window, runner)
+    turns = Turns(kept.sessions, record, SetupResolver(loaded, models, belts), _moments(offers))
+    starter = TurnStarter(turns, models)
+    host = SubagentStarter(loaded, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
+    subagents = Subagents(kept.sessions, loaded.policy, host, slots)
+    router.mount(sessions_for(loaded, kept.sessions, turns, models), subagents)
     return Crib(
         Parts(
             loaded=loaded,
-            catalog=whole,
             agents=agents,
-            window=window,
+            belts=belts,
             ports_of=ports_of,
             router=router,
             approvals=approvals,
@@ -279,14 +266,32 @@ def open(  # noqa: PLR0913  each by name, and all have a default
             models=models,
             state=kept,
             turns=turns,
-            agency=Agency(loaded, models, ports_of, background.places, None if folder is None else kept.sessions),
-            background=background,
+            starter=starter,
+            subagents=subagents,
         )
     )
 
 
+def _moments(offers: Sequence[Offer]) -> Moments:
+    return Moments(hook for offer in offers for hook in offer.hooks.items())
+
+
 def _shelf_for(agents: Agents) -> AgentShelf:
     return AgentShelf(agents.offers, [problem.sentence for problem in agents.problems])
+
+
+def _window(loaded: Loaded, offers: Sequence[Offer], record: Record, judge: Hook | Guard) -> Window:
+    """Return what every call goes through."""
+    # the judge comes last: what it judged is what runs
+    guards = [*(hook for offer in offers for hook in offer.before), judge]
+    return Window(
+        record=record,
+        guards=ready_guards(guards),
+        observers=ready_observers(hook for offer in offers for hook in offer.after),
+        redact=redact_for(loaded) or str,
+        timeout=float(loaded.config.tools.timeout_sec),
+        limit=loaded.config.tools.results.max_chars,
+    )
 
 
 def sender_from(text: str) -> Sender:
@@ -300,18 +305,6 @@ def sender_from(text: str) -> Sender:
         plain = text.strip()
         return Sender(id=plain, e164=plain if plain.startswith("+") else None)
     return Sender(**{kind: text.partition(":")[2].strip()})
-
-
-def _host_facts(config: Config) -> frozenset[str]:
-    """Return the requirements this host meets: the parts of toolcrib that are switched on."""
-    switches = {
-        "browser": config.browser.enabled,
-        "cron": config.cron.enabled,
-        "memory": config.memory.enabled,
-        "web.fetch": config.web.fetch.enabled,
-        "web.search": config.web.search.enabled,
-    }
-    return frozenset(f"setting:{name}" for name, on in switches.items() if on)
 
 
 def _problem_finding(problem: Problem) -> Finding:

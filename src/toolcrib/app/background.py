@@ -4,119 +4,111 @@ Two kinds of run: a turn of an agent of the configuration, whose last words are 
 agent, which goes by the same executor as one that is waited for: typed inputs, `complete_task`, one last reply.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from time import time
 from typing import Any
 
-from toolcrib.adapter.fence import fence, new_token
-from toolcrib.agent.journal import Journal
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Setup
-from toolcrib.agent.outcome import ending_of, words_of
-from toolcrib.agent.outside import sources_of
-from toolcrib.agent.subagent import Told, worked
-from toolcrib.agent.turn import Turns, Work
+from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.define import session
 from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.event import Event, TurnFinished
-from toolcrib.define.history import History
-from toolcrib.define.log import Line, Noted, Said, SessionHead, SessionStore
+from toolcrib.define.log import Line, Noted, SessionHead
 from toolcrib.define.mandate import WORKING, inputs_from, inputs_shape, prompts_of
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
+from toolcrib.define.turn import AgentTask, TurnRequest
 from toolcrib.policy.explain import explain_sentence
-from toolcrib.policy.resolve import agent_of, child_of, is_owner, max_subagents
-from toolcrib.policy.settings import PolicySettings
-from toolcrib.services.subagents import Errand, Places, Spawned, Subagents, Ways
+from toolcrib.policy.resolve import agent_of, child_of
+from toolcrib.services.subagents.runs import SpawnRequest
+from toolcrib.services.subagents.service import AgentListing
 
-from .belt import Belt
+from .belt import BeltSource
 from .models import Models
-from .subagents import Agency, plain_inputs, root_of, system_of, turn_of
-from .turns import Running, Wanted, limits_of
+from .subagents import SubagentRunner, turn_of
+from .turns import Running, TurnStarter, limits_of
 
-__all__ = ["Background"]
+__all__ = ["SubagentStarter"]
 
-_LONGEST = 8_000  # characters of an outcome
 _TASK = (
     "You work on this alone and in the background; nobody answers questions on the way. Your last words are handed to "
     "whoever asked for it.\n\n"
 )
 
-StartTurn = Callable[[Message, Wanted], Running]
 
+class SubagentStarter:
+    """The `SubagentHost` of a crib: starts the turns of subagents, within what whoever starts them has."""
 
-class Background:
-    """The ways of the service `Subagents`. What needs the service's own router is joined later."""
-
-    def __init__(
-        self, loaded: Loaded, store: SessionStore, turns: Turns, models: Models, registered: Iterable[Agent]
+    def __init__(  # noqa: PLR0913  the crib's own parts, each by name
+        self,
+        loaded: Loaded,
+        registered: Iterable[Agent],
+        models: Models,
+        *,
+        belts: BeltSource,
+        runner: SubagentRunner,
+        starter: TurnStarter,
+        turns: Turns,
     ) -> None:
-        self._loaded, self._store, self._turns = loaded, store, turns
+        self._loaded, self._policy, self._store = loaded, loaded.policy, turns.store
+        self._belts, self._runner, self._starter = belts, runner, starter
         self._registered = {session.to_agent(agent.name): agent for agent in registered}
-        self.places = Places()
-        self._policy: PolicySettings = loaded.policy
-        self._joined: _Joined | None = None
-        self.service = Subagents(
-            store,
-            Ways(
-                start=self._start,
-                words=_words,
-                announce=self._announce,
-                note=turns.add,
-                agents={session.to_agent(id): each.name or "" for id, each in loaded.config.listed_agents()},
-                allowed=self._allowed,
-                tools=self._tools,
-                is_tool=self._registered.__contains__,
-                model=models.named,
-                most=lambda caller: max_subagents(self._policy, caller),
-                root=root_of,
-                is_owner=lambda caller: is_owner(self._policy, caller),
-                is_enabled=self._is_enabled,
-            ),
-            self.places,
-        )
+        self.agents = {
+            session.to_agent(id): AgentListing(each.name or "", each.subagents.allow_agents)
+            for id, each in loaded.config.listed_agents()
+        }
+        self.model_named, self.tell, self.add = models.named, turns.tell, turns.add
 
-    def join(self, desk: StartTurn, agency: Agency, belt: Callable[[Caller], Belt]) -> None:
-        """Take what starts turns, what runs agents, and what says who has which tools."""
-        self._joined = _Joined(desk, agency, belt)
+    def is_tool(self, agent: str, /) -> bool:
+        """Tell whether there is such an agent among the tools."""
+        return agent in self._registered
 
-    async def _start(self, caller: Caller, errand: Errand) -> Running:
-        """Start a turn for a child of the caller: asked about by the same human, with the same tools of a program."""
-        if self._joined is None:
-            raise ToolError("this crib runs no turns", code="unavailable")
-        agent = self._registered.get(errand.agent)
-        work = None if agent is None else await self._work(self._joined, agent, caller, errand)
-        child = child_of(self._policy, caller, errand.agent, errand.key)
-        now = time()
-        head = SessionHead(
-            key=errand.key, made_at=now, changed_at=now, parents=child.parents, title=errand.label or errand.text[:80]
-        )
-        known = await self._store.make(head)
-        limits = limits_of(self._loaded.config, errand.agent) if work is None else work.limits
-        if errand.seconds:
-            limits = replace(limits, seconds=min(errand.seconds, limits.seconds or errand.seconds))
+    def agent_tools(self, caller: Caller, /) -> dict[str, str]:
+        """Return the agents among the caller's tools, and what they are for."""
+        tools = self._belts.belt(caller).tools
+        return {id: agent.description for id, agent in self._registered.items() if agent.name in tools}
+
+    def message(self, caller: Caller, text: str, /) -> Message:
+        """Return the caller's words: they may go back to what it has read, and stay marked as such."""
         above = turn_of(caller)
-        wanted = Wanted(
-            session=errand.key,
-            caller=child,
-            model=errand.model or (work.model if work else self._inherited(errand.agent, caller)),
-            extra=_of_program(above.setup.belt.tools.values()) if above else (),
-            approver=above.setup.window.approver if above else None,
-            limits=limits,
-            effort=errand.effort,
-            system=work.system if work else None,
-            work=work.run if work else None,
+        outside = next(iter(above.history.outside), None) if above else None
+        source = f"{caller.session or agent_of(caller)} after {outside}" if outside else None
+        return Message(role="user", content=(Text(text, source),))
+
+    async def start(self, caller: Caller, request: SpawnRequest, /) -> Running:
+        """Start a turn for a child of the caller: asked about by the same human, with the same tools of a program."""
+        agent = self._registered.get(request.agent)
+        task = None if agent is None else await self._task(agent, caller, request)
+        child = child_of(self._policy, caller, request.agent, request.key)
+        now, title = time(), request.label or request.text[:80]
+        head = SessionHead(key=request.key, made_at=now, changed_at=now, parents=child.parents, title=title)
+        known = await self._store.make(head)
+        above = turn_of(caller)
+        if task is None:
+            limits, model = limits_of(self._loaded.config, request.agent), self._inherited(request.agent, caller)
+            first = f"{_TASK}{request.text}"
+        else:
+            limits, model = self._runner.limits_of(task.agent), self._runner.model_of(task.agent, caller, above)
+            first = prompts_of(task.agent, task.inputs).query
+        if request.seconds:
+            limits = replace(limits, seconds=min(request.seconds, limits.seconds or request.seconds))
+        return self._starter.start(
+            TurnRequest(
+                message=self.message(caller, request.text if known.count else first),
+                session=request.key,
+                caller=child,
+                model=request.model or model,
+                extra=_of_program(above.setup.belt.tools.values()) if above else (),
+                approver=above.setup.window.approver if above else None,
+                limits=limits,
+                effort=request.effort,
+                task=task,
+            )
         )
-        first = work.query if work else f"{_TASK}{errand.text}"
-        text = errand.text if known.count else first
-        return self._joined.desk(_words(caller, text), wanted)
 
     def _inherited(self, agent: str, caller: Caller) -> Model | None:
         """Return the parent's model where a child has it: when it is the same agent, or none that names one."""
@@ -124,97 +116,17 @@ class Background:
         is_same = agent == agent_of(caller) or own is None or own.model is None
         return above.setup.model if above and is_same else None
 
-    async def _work(self, joined: "_Joined", agent: Agent, caller: Caller, errand: Errand) -> "_Work":
-        """Return how a registered agent works: on what it is asked, or on what its log says that it was asked."""
-        held = joined.belt(caller)
+    async def _task(self, agent: Agent, caller: Caller, request: SpawnRequest) -> AgentTask:
+        """Return what a registered agent works on: what it is asked, or what its log says that it was asked."""
+        held = self._belts.belt(caller)
         if agent.name not in held.tools:
             verdict = held.verdicts.get(agent.name)
             why = explain_sentence(verdict) if verdict else f"there is no tool {agent.name}"
             raise ToolError(why, code="denied")
-        kept = _inputs_in(await self._store.lines(errand.key)) if await self._store.find(errand.key) else None
+        kept = _inputs_in(await self._store.lines(request.key)) if await self._store.find(request.key) else None
         # an agent may have changed since: what it was asked has to fit it as it is now
-        inputs = inputs_from(agent, errand.text) if kept is None else inputs_shape(agent).check(kept)
-        prompts = prompts_of(agent, inputs)
-        return _Work(
-            query=prompts.query,
-            model=joined.agency.model_of(agent, caller, turn_of(caller)),
-            limits=joined.agency.limits_of(agent),
-            system=lambda tools: system_of(agent, prompts.system, tools),
-            run=partial(_worked, agent, plain_inputs(inputs)),
-        )
-
-    def _tools(self, caller: Caller) -> dict[str, str]:
-        """Return the agents among the caller's tools, and what they are for."""
-        if self._joined is None:
-            return {}
-        tools = self._joined.belt(caller).tools
-        return {id: agent.description for id, agent in self._registered.items() if agent.name in tools}
-
-    async def _announce(self, parent: str, spawned: Spawned) -> None:
-        """Tell a session how a run went: as somebody's report, never as an order."""
-        end = spawned.end
-        name = f" {spawned.label!r}" if spawned.label else ""
-        how = "is done" if end.reason == "done" else f"ended without finishing: {end.sentence or end.reason}"
-        cost = "" if end.cost is None else f", ${end.cost:.4f}"
-        tokens = end.usage.input + end.usage.output
-        head = (
-            f"The subagent{name} that you started ({spawned.key}) {how}. It took {spawned.seconds:.0f} s, "
-            f"{end.steps} {'reply' if end.steps == 1 else 'replies'} and {tokens:,} tokens{cost}. "
-        )
-        said = (line.body.message for line in await self._store.lines(spawned.key) if isinstance(line.body, Said))
-        outside = next(iter(sources_of(said)), None)
-        source = f"subagent:{spawned.key}"
-        parts: tuple[Text, ...] = (Text(f"{head}It said nothing."),)
-        if end.text.strip():
-            words = fence(end.text[:_LONGEST], source, new_token())
-            what = "Its last words" if end.reason == "done" else "What it had until then"
-            parts = (Text(f"{head}{what}:\n"), Text(words, f"{source} after {outside}" if outside else None))
-        await self._turns.tell(parent, Message(role="user", content=parts, at=time()))
-
-    def _allowed(self, agent: str) -> tuple[str, ...]:
-        own = self._loaded.config.agent(agent)
-        return own.subagents.allow_agents if own else ()
-
-    def _is_enabled(self, caller: Caller) -> bool:
-        own = self._policy.agents.get(agent_of(caller))
-        return self._policy.tools.subagents.enabled and (own is None or own.tools.subagents.enabled)
-
-
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    desk: StartTurn
-    agency: Agency
-    belt: Callable[[Caller], Belt]
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """How a registered agent works in the background; `query` is its first message."""
-
-    query: str
-    model: Model
-    limits: Limits
-    system: Callable[[Iterable[str]], str]
-    run: Work
-
-
-async def _worked(
-    agent: Agent,
-    inputs: Mapping[str, Any],
-    setup: Setup,
-    history: History,
-    journal: Journal,
-    emit: Callable[[Event], None],
-) -> tuple[TurnFinished, None]:
-    """Run an agent in a session of its own: its answer is what the turn says."""
-    outcome = await worked(agent, setup, history, Told(emit=emit, journal=journal, inputs=inputs))
-    text, reason = words_of(agent, outcome), ending_of(outcome)
-    if reason == "done" and setup.send is not None:
-        text = await setup.send(text)
-    sentence = "" if reason == "done" else outcome.why
-    end = TurnFinished(reason, text, sentence, outcome.turns, outcome.usage, outcome.cost)
-    emit(end)
-    return end, None
+        inputs = inputs_from(agent, request.text) if kept is None else inputs_shape(agent).check(kept)
+        return AgentTask(agent, inputs)
 
 
 def _inputs_in(lines: Iterable[Line]) -> Mapping[str, Any] | None:
@@ -222,14 +134,6 @@ def _inputs_in(lines: Iterable[Line]) -> Mapping[str, Any] | None:
     noted = [line.body.data for line in lines if isinstance(line.body, Noted) and line.body.name == WORKING]
     inputs = noted[-1].get("inputs") if noted and isinstance(noted[-1], Mapping) else None
     return inputs if isinstance(inputs, Mapping) else None
-
-
-def _words(caller: Caller, text: str) -> Message:
-    """Return what a caller says to a subagent: its words may go back to what it has read, and stay marked as such."""
-    above = turn_of(caller)
-    outside = next(iter(above.history.outside), None) if above else None
-    source = f"{caller.session or agent_of(caller)} after {outside}" if outside else None
-    return Message(role="user", content=(Text(text, source),))
 
 
 def _of_program(tools: Iterable[Tool]) -> tuple[Tool, ...]:

@@ -1,4 +1,4 @@
-"""A caller's belt, as a program holds it."""
+"""A caller's belt, as a program holds it, and where belts come from."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import deepcopy
@@ -6,19 +6,27 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.adapter import declare
+from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import Window, invoke, invoke_all
 from toolcrib.agent.keys import new_key
+from toolcrib.config.load import Loaded
+from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.event import CallEvent
 from toolcrib.define.make import maker
 from toolcrib.define.message import Call
+from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection, Step, Verdict
+from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog
 
-__all__ = ["Belt"]
+from .mcp import Servers
+from .subagents import SubagentRunner, Within, mandates_of
+
+__all__ = ["Belt", "BeltSource"]
 
 _make_call, _make_ctx = maker(Call), maker(Ctx)
 
@@ -82,3 +90,54 @@ class Belt:
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
         return replace(self, window=replace(self.window, watch=watch))
+
+
+class BeltSource:
+    """The belts of one crib, over the tools that there are now; a belt that was handed out stays as it is."""
+
+    def __init__(
+        self, loaded: Loaded, catalog: Catalog, agents: Agents, mcp: Servers, window: Window, runner: SubagentRunner
+    ) -> None:
+        self._loaded, self._own, self._agents, self._mcp = loaded, catalog, agents, mcp
+        self.window, self._runner = window, runner
+        self.renew()
+        mcp.service.on_change(self.renew)
+
+    def renew(self) -> None:
+        """Take in what MCP servers bring now."""
+        policy = replace(self._loaded.policy, mandates=mandates_of(self._agents))
+        self.catalog = self._mcp.joined(self._own)
+        host = _host_facts(self._loaded.config)
+        self.belts = Belts(self.catalog, policy, host=host, channels=tuple(policy.channels))
+
+    def belt(
+        self,
+        caller: Caller,
+        extra: Iterable[Tool] = (),
+        *,
+        approver: Approver | None = None,
+        profile: str | None = None,
+    ) -> Belt:
+        """Return the caller's belt; with a `profile` it has nothing that is not in that, whatever is configured."""
+        own = tuple(extra)
+        belts = self.belts if profile is None else self.belts.narrowed(profile)
+        window = self.window if approver is None else replace(self.window, approver=approver)
+        return Belt(
+            caller=caller,
+            selection=belts.belt_for(caller, own),
+            catalog=belts.catalog_with(own),
+            window=window,
+            ports=self._runner.ports(caller, Within(belts, own, window)),
+        )
+
+
+def _host_facts(config: Config) -> frozenset[str]:
+    """Return the requirements this host meets: the parts of toolcrib that are switched on."""
+    switches = {
+        "browser": config.browser.enabled,
+        "cron": config.cron.enabled,
+        "memory": config.memory.enabled,
+        "web.fetch": config.web.fetch.enabled,
+        "web.search": config.web.search.enabled,
+    }
+    return frozenset(f"setting:{name}" for name, on in switches.items() if on)

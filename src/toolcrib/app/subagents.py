@@ -2,21 +2,19 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from fnmatch import fnmatchcase
 from secrets import token_hex
 from time import time
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.journal import Journal
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Loop, Setup, turn_above
+from toolcrib.agent.loop import Loop, TurnSetup, turn_above
 from toolcrib.agent.outcome import result_of
 from toolcrib.agent.outside import asked_after_outside
-from toolcrib.agent.prompt import Surroundings, system_prompt
-from toolcrib.agent.subagent import Told, worked, wrapped
+from toolcrib.agent.prompt import Surroundings, subagent_prompt
+from toolcrib.agent.subagent import Told, plain_inputs, worked, wrapped
 from toolcrib.agent.window import Window
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings
@@ -26,28 +24,25 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionHead, SessionStore
-from toolcrib.define.mandate import COMPLETE, called_key, prompts_of
+from toolcrib.define.mandate import called_key, prompts_of
 from toolcrib.define.model import Model
 from toolcrib.define.names import fold
 from toolcrib.define.result import Result
 from toolcrib.define.rpc import Progress, Rpc
 from toolcrib.define.tool import Tool
-from toolcrib.policy.resolve import agent_of, child_of, max_subagents
+from toolcrib.define.turn import Limits
+from toolcrib.policy.resolve import agent_of, child_of, max_subagents, resolve
 from toolcrib.policy.settings import SubagentSettings
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.services.subagents import Places
+from toolcrib.services.subagents.runs import SubagentSlots
+from toolcrib.services.subagents.service import root_of
 
 from .models import Models
-from .turns import outside_entries, today
 
-__all__ = ["Agency", "Within", "mandates_of", "plain_inputs", "root_of", "system_of", "turn_of", "with_agents"]
+__all__ = ["SubagentRunner", "Within", "mandates_of", "outside_entries", "today", "turn_of", "with_agents"]
 
-_LONGEST_TITLE = 80
+_TITLE_CHARS = 80
 _EVERY_AGENT = "group:agents"
-_FINISH = (
-    f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call reaches nobody. If "
-    "it is refused, mend what it complains about and call it again."
-)
 
 
 def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSettings) -> Catalog:
@@ -90,7 +85,7 @@ class Within:
     window: Window
 
 
-class Agency:
+class SubagentRunner:
     """Runs agents for callers of one crib; `store` keeps the log of every run, None keeps none."""
 
     def __init__(
@@ -98,51 +93,52 @@ class Agency:
         loaded: Loaded,
         models: Models,
         ports_of: Callable[[Caller], Ports],
-        places: Places,
+        slots: SubagentSlots,
         store: SessionStore | None = None,
     ) -> None:
         self._loaded, self._policy, self._models, self._ports_of = loaded, loaded.policy, models, ports_of
-        self._places, self._store = places, store
+        self._slots, self._store = slots, store
 
     def ports(self, caller: Caller, within: Within) -> Ports:
         """Return the caller's ports, with the one that runs agents for it."""
 
         async def perform(agent: Agent, ctx: Ctx, args: Mapping[str, Any]) -> Result:
-            with self._places.taken(root_of(ctx.caller), max_subagents(self._policy, ctx.caller)):
-                await self._places.come_in()
-                return await self._performed(agent, ctx, args, within)
+            with self._slots.hold(root_of(ctx.caller), max_subagents(self._policy, ctx.caller)):
+                await self._slots.stagger()
+                return await self._run(agent, ctx, args, within)
 
         ports = self._ports_of(caller)
         if within.belts.settings.narrowed is not None:
             ports = replace(ports, rpc=_without_spawning(ports.rpc))
         return replace(ports, perform=perform)
 
-    async def _performed(self, agent: Agent, ctx: Ctx, args: Mapping[str, Any], within: Within) -> Result:
+    async def _run(self, agent: Agent, ctx: Ctx, args: Mapping[str, Any], within: Within) -> Result:
         above = turn_of(ctx.caller)
         prompts = prompts_of(agent, args)
         setup = self._setup(agent, ctx.caller, within, above)
-        setup = replace(setup, system=system_of(agent, prompts.system, setup.belt.tools))
+        where = Surroundings(agent=agent.name, date=today())
+        setup = replace(setup, system=subagent_prompt(prompts.system, setup.belt.tools, where))
         told = Told(tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args))
         return result_of(agent, await worked(agent, setup, prompts.query, told))
 
-    async def _journal(self, setup: Setup, query: str) -> Journal | None:
+    async def _journal(self, setup: TurnSetup, query: str) -> Journal | None:
         """Return the log of a run, in a session of its own under its parent's."""
         if self._store is None:
             return None
         now, key = time(), setup.caller.session or ""
-        title = " ".join(query[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE]
+        title = " ".join(query[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
         await self._store.make(
             SessionHead(key=key, made_at=now, changed_at=now, parents=setup.caller.parents, title=title)
         )
         return Journal(setup.window.record, self._store, key)
 
-    def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> Setup:
+    def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> TurnSetup:
         """Return who works: its own model, belt and limits, within what its parent has."""
         model = self.model_of(agent, parent, above)
         child = child_of(self._policy, parent, agent.name, called_key(agent.name, token_hex(8)))
         child = replace(child, provider=model.card.provider, model=model.card.model)
         belt = within.belts.belt_for(child, within.extra)
-        return Setup(
+        return TurnSetup(
             model=model,
             belt=belt,
             caller=child,
@@ -171,18 +167,6 @@ class Agency:
             raise ToolError(f"{agent.name} has no model that could answer: {error}", code="unavailable") from error
 
 
-def system_of(agent: Agent, own: str, tools: Iterable[str]) -> str:
-    """Return the system prompt of an agent: `own` is its prompt with the inputs filled in."""
-    where = Surroundings(agent=agent.name, date=today())
-    return system_prompt((*tools, COMPLETE), where, own=own, extras=(_FINISH,))
-
-
-def plain_inputs(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return checked inputs as JSON, to be kept and checked again."""
-    plain: dict[str, Any] = to_jsonable_python(dict(args), fallback=str)
-    return plain
-
-
 def _without_spawning(rpc: Rpc) -> Rpc:
     """Return the services without those that start turns: a turn of its own would not be bound to the profile."""
 
@@ -201,9 +185,18 @@ def turn_of(caller: Caller) -> Loop | None:
     return above if above is not None and above.setup.caller == caller else None
 
 
-def root_of(caller: Caller) -> str:
-    """Return what all callers of one tree have in common: its outermost session, or agent."""
-    return caller.parents[0] if caller.parents else caller.session or agent_of(caller)
+def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
+    """Return what a human is asked about once something is from outside: for all, for the caller, for its parents."""
+    who = resolve(loaded.policy, caller)
+    agents = dict.fromkeys(each.agent for each in (who, *who.ceiling))
+    settings = (loaded.config.agent(each) for each in agents)
+    own = (entry for each in settings if each for entry in each.tools.ask_after_outside)
+    return (*loaded.config.tools.ask_after_outside, *own)
+
+
+def today() -> str:
+    """Return the date where we are."""
+    return datetime.now().astimezone().date().isoformat()
 
 
 def _limits(agent: Agent, own: AgentSettings | None) -> Limits:

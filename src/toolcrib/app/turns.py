@@ -1,23 +1,20 @@
 """Turns of a crib: a message in, a running turn out, whose events can be followed, steered and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from dataclasses import replace
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
 from toolcrib.agent.inbox import Inbox
-from toolcrib.agent.limits import Limits
-from toolcrib.agent.loop import Setup
+from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.outside import asked_after_outside
-from toolcrib.agent.prompt import Surroundings, system_prompt
-from toolcrib.agent.turn import Order, Turns, Work
+from toolcrib.agent.prompt import Surroundings, subagent_prompt, system_prompt
+from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config, LimitSettings
 from toolcrib.define import session
-from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import (
     CallDelta,
@@ -30,17 +27,16 @@ from toolcrib.define.event import (
     ToolProgress,
     TurnFinished,
 )
+from toolcrib.define.mandate import prompts_of
 from toolcrib.define.message import Message
-from toolcrib.define.model import Effort, Model
-from toolcrib.define.ports import Approver
-from toolcrib.define.result import Text
-from toolcrib.define.tool import Tool
-from toolcrib.policy.resolve import agent_of, resolve
+from toolcrib.define.turn import Limits, TurnRequest, user_message
+from toolcrib.policy.resolve import agent_of
 
-from .belt import Belt
+from .belt import BeltSource
 from .models import Models
+from .subagents import outside_entries, today
 
-__all__ = ["Desk", "Running", "Subscription", "Wanted", "limits_of", "outside_entries", "today"]
+__all__ = ["Running", "SetupResolver", "Subscription", "TurnStarter", "limits_of"]
 
 Emit = Callable[[Event], None]
 
@@ -48,26 +44,6 @@ _UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out
 _NO_LOOP = (
     "a turn needs a running event loop: start it inside an `async def` that asyncio.run or toolcrib.run_sync runs"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a turn is asked for besides its message; whatever is left out comes from the configuration.
-
-    `leaf` is the line of the session to go on from; without one, its last. `system` makes the system prompt from the
-    names of the tools, and `work` answers, where either is not the usual.
-    """
-
-    session: str = ""
-    caller: Caller = field(default_factory=Caller)
-    model: Model | str | None = None
-    extra: tuple[Tool, ...] = ()
-    approver: Approver | None = None
-    limits: Limits | None = None
-    effort: Effort = ""
-    leaf: str | None = None
-    system: Callable[[Iterable[str]], str] | None = None
-    work: Work | None = None
 
 
 class _Link:
@@ -212,11 +188,11 @@ class Running(AsyncIterator[Event]):
 
     def steer(self, message: str | Message) -> None:
         """Say something that is heard as soon as the calls under way are done."""
-        self._inbox.steer(_message(message) if isinstance(message, str) else message)
+        self._inbox.steer(user_message(message) if isinstance(message, str) else message)
 
     def follow_up(self, text: str) -> None:
         """Say something that is answered next, in the same turn."""
-        self._inbox.follow_up(_message(text))
+        self._inbox.follow_up(user_message(text))
 
     def stop(self) -> None:
         """End it: bodies and their processes are stopped, calls that have not started never start."""
@@ -236,27 +212,20 @@ class Running(AsyncIterator[Event]):
         await asyncio.wait([self._task])
 
 
-class Desk:
-    """Takes messages for the sessions of one crib."""
+class TurnStarter:
+    """Starts the turns of one crib, and stops those that still go on when it is closed."""
 
-    def __init__(self, loaded: Loaded, models: Models, turns: Turns, belt: Callable[..., Belt]) -> None:
-        self._loaded, self._models, self._turns, self._belt = loaded, models, turns, belt
+    def __init__(self, turns: Turns, models: Models) -> None:
+        self._turns, self._models = turns, models
         self._going: set[Running] = set()
 
-    def turn(self, message: str | Message, wanted: Wanted) -> Running:
-        """Start a turn. A bad session key, model or message is a CribError at once."""
-        key = wanted.session or wanted.caller.session or _new_key(agent_of(wanted.caller))
-        if isinstance(wanted.model, str):
-            self._models.get(wanted.model)
-        order = Order(
-            session=session.check_key(key),
-            message=_message(message) if isinstance(message, str) else message,
-            setup=lambda switched: self._setup(key, wanted, switched),
-            caller=replace(wanted.caller, session=key),
-            leaf=wanted.leaf,
-            work=wanted.work,
-        )
-        running = Running(key, lambda emit, inbox: self._turns.run(order, emit, inbox))
+    def start(self, request: TurnRequest) -> Running:
+        """Start a turn, in a new session when none is named. A bad session key or model is a CribError at once."""
+        key = request.session or request.caller.session or _new_key(agent_of(request.caller))
+        if isinstance(request.model, str):
+            self._models.get(request.model)
+        placed = replace(request, session=session.check_key(key), caller=replace(request.caller, session=key))
+        running = Running(key, lambda emit, inbox: self._turns.run(placed, emit, inbox))
         self._going.add(running)
         running.when_done(lambda: self._going.discard(running))
         return running
@@ -268,35 +237,32 @@ class Desk:
         for running in tuple(self._going):
             await running.__aexit__(None, None, None)
 
-    def _setup(self, key: str, wanted: Wanted, switched: str) -> Setup:
+
+class SetupResolver:
+    """Says by the configuration who answers, with which tools and within which bounds."""
+
+    def __init__(self, loaded: Loaded, models: Models, belts: BeltSource) -> None:
+        self._loaded, self._models, self._belts = loaded, models, belts
+
+    def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
         """Return who answers: the model asked for, else the one the session was switched to, else the configured."""
-        agent = agent_of(replace(wanted.caller, session=key))
-        named = wanted.model or self._models.name_for(agent, switched)
+        agent = agent_of(request.caller)
+        named = request.model or self._models.name_for(agent, switched)
         model = self._models.get(named) if isinstance(named, str) else named
-        caller = replace(wanted.caller, session=key, provider=model.card.provider, model=model.card.model)
-        handle = self._belt(caller, wanted.extra, approver=wanted.approver)
-        return Setup(
+        caller = replace(request.caller, provider=model.card.provider, model=model.card.model)
+        held = self._belts.belt(caller, request.extra, approver=request.approver)
+        entries = outside_entries(self._loaded, caller)
+        return TurnSetup(
             model=model,
-            belt=handle.selection,
+            belt=held.selection,
             caller=caller,
-            window=handle.window,
-            ports=handle.ports,
-            limits=wanted.limits or limits_of(self._loaded.config, agent),
-            system=wanted.system(handle.tools) if wanted.system else _usual_prompt(handle.tools, agent),
-            effort=wanted.effort,
-            after_outside=asked_after_outside(
-                outside_entries(self._loaded, caller), handle.selection, handle.catalog.groups
-            ),
+            window=held.window,
+            ports=held.ports,
+            limits=request.limits or limits_of(self._loaded.config, agent),
+            system=_system_prompt(request, agent, held.tools),
+            effort=request.effort,
+            after_outside=asked_after_outside(entries, held.selection, held.catalog.groups),
         )
-
-
-def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
-    """Return what a human is asked about once something is from outside: for all, for the caller, for its parents."""
-    who = resolve(loaded.policy, caller)
-    agents = dict.fromkeys(each.agent for each in (who, *who.ceiling))
-    settings = (loaded.config.agent(each) for each in agents)
-    own = (entry for each in settings if each for entry in each.tools.ask_after_outside)
-    return (*loaded.config.tools.ask_after_outside, *own)
 
 
 def limits_of(config: Config, agent: str) -> Limits:
@@ -311,20 +277,12 @@ def limits_of(config: Config, agent: str) -> Limits:
     return Limits(turns=first("turns"), seconds=first("seconds"), tokens=first("tokens"), cost=first("cost"))
 
 
-def _usual_prompt(tools: Iterable[str], agent: str) -> str:
-    return system_prompt(tuple(tools), Surroundings(agent=agent, date=today()))
-
-
-def today() -> str:
-    """Return the date where we are."""
-    return datetime.now().astimezone().date().isoformat()
+def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str]) -> str:
+    if (task := request.task) is not None:
+        own = prompts_of(task.agent, task.inputs).system
+        return subagent_prompt(own, tools, Surroundings(agent=task.agent.name, date=today()))
+    return system_prompt(tools, Surroundings(agent=agent, date=today()))
 
 
 def _new_key(agent: str) -> str:
     return f"agent:{agent}:run:{token_hex(6)}"
-
-
-def _message(text: str) -> Message:
-    if not text.strip():
-        raise CribError("the message is blank; say what is to be done")
-    return Message(role="user", content=(Text(text),))

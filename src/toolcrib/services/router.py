@@ -47,6 +47,10 @@ class Router:
 
     def __init__(self, services: Iterable[object] = ()) -> None:
         self.methods: dict[str, Method] = {}
+        self.mount(*services)
+
+    def mount(self, *services: object) -> None:
+        """Offer the methods of more services."""
         for service in services:
             self._mount(service)
 

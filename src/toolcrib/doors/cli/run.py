@@ -7,17 +7,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Self, Unpack
 
 import click
 
 from toolcrib.app import Crib, Running
-from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import TurnFinished, TurnStarted
 from toolcrib.define.session import agent_from_key, check_key, to_agent
+from toolcrib.define.turn import TurnRequest, user_message
 
 from ._calls import judging
 from ._meeting import met
@@ -56,16 +56,6 @@ class _Options(CallerOptions):
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is asked, by whom, and of which model; `last` goes on with the latest session."""
-
-    text: str
-    caller: Caller
-    model: str | None
-    last: bool
-
-
 @click.command("run", epilog=_EXAMPLES)
 @click.argument("words", metavar="MESSAGE", nargs=-1, required=True)
 @config_options
@@ -85,41 +75,42 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
     text = _from_stdin() if words == ("-",) else _checked(" ".join(words))
     crib = crib_from_options(options, import_plugins=True, keeps=True)
-    wish = _Wish(text, caller_from_options(crib, options), options["model"], options["last"])
-    shows: Shows = _shows(crib, wish, options)
+    caller, model = caller_from_options(crib, options), options["model"]
+    request = TurnRequest(message=user_message(text), caller=caller, model=model)
+    shows: Shows = _shows(crib, request, options)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
-            return asyncio.run(_answered(crib, wish, shows, attended=attended))
+            return asyncio.run(_answer(crib, request, shows, attended=attended, last=options["last"]))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
 
 
-def _shows(crib: Crib, wish: _Wish, options: _Options) -> Shows:
+def _shows(crib: Crib, request: TurnRequest, options: _Options) -> Shows:
     if options["as_json"]:
         return JsonLines()
-    return Screen(verbose=options["verbose"], judged=judging(crib, lambda: wish.caller))
+    return Screen(verbose=options["verbose"], judged=judging(crib, lambda: request.caller))
 
 
-async def _answered(crib: Crib, wish: _Wish, shows: Shows, *, attended: bool) -> int:
-    """Answer, and return the exit code."""
+async def _answer(crib: Crib, request: TurnRequest, shows: Shows, *, attended: bool, last: bool) -> int:
+    """Answer, in the latest session when it is to be the `last`, and return the exit code."""
     door = asking_here(crib.approvals) if attended else contextlib.nullcontext()
     with _CtrlC() as ctrl_c:
         async with crib, door:
-            caller, news = await _in_its_session(crib, wish)
+            session, news = await _latest_session(crib, request) if last else await _named_session(crib, request)
             await met(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
-            async with crib.turn(wish.text, caller=caller, model=wish.model) as turn:
+            async with crib.start(replace(request, session=session)) as turn:
                 ctrl_c.stop = turn.stop
                 ctrl_c.tell = shows.interrupted
-                end = await _shown(turn, shows, news)
+                end = await _show(turn, shows, news)
     if ctrl_c.presses:
         return _INTERRUPTED
     return 0 if end is not None and end.reason == "done" else 1
 
 
-async def _shown(turn: Running, shows: Shows, news: str) -> TurnFinished | None:
+async def _show(turn: Running, shows: Shows, news: str) -> TurnFinished | None:
     """Show a turn; return how it ended, None when it never did."""
     end: TurnFinished | None = None
     try:
@@ -137,21 +128,23 @@ async def _shown(turn: Running, shows: Shows, news: str) -> TurnFinished | None:
     return end
 
 
-async def _in_its_session(crib: Crib, wish: _Wish) -> tuple[Caller, str]:
-    """Return the caller with the session that is meant, and a sentence when it begins though it was named."""
-    caller = wish.caller
-    if wish.last:
-        agent = to_agent(caller.agent or "main")
-        heads = await crib.sessions.list(most=1000)
-        found = next((head.key for head in heads if agent_from_key(head.key) == agent and not head.parents), None)
-        if found is None:
-            raise CribError(f"the agent {agent!r} has no session to go on with; leave --continue out to begin one")
-        return replace(caller, session=found), ""
-    key = caller.session
+async def _latest_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
+    """Return the agent's latest session."""
+    agent = to_agent(request.caller.agent or "main")
+    heads = await crib.sessions.list(most=1000)
+    found = next((head.key for head in heads if agent_from_key(head.key) == agent and not head.parents), None)
+    if found is None:
+        raise CribError(f"the agent {agent!r} has no session to go on with; leave --continue out to begin one")
+    return found, ""
+
+
+async def _named_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
+    """Return the session that was named, "" when none was, and a sentence when it begins though it was named."""
+    key = request.caller.session
     if key is None or await crib.sessions.find(check_key(key)) is not None:
-        return caller, ""
+        return key or "", ""
     near = nearest_session(key, [head.key for head in await crib.sessions.list(most=1000)])
-    return caller, f"there was no session {key!r}, so it begins here" + (f"; did you mean {near!r}?" if near else "")
+    return key, f"there was no session {key!r}, so it begins here" + (f"; did you mean {near!r}?" if near else "")
 
 
 class _CtrlC:

@@ -10,6 +10,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
+from toolcrib.define.turn import TurnRequest, user_message
 
 from .place import Claim, latest, new_key
 
@@ -89,4 +90,5 @@ class Seat:
 
     def turn(self, text: str) -> Running:
         """Start to answer a message."""
-        return self.crib.turn(text, caller=self.caller, model=self._model)
+        request = TurnRequest(message=user_message(text), caller=self.caller, model=self._model)
+        return self.crib.start(request)

@@ -7,35 +7,50 @@ One whose log has no end was interrupted, and goes on when somebody speaks to it
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from uuid import uuid4
 
 from pydantic import Field
 
+from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished
-from toolcrib.define.log import Body, Noted, SessionHead, SessionStore
+from toolcrib.define.log import Body, Line, Noted, SessionHead, SessionStore
 from toolcrib.define.mandate import is_called
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.names import nearest
+from toolcrib.define.result import Text
 from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
 from toolcrib.define.shown import escaped
+from toolcrib.define.turn import TurnHandle
+from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
+from toolcrib.policy.settings import PolicySettings
 
-from ._places import Places
-from ._runs import LONGEST_LABEL, STOPPED, Cleanup, Errand, Going, Run, Spawned, row_of, row_of_log, run_id
+from .runs import (
+    LABEL_CHARS,
+    STOPPED,
+    Cleanup,
+    SpawnRequest,
+    SubagentRun,
+    SubagentSlots,
+    outside_source,
+    row_of,
+    row_of_log,
+    run_id,
+)
 
-__all__ = ["STOPPED", "Errand", "Places", "Run", "Spawned", "Subagents", "Ways"]
+__all__ = ["AgentListing", "SubagentHost", "Subagents", "root_of"]
 
 log = logging.getLogger("toolcrib")
 
-_MOST_KEPT = 256  # runs that are remembered besides those that go on
-_MOST_LISTED = 200
-_LONGEST_TASK, _LONGEST_MESSAGE = 50_000, 4_000
+_ENDED_RUNS = 256  # that are remembered besides those that go on
+_LISTED_RUNS = 200
+_TASK_CHARS, _MESSAGE_CHARS, _OUTCOME_CHARS = 50_000, 4_000, 8_000
 _EFFORTS: Mapping[str, Effort] = {
     "": "",
     "off": "off",
@@ -47,41 +62,65 @@ _EFFORTS: Mapping[str, Effort] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """What the service needs of the rest of the crib.
+@dataclass(frozen=True, slots=True)
+class AgentListing:
+    """An agent of the configuration: its name, and whom it may start (`*` is anybody)."""
 
-    `start` starts a turn for a child of the caller, `words` makes a message to one of what the caller says, marked with
-    where that may come from. `announce` tells a session how a run went, `note` adds a line to a session.
-    `agents` are the configured ones with their names, `allowed` says whom an agent may start (`*` is anybody),
-    `tools` are the agents that the caller may call as tools, with what they are for: whoever it may wait for, it may
-    also start in the background. `is_tool` tells whether there is such an agent, whoever may call it. `model` is the
-    configured model that a word stands for, `most` how many subagents may run in the caller's tree.
-    """
+    name: str = ""
+    may_start: tuple[str, ...] = ()
 
-    start: Callable[[Caller, Errand], Awaitable[Run]]
-    words: Callable[[Caller, str], Message]
-    announce: Callable[[str, Spawned], Awaitable[None]]
-    note: Callable[[str, Body], Awaitable[None]]
-    agents: Mapping[str, str]
-    allowed: Callable[[str], Sequence[str]]
-    tools: Callable[[Caller], Mapping[str, str]]
-    is_tool: Callable[[str], bool]
-    model: Callable[[str], str | None]
-    most: Callable[[Caller], int]
-    root: Callable[[Caller], str]
-    is_owner: Callable[[Caller], bool]
-    is_enabled: Callable[[Caller], bool]
+
+class SubagentHost(Protocol):
+    """What the service needs of the crib that it runs subagents in."""
+
+    @property
+    def agents(self) -> Mapping[str, AgentListing]:
+        """The configured agents, by id."""
+        ...
+
+    def agent_tools(self, caller: Caller, /) -> Mapping[str, str]:
+        """Return the agents that the caller may call as tools, and what each is for: it may start those as well."""
+        ...
+
+    def is_tool(self, agent: str, /) -> bool:
+        """Tell whether there is such an agent among the tools, whoever may call it."""
+        ...
+
+    def model_named(self, word: str, /) -> str | None:
+        """Return the configured model that a word stands for."""
+        ...
+
+    def message(self, caller: Caller, text: str, /) -> Message:
+        """Return what the caller says to a subagent, marked with where it may come from."""
+        ...
+
+    async def start(self, caller: Caller, request: SpawnRequest, /) -> TurnHandle:
+        """Start a turn for a child of the caller."""
+        ...
+
+    async def tell(self, session: str, message: Message, /) -> None:
+        """Say something in a session."""
+        ...
+
+    async def add(self, session: str, body: Body, /) -> None:
+        """Add a line to a session."""
+        ...
 
 
 class Subagents:
     """The background subagents of one crib. Every caller sees and touches those that its own session started."""
 
     def __init__(
-        self, store: SessionStore, ways: Ways, places: Places, *, now: Callable[[], float] = time.time
+        self,
+        store: SessionStore,
+        policy: PolicySettings,
+        host: SubagentHost,
+        slots: SubagentSlots,
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._ways, self._places, self._now = store, ways, places, now
-        self._runs: dict[str, Going] = {}
+        self._store, self._policy, self._host, self._slots, self._now = store, policy, host, slots, now
+        self._runs: dict[str, SubagentRun] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._resuming = asyncio.Lock()
         self._is_closing = False
@@ -90,8 +129,8 @@ class Subagents:
     async def spawn(  # noqa: PLR0913  the parameters of a method are its interface
         self,
         caller: Caller,
-        task: Annotated[str, Field(min_length=1, max_length=_LONGEST_TASK, description="what is to be done")],
-        label: Annotated[str, Field(max_length=LONGEST_LABEL, description="a short name for it")] = "",
+        task: Annotated[str, Field(min_length=1, max_length=_TASK_CHARS, description="what is to be done")],
+        label: Annotated[str, Field(max_length=LABEL_CHARS, description="a short name for it")] = "",
         agent: Annotated[str, "who does it; the caller's own agent when empty"] = "",
         model: Annotated[str, "a model that the configuration names; only the owner may choose"] = "",
         thinking: Annotated[str, "how hard to think: off, low, medium or high"] = "",
@@ -102,7 +141,7 @@ class Subagents:
         if not task.strip():
             raise ToolError("the task is blank; say what is to be done", code="bad_arguments")
         target = self._target(caller, agent)
-        errand = Errand(
+        request = SpawnRequest(
             key=f"agent:{target}:subagent:{uuid4()}",
             agent=target,
             text=task,
@@ -111,13 +150,13 @@ class Subagents:
             effort=_effort(thinking),
             seconds=seconds,
         )
-        going = await self._start(caller, errand, cleanup)
+        run = await self._start(caller, request, cleanup)
         return {
             "status": "accepted",
-            "childSessionKey": going.key,
-            "runId": run_id(going.key),
+            "childSessionKey": run.key,
+            "runId": run_id(run.key),
             "agentId": target,
-            "label": going.label,
+            "label": run.label,
         }
 
     @rpc("subagents.list", scope="read")
@@ -135,27 +174,27 @@ class Subagents:
             if head.key not in going and head.changed_at >= since:
                 rows.append(row_of_log(head, await self._store.lines(head.key)))
         rows.sort(key=lambda row: (row["state"] != "running", -row["startedAt"]))
-        return rows[:_MOST_LISTED]
+        return rows[:_LISTED_RUNS]
 
     @rpc("subagents.steer", scope="write")
     async def steer(
         self,
         caller: Caller,
         target: Annotated[str, "its run id, session key or label"],
-        message: Annotated[str, Field(min_length=1, max_length=_LONGEST_MESSAGE, description="what to tell it")],
+        message: Annotated[str, Field(min_length=1, max_length=_MESSAGE_CHARS, description="what to tell it")],
     ) -> dict[str, Any]:
         """Tell a subagent something; one that has ended or was interrupted goes on with it in its session."""
         async with self._resuming:  # of two who speak to one that has ended, the second speaks to one that runs
             key, label = await self._found(caller, target)
             running, told = self._runs.get(key), {"childSessionKey": key, "runId": run_id(key)}
-            if running is not None and running.end is None:
-                running.turn.steer(self._ways.words(caller, message))
+            if running is not None and running.turn is not None:
+                running.turn.steer(self._host.message(caller, message))
                 return {"status": "steered", **told}
             if (running is not None and running.cleanup == "delete") or await self._store.find(key) is None:
                 raise ToolError("its session was deleted; start another subagent", code="not_found")
             # what it was started under may not hold any more
-            errand = Errand(key=key, agent=self._target(caller, agent_from_key(key)), text=message, label=label)
-            await self._start(caller, errand, "keep")
+            agent = self._target(caller, agent_from_key(key))
+            await self._start(caller, SpawnRequest(key=key, agent=agent, text=message, label=label), "keep")
             return {"status": "resumed", **told}
 
     @rpc("subagents.stop", scope="write")
@@ -172,7 +211,8 @@ class Subagents:
                 return {"status": "ended", "stopped": [], "childSessionKey": key}
         for run in running:
             run.is_stopped = True
-            run.turn.stop()
+            if run.turn is not None:
+                run.turn.stop()
         for run in running:
             await run.done.wait()
         stopped = [run.key for run in running if run.is_stopped]
@@ -181,15 +221,15 @@ class Subagents:
     @rpc("agents.list", scope="read")
     async def agents(self, caller: Caller) -> dict[str, Any]:
         """Tell which agents the caller may start: itself first, then those that its lists and its tools allow."""
-        own = _agent(caller)
-        allowed, tools = self._allowed(own), self._ways.tools(caller)
-        rest = {each for each in (self._ways.agents if "*" in allowed else allowed) if not self._ways.is_tool(each)}
+        own = agent_of(caller)
+        allowed, tools = self._allowed(own), self._host.agent_tools(caller)
+        rest = {each for each in (self._host.agents if "*" in allowed else allowed) if not self._host.is_tool(each)}
         rows = []
         for id in dict.fromkeys((own, *sorted({*rest, *tools} - {own}))):
-            name, what = self._ways.agents.get(id, ""), tools.get(id, "")
+            name, what = self._host.agents.get(id, AgentListing()).name, tools.get(id, "")
             told = {"name": name, "description": what}
             given = {key: value for key, value in told.items() if value}
-            rows.append({"id": id, **given, "configured": id in self._ways.agents})
+            rows.append({"id": id, **given, "configured": id in self._host.agents})
         return {"requester": own, "allowAny": "*" in allowed, "agents": rows}
 
     async def idle(self) -> None:
@@ -204,101 +244,106 @@ class Subagents:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
 
-    async def _start(self, caller: Caller, errand: Errand, cleanup: Cleanup) -> Going:
-        root = self._ways.root(caller)
-        self._places.take(root, self._ways.most(caller))
+    async def _start(self, caller: Caller, request: SpawnRequest, cleanup: Cleanup) -> SubagentRun:
+        root = root_of(caller)
+        self._slots.take(root, max_subagents(self._policy, caller))
         try:
-            await self._places.come_in()
-            run = await self._ways.start(caller, errand)
+            await self._slots.stagger()
+            turn = await self._host.start(caller, request)
         except BaseException as error:
-            self._places.leave(root)
+            self._slots.release(root)
             if isinstance(error, CribError) and not isinstance(error, ToolError):
                 raise ToolError(str(error), code="unavailable") from error
             raise
-        going = Going(errand.key, self._key(caller), errand.label, errand.text, run, self._now(), cleanup)
-        self._runs.pop(errand.key, None)
-        self._runs[errand.key] = going
+        run = SubagentRun(request.key, self._key(caller), request.label, request.text, turn, self._now(), cleanup)
+        self._runs.pop(request.key, None)
+        self._runs[request.key] = run
         self._forget()
-        watching = asyncio.ensure_future(self._watch(going, root))
+        watching = asyncio.ensure_future(self._watch(run, turn, root))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
-        return going
+        return run
 
-    async def _watch(self, going: Going, root: str) -> None:
+    async def _watch(self, run: SubagentRun, turn: TurnHandle, root: str) -> None:
         """Wait for the end of a run and tell it to whom it may concern."""
         try:
-            going.end = end = await self._end_of(going, root)
-            going.ended = self._now()
+            run.end = end = await self._end_of(run.key, turn, root)
+            run.ended, run.turn = self._now(), None
             # one that was done before the word came was not stopped: what came of it is told, and nobody waits for that
-            going.is_stopped = going.is_stopped and end.reason == "stopped"
-            if not going.is_stopped:
-                going.done.set()
+            run.is_stopped = run.is_stopped and end.reason == "stopped"
+            if not run.is_stopped:
+                run.done.set()
             if not self._is_closing:
-                await self._concluded(going, end)
+                await self._conclude(run, end)
         except Exception:
-            log.exception("the outcome of the subagent %s could not be told", going.key)
+            log.exception("the outcome of the subagent %s could not be told", run.key)
         finally:
-            going.done.set()
+            run.done.set()
 
-    async def _end_of(self, going: Going, root: str) -> TurnFinished:
+    async def _end_of(self, key: str, turn: TurnHandle, root: str) -> TurnFinished:
         try:
-            return await going.turn.end()
+            return await turn.end()
         except Exception as error:
             words = (
                 str(error) if isinstance(error, CribError) else "it failed unexpectedly; the operator's log says how"
             )
-            log.exception("the subagent %s failed", going.key)
+            log.exception("the subagent %s failed", key)
             return TurnFinished("error", sentence=words)
         finally:
-            self._places.leave(root)
+            self._slots.release(root)
 
-    async def _concluded(self, going: Going, end: TurnFinished) -> None:
-        if going.is_stopped:
-            await self._ways.note(going.key, Noted(STOPPED, True))
+    async def _conclude(self, run: SubagentRun, end: TurnFinished) -> None:
+        if run.is_stopped:
+            await self._host.add(run.key, Noted(STOPPED, True))
         else:
-            seconds = max(0.0, (going.ended or 0.0) - going.began)
-            await self._ways.announce(going.parent, Spawned(key=going.key, label=going.label, end=end, seconds=seconds))
-        if going.cleanup == "delete":
-            await self._store.delete(going.key)
+            report = _report(run, end, await self._store.lines(run.key), self._now())
+            await self._host.tell(run.parent, report)
+        if run.cleanup == "delete":
+            await self._store.delete(run.key)
 
     def _forget(self) -> None:
         ended = [key for key, run in self._runs.items() if run.end is not None]
-        for key in ended[: max(0, len(ended) - _MOST_KEPT)]:
+        for key in ended[: max(0, len(ended) - _ENDED_RUNS)]:
             del self._runs[key]
 
     def _key(self, caller: Caller) -> str:
-        return caller.session or f"agent:{_agent(caller)}:main"
+        return caller.session or f"agent:{agent_of(caller)}:main"
 
     def _target(self, caller: Caller, agent: str) -> str:
-        if caller.parents or not self._ways.is_enabled(caller):
+        if caller.parents or not self._is_enabled(caller):
             why = "a subagent starts no others" if caller.parents else "tools.subagents.enabled is false"
             raise ToolError(f"no subagent can be started here: {why}", code="denied")
-        own = _agent(caller)
+        own = agent_of(caller)
         target = to_agent(agent) if agent.strip() else own
-        if target == own or target in self._ways.tools(caller):
+        if target == own or target in self._host.agent_tools(caller):
             return target
         allowed = self._allowed(own)
         # one that is a tool is started by whoever has that tool: no list of agents lifts what policy denies
-        if ("*" in allowed or target in allowed) and not self._ways.is_tool(target):
-            if target not in self._ways.agents:
-                close = nearest(target, (*self._ways.agents, *self._ways.tools(caller)))
+        if ("*" in allowed or target in allowed) and not self._host.is_tool(target):
+            if target not in self._host.agents:
+                close = nearest(target, (*self._host.agents, *self._host.agent_tools(caller)))
                 hint = f"did you mean {close[0]!r}?" if close else "agents_list tells which there are"
                 raise ToolError(f"there is no agent {escaped(agent[:64])!r}; {hint}", code="not_found")
             return target
         lists = f"agents.{own}.subagents.allowAgents lists whom it may"
-        how = f"the tool {target} is not on its belt" if self._ways.is_tool(target) else lists
+        how = f"the tool {target} is not on its belt" if self._host.is_tool(target) else lists
         raise ToolError(f"{own} may not start {escaped(agent[:64])!r}; {how}", code="denied")
 
     def _allowed(self, own: str) -> tuple[str, ...]:
-        return tuple(each if each == "*" else to_agent(each) for each in self._ways.allowed(own))
+        listing = self._host.agents.get(own, AgentListing())
+        return tuple(each if each == "*" else to_agent(each) for each in listing.may_start)
+
+    def _is_enabled(self, caller: Caller) -> bool:
+        own = self._policy.agents.get(agent_of(caller))
+        return self._policy.tools.subagents.enabled and (own is None or own.tools.subagents.enabled)
 
     def _model(self, caller: Caller, model: str) -> str:
         if not model.strip():
             return ""
         # rules may give models different tools, so whoever could choose one could choose its tools (G8)
-        if not self._ways.is_owner(caller):
+        if not is_owner(self._policy, caller):
             raise ToolError("only the owner may choose the model of a subagent; leave it out", code="denied")
-        chosen = self._ways.model(model)
+        chosen = self._host.model_named(model)
         if chosen is None:
             raise ToolError(
                 f"the configuration names no model {escaped(model[:100])!r}; leave it out", code="not_found"
@@ -324,13 +369,34 @@ class Subagents:
         raise ToolError(f"there is no subagent {escaped(wanted[:100])!r} of this session; {hint}", code="not_found")
 
 
+def root_of(caller: Caller) -> str:
+    """Return what all callers of one tree have in common: its outermost session, or agent."""
+    return caller.parents[0] if caller.parents else caller.session or agent_of(caller)
+
+
+def _report(run: SubagentRun, end: TurnFinished, lines: Sequence[Line], now: float) -> Message:
+    """Return how a run went, for the session that it worked for: as somebody's report, never as an order."""
+    name = f" {run.label!r}" if run.label else ""
+    how = "is done" if end.reason == "done" else f"ended without finishing: {end.sentence or end.reason}"
+    seconds = max(0.0, (run.ended or 0.0) - run.began)
+    cost = "" if end.cost is None else f", ${end.cost:.4f}"
+    tokens = end.usage.input + end.usage.output
+    head = (
+        f"The subagent{name} that you started ({run.key}) {how}. It took {seconds:.0f} s, "
+        f"{end.steps} {'reply' if end.steps == 1 else 'replies'} and {tokens:,} tokens{cost}. "
+    )
+    source, outside = f"subagent:{run.key}", outside_source(lines)
+    parts: tuple[Text, ...] = (Text(f"{head}It said nothing."),)
+    if end.text.strip():
+        words = fence(end.text[:_OUTCOME_CHARS], source, new_token())
+        what = "Its last words" if end.reason == "done" else "What it had until then"
+        parts = (Text(f"{head}{what}:\n"), Text(words, f"{source} after {outside}" if outside else None))
+    return Message(role="user", content=parts, at=now)
+
+
 def _is_run(key: str) -> bool:
     """Tell whether a session is that of a run in the background; of one that was waited for, its parent has told."""
     return is_subagent(key) and not is_called(key)
-
-
-def _agent(caller: Caller) -> str:
-    return to_agent(caller.agent) if caller.agent else agent_from_key(caller.session or "")
 
 
 def _effort(word: str) -> Effort:

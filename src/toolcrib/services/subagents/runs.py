@@ -1,10 +1,13 @@
-"""Runs of subagents in the background: what one is started with, how it goes, and how it stands by its log alone."""
+"""Runs of subagents in the background: what one is started with, how many may go, how one stands by its log alone."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from toolcrib.define.errors import ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Ended, Line, Noted, Said, SessionHead
 from toolcrib.define.mandate import OUTCOME, WORKING
@@ -12,35 +15,23 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key
+from toolcrib.define.turn import TurnHandle
 
-__all__ = ["LONGEST_LABEL", "STOPPED", "Cleanup", "Errand", "Going", "Run", "Spawned", "row_of", "row_of_log", "run_id"]
+__all__ = [
+    "LABEL_CHARS", "STOPPED", "Cleanup", "SpawnRequest", "SubagentRun", "SubagentSlots", "outside_source", "row_of",
+    "row_of_log", "run_id",
+]  # fmt: skip
 
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
-LONGEST_LABEL = 80
+LABEL_CHARS = 80
 
-_LONGEST_TEXT = 400
+_TEXT_CHARS = 400
 
 Cleanup = Literal["keep", "delete"]
 
 
-class Run(Protocol):
-    """A turn that goes on."""
-
-    async def end(self) -> TurnFinished:
-        """Wait for its end."""
-        ...
-
-    def steer(self, message: Message, /) -> None:
-        """Say something that is heard as soon as the calls under way are done."""
-        ...
-
-    def stop(self) -> None:
-        """End it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class SpawnRequest:
     """What a subagent is started with, besides who starts it; what is empty comes from the configuration."""
 
     key: str
@@ -52,25 +43,15 @@ class Errand:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spawned:
-    """How a run went, as it is announced."""
-
-    key: str
-    label: str
-    end: TurnFinished
-    seconds: float
-
-
 @dataclass(slots=True)
-class Going:
-    """A run of this process."""
+class SubagentRun:
+    """A run of this process; its `turn` is there until it ends."""
 
     key: str
     parent: str
     label: str
     task: str
-    turn: Run
+    turn: TurnHandle | None
     began: float
     cleanup: Cleanup
     ended: float | None = None
@@ -79,12 +60,57 @@ class Going:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class SubagentSlots:
+    """Bounds how many subagents run at once in one tree; `root` is what all members of a tree have in common."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+        self._coming = 0
+
+    def take(self, root: str, most: int) -> None:
+        """Take a slot, or raise ToolError: a subagent that waited for one could wait for those above it for ever."""
+        if self._taken[root] >= most:
+            raise ToolError(
+                f"{most} subagents run already, which is the most (tools.subagents.maxConcurrent); "
+                "wait until one of them is done",
+                code="busy",
+            )
+        self._taken[root] += 1
+
+    def release(self, root: str) -> None:
+        """Give a slot back."""
+        self._taken[root] -= 1
+        if not self._taken[root]:
+            del self._taken[root]
+
+    async def stagger(self) -> None:
+        """Let others run between the starts of any two subagents that are started at the same time."""
+        ahead, self._coming = self._coming, self._coming + 1
+        try:
+            for _ in range(ahead):
+                await asyncio.sleep(0)
+        finally:
+            asyncio.get_running_loop().call_soon(self._stagger_done)
+
+    def _stagger_done(self) -> None:
+        self._coming -= 1
+
+    @contextmanager
+    def hold(self, root: str, most: int) -> Iterator[None]:
+        """Hold a slot for as long as the block runs."""
+        self.take(root, most)
+        try:
+            yield
+        finally:
+            self.release(root)
+
+
 def run_id(key: str) -> str:
     """Return what a run is called: the last word of its session's key."""
     return key.rpartition(":")[2]
 
 
-def row_of(run: Going, lines: Sequence[Line], now: float) -> dict[str, Any]:
+def row_of(run: SubagentRun, lines: Sequence[Line], now: float) -> dict[str, Any]:
     """Return a run of this process as it is listed; `lines` are those of its session."""
     end = run.end
     state = "running" if end is None else "stopped" if run.is_stopped else end.reason
@@ -92,10 +118,10 @@ def row_of(run: Going, lines: Sequence[Line], now: float) -> dict[str, Any]:
         "runId": run_id(run.key),
         "sessionKey": run.key,
         "agentId": agent_from_key(run.key),
-        "label": run.label or " ".join(run.task.split())[:LONGEST_LABEL],
+        "label": run.label or " ".join(run.task.split())[:LABEL_CHARS],
         "state": state,
-        "text": "" if end is None else (end.text or end.sentence)[:_LONGEST_TEXT],
-        "outside": _outside(lines),
+        "text": "" if end is None else (end.text or end.sentence)[:_TEXT_CHARS],
+        "outside": outside_source(lines),
         "startedAt": run.began,
         "endedAt": run.ended,
         "seconds": round(max(0.0, (run.ended or now) - run.began), 1),
@@ -112,7 +138,7 @@ def row_of_log(head: SessionHead, lines: Sequence[Line]) -> dict[str, Any]:
         "label": head.title,
         "state": state,
         "text": text,
-        "outside": _outside(lines),
+        "outside": outside_source(lines),
         "startedAt": head.made_at,
         "endedAt": None if state == "interrupted" else head.changed_at,
         "seconds": round(max(0.0, head.changed_at - head.made_at), 1),
@@ -128,7 +154,7 @@ def _standing(lines: Sequence[Line]) -> tuple[str, str]:
             is_stopped = True
         elif isinstance(body, Noted) and body.name == OUTCOME and isinstance(body.data, Mapping) and not state:
             told = body.data.get("text") or body.data.get("why")
-            return str(body.data.get("end") or "done"), str(told)[:_LONGEST_TEXT]
+            return str(body.data.get("end") or "done"), str(told)[:_TEXT_CHARS]
         elif isinstance(body, Ended) and not state:
             # one that the crib stopped, because it was closed, can go on
             state = "interrupted" if body.reason == "stopped" and not is_stopped else body.reason
@@ -137,11 +163,11 @@ def _standing(lines: Sequence[Line]) -> tuple[str, str]:
         elif isinstance(body, Said):
             state = state or "interrupted"
             if body.message.role == "assistant" and (words := _words(body.message)):
-                return state, words[:_LONGEST_TEXT]
+                return state, words[:_TEXT_CHARS]
     return state or "interrupted", ""
 
 
-def _outside(lines: Sequence[Line]) -> str:
+def outside_source(lines: Sequence[Line]) -> str:
     """Return where the first text that came from outside did come from, "" when none is in the log."""
     messages = (line.body.message for line in lines if isinstance(line.body, Said))
     parts = (part for message in messages for part in message.content)

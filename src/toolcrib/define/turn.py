@@ -1,0 +1,82 @@
+"""A message to be answered and all that is said about how: whoever starts a turn makes a TurnRequest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .agent import Agent
+from .caller import Caller
+from .errors import CribError
+from .event import TurnFinished
+from .message import Message
+from .model import Effort, Model
+from .ports import Approver
+from .result import Text
+from .tool import Tool
+
+__all__ = ["AgentTask", "Limits", "TurnHandle", "TurnRequest", "user_message"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one turn: replies, seconds (a human's are not counted), tokens, dollars; None is no bound.
+
+    `repeats` is how often the same calls with the same results may follow one another; 0 does not look.
+    """
+
+    turns: int | None = 100
+    seconds: float | None = 3600.0
+    tokens: int | None = None
+    cost: float | None = None
+    repeats: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTask:
+    """What a registered agent works on in a session of its own; `inputs` were checked."""
+
+    agent: Agent
+    inputs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """A message to be answered in a session; whatever is left out comes from the session or the configuration.
+
+    `extra` are tools of the program itself. `leaf` is the line of the session to go on from; without one, its last.
+    `task` lets a registered agent work until it has an answer, instead of one loop.
+    """
+
+    message: Message
+    session: str = ""
+    caller: Caller = field(default_factory=Caller)
+    model: Model | str | None = None
+    extra: tuple[Tool, ...] = ()
+    approver: Approver | None = None
+    limits: Limits | None = None
+    effort: Effort = ""
+    leaf: str | None = None
+    task: AgentTask | None = None
+
+
+class TurnHandle(Protocol):
+    """A turn that goes on."""
+
+    async def end(self) -> TurnFinished:
+        """Wait for its end."""
+        ...
+
+    def steer(self, message: Message, /) -> None:
+        """Say something that is heard as soon as the calls under way are done."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+
+def user_message(text: str) -> Message:
+    """Return what a person says as a message; a blank one is a CribError."""
+    if not text.strip():
+        raise CribError("the message is blank; say what is to be done")
+    return Message(role="user", content=(Text(text),))
