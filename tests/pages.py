@@ -23,7 +23,7 @@ from toolcrib.policy import settings as policy_settings
 from toolcrib.policy.settings import SANDBOX_ALLOW, SANDBOX_DENY
 from toolcrib.tools import SHELF
 
-__all__ = ["ROOT", "drawn", "modules", "promised", "regenerated"]
+__all__ = ["ROOT", "drawn_paths", "modules", "promised", "regenerated"]
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "toolcrib"
@@ -54,14 +54,23 @@ def modules() -> set[str]:
     return packages | {str(path) for path in files if path.name != "__init__.py"}
 
 
-def tree(old: str) -> str:
-    """Return the drawn tree of the modules there are; order and words are those of the `old` one."""
-    said = dict(drawn(old))
-    return "\n".join(["```text", "src/toolcrib/", *_branches("", said), "```"])
+def folders(old: str) -> str:
+    """Return the drawn tree of the folders there are; the words are those of the `old` one."""
+    said = dict(_drawn(old))
+    return "\n".join(["```text", "src/toolcrib/", *_branches("", said, only_folders=True), "```"])
 
 
-def drawn(drawing: str) -> Iterator[tuple[str, str]]:
-    """Yield each path of a drawn tree with the words beside it; a folder ends in a slash."""
+def module_list(_: str) -> str:
+    """Return the drawn tree of all modules, each with its first words."""
+    return "\n".join(["```text", "src/toolcrib/", *_branches("", {}, only_folders=False), "```"])
+
+
+def drawn_paths(drawing: str) -> set[str]:
+    """Return the paths of a drawn tree; a folder ends in a slash."""
+    return {path for path, _ in _drawn(drawing)}
+
+
+def _drawn(drawing: str) -> Iterator[tuple[str, str]]:
     above: list[str] = []
     for line in drawing.splitlines():
         found = re.match(r"([│ ]*)[├└]── (\S+) *(.*)", line)
@@ -70,23 +79,21 @@ def drawn(drawing: str) -> Iterator[tuple[str, str]]:
             yield "".join(above), found[3]
 
 
-def _branches(folder: str, said: Mapping[str, str], margin: str = "") -> Iterator[str]:
-    order = list(said)
-
+def _branches(folder: str, said: Mapping[str, str], margin: str = "", *, only_folders: bool) -> Iterator[str]:
     def rank(path: str) -> tuple[bool, int, str]:
         room = path.partition("/")[0]
-        if not folder and room in _ROOMS:
-            return True, _ROOMS.index(room), path
-        return path.endswith("/"), order.index(path) if path in said else len(order), path
+        is_room = not folder and room in _ROOMS
+        return path.endswith("/"), _ROOMS.index(room) if is_room else len(_ROOMS), path
 
-    listed = sorted((path for path in modules() if _above(path) == folder), key=rank)
+    there = (path for path in modules() if _above(path) == folder and (path.endswith("/") or not only_folders))
+    listed = sorted(there, key=rank)
     for path in listed:
         last = path == listed[-1]
         name = path.removeprefix(folder)
         drawn_name = f"{margin}{'└' if last else '├'}── {name}"
         yield f"{drawn_name.ljust(_COLUMN - 1)} {said.get(path) or _first_words(path)}"
         if path.endswith("/"):
-            yield from _branches(path, said, f"{margin}{' ' if last else '│'}   ")
+            yield from _branches(path, said, f"{margin}{' ' if last else '│'}   ", only_folders=only_folders)
 
 
 def _above(path: str) -> str:
@@ -318,7 +325,8 @@ def lists_table() -> str:
 
 GENERATED: Mapping[str, Callable[[str], str]] = {
     "shelf": shelf,
-    "tree": tree,
+    "folders": folders,
+    "modules": module_list,
     "to come": to_come,
     "groups": lambda _: groups_table(),
     "profiles": lambda _: _table(("profile", "allows"), [(f"`{n}`", _names(e)) for n, e in PROFILES.items()]),

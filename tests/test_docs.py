@@ -23,7 +23,7 @@ from typing import Any, get_args
 import pytest
 
 import toolcrib
-from tests.pages import ROOT, drawn, modules, promised, regenerated
+from tests.pages import ROOT, drawn_paths, modules, promised, regenerated
 from toolcrib.config import Config
 from toolcrib.config.settings import UNUSED
 from toolcrib.doors.cli.main import run
@@ -155,8 +155,10 @@ def _anchors(path: Path) -> set[str]:
 # The map
 
 
-def test_the_map_shows_every_module_and_nothing_else() -> None:
-    assert {path for path, _ in drawn(_section("The tree as it is"))} == modules()
+def test_the_map_shows_every_folder_and_the_list_every_module() -> None:
+    folders = {path for path in modules() if path.endswith("/")}
+    assert drawn_paths(_section("The tree as it is")) == folders
+    assert drawn_paths((ROOT / "docs" / "modules.md").read_text()) == modules()
 
 
 def test_the_map_names_as_existing_only_what_exists() -> None:
