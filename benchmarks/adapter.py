@@ -22,8 +22,7 @@ from benchmarks.policy import CALLER, World, catalog_of, world_with
 from toolcrib import Call, Caller, Text, tool
 from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import arguments_from
-from toolcrib.adapter.gemini_schema import gemini_form
-from toolcrib.adapter.strict import strict_form
+from toolcrib.adapter.forms import gemini_form, strict_form
 from toolcrib.app import Belt
 from toolcrib.config.load import load
 from toolcrib.define.model import Request

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from toolcrib import Tool, tool
 from toolcrib.adapter import declare
-from toolcrib.adapter.gemini_schema import gemini_form
+from toolcrib.adapter.forms import gemini_form
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import tool_named

@@ -5,7 +5,7 @@ A conversation is a function of the model it goes to, because only what that ver
 
 from collections.abc import Callable, Mapping
 
-from toolcrib.adapter.target import Api, Target
+from toolcrib.adapter.cards import Api, Target
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image, Text
 

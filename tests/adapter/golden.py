@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from toolcrib.adapter import anthropic, declare, gemini, openai, responses
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.define.actions import actions
 from toolcrib.define.context import Ctx
 from toolcrib.define.tool import Tool, tool

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image, Text
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter import anthropic
-from toolcrib.adapter.claude_code import claude_names
-from toolcrib.adapter.spelling import spelled, spelling
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
+from toolcrib.adapter.names import claude_names, spelled, spelling
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Text

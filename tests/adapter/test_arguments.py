@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.adapter.arguments import DEEPEST, LONGEST, arguments_from, arguments_so_far, within_measure
+from toolcrib.adapter.cards import Target
 from toolcrib.adapter.reply import Reply
-from toolcrib.adapter.target import Target
 from toolcrib.define.errors import ArgumentError
 
 

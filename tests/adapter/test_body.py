@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
-from toolcrib.adapter.body import body_of, names_of
-from toolcrib.adapter.target import Api, Target
-from toolcrib.adapter.written import packed
+from toolcrib.adapter.body import body_of, names_of, packed
+from toolcrib.adapter.cards import Api, Target
 from toolcrib.define.history import History
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import Request

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from toolcrib.adapter import cards
-from toolcrib.adapter.cards import card_for, target_for
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target, card_for, target_for
 from toolcrib.define.event import Usage
 from toolcrib.define.model import ModelCard, Price
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.adapter.cards import Api, Target
 from toolcrib.adapter.conversation import answer, prepared
 from toolcrib.adapter.fence.clean import is_writable
-from toolcrib.adapter.target import Api, Target
 from toolcrib.define.message import Call, Finish, Message, Thinking
 from toolcrib.define.result import Image, Result, Text
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter import gemini
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool

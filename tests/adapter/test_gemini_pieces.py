@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter import gemini
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.define.message import Call
 
 TARGET = Target(api="gemini", model="gemini-3-pro")

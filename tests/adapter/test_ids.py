@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolcrib.adapter.ids import MISTRAL, Rule, rule_for, wire_ids
-from toolcrib.adapter.target import Api, Target
+from toolcrib.adapter.cards import Api, Target
+from toolcrib.adapter.conversation import MISTRAL, Rule, rule_for, wire_ids
 
 LONG = "x" * 70
 

@@ -8,9 +8,8 @@ import orjson
 import pytest
 from hypothesis import given, settings
 
-from toolcrib.adapter.gemini_schema import GEMINI, gemini_form
+from toolcrib.adapter.forms import GEMINI, gemini_form, strict_form
 from toolcrib.adapter.normalize import normalize
-from toolcrib.adapter.strict import strict_form
 from toolcrib.define.portable import check_portable_schema
 
 from .foreign import BOMBS, json_values, schemas

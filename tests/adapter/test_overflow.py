@@ -3,8 +3,8 @@
 import pytest
 
 from toolcrib.adapter import anthropic
-from toolcrib.adapter.overflow import is_overflow
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
+from toolcrib.adapter.reply import is_overflow
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.message import Finish, Message
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from tests.adapter.awkward import AWKWARD, awkward_tools
 
 from toolcrib.adapter import anthropic, gemini, mcp, openai, responses
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.define.event import Usage
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image, Result, Text

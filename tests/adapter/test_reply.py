@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.adapter.cards import Target
 from toolcrib.adapter.reply import Reply
-from toolcrib.adapter.target import Target
 from toolcrib.define.event import CallDelta, Replied, TextDelta, ThinkingDelta, Usage
 from toolcrib.define.message import Call, Finish, Message, Thinking
 from toolcrib.define.result import Text

@@ -1,12 +1,12 @@
-"""openclaw-claude-params on Tool.check and adapter/aliases.py."""
+"""openclaw-claude-params on Tool.check and adapter/names.py."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
-from toolcrib.adapter.aliases import spelled
 from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.names import respell
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
@@ -35,7 +35,7 @@ def _tool(schema: Json, aliases: Mapping[str, str]) -> Tool:
 
 
 def _spelled(args: Json) -> Any:
-    return spelled(args["schema"], _tool(args["schema"], ALIASES), "anthropic")
+    return respell(args["schema"], _tool(args["schema"], ALIASES), "anthropic")
 
 
 def _renamed(args: Json) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.adapter import gemini
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.adapter.trim import present
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Content, Image, Result, Text

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from toolcrib.adapter.body import body_of
-from toolcrib.adapter.target import Api, Target
+from toolcrib.adapter.cards import Api, Target
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.history import History
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from toolcrib.adapter.gemini_schema import gemini_form
+from toolcrib.adapter.forms import gemini_form
 from toolcrib.adapter.normalize import Shown, normalize
 
 from .outcome import Form

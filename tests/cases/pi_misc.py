@@ -1,9 +1,9 @@
-"""pi-misc on adapter/wire.py, adapter/overflow.py and define/schema.py."""
+"""pi-misc on adapter/wire.py, adapter/reply.py and define/schema.py."""
 
 from collections.abc import Callable
 from typing import Any, Literal
 
-from toolcrib.adapter.overflow import is_overflow
+from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.wire import whole
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.fields import Field

@@ -1,4 +1,4 @@
-"""openclaw-schema on adapter/gemini_schema.py.
+"""openclaw-schema on adapter/forms.py.
 
 OpenClaw cleans every schema for Gemini, whatever the provider, so its answers are compared with our Gemini form. They
 still hold unions, lists of types, `allOf`, conditions and places without a type; to us they are foreign schemas like
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.adapter import declare
-from toolcrib.adapter.gemini_schema import GEMINI, gemini_form
+from toolcrib.adapter.forms import GEMINI, gemini_form
 from toolcrib.adapter.normalize.refs import DEFINITIONS
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape

@@ -4,10 +4,8 @@ import base64
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from toolcrib.adapter.conversation import answer, prepared
-from toolcrib.adapter.ids import MISTRAL, Rule, wire_ids
-from toolcrib.adapter.pairing import exchanges
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
+from toolcrib.adapter.conversation import MISTRAL, Rule, answer, exchanges, prepared, wire_ids
 from toolcrib.define.message import Call, Message, Part
 from toolcrib.define.result import Image, Result, Text
 

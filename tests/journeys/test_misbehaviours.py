@@ -18,7 +18,7 @@ from tests.backends.providers.servers import answering, serving
 from tests.backends.providers.test_misbehaviours import bounded
 
 import toolcrib
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.agent.inbox import Inbox
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.recall import Recalled, recall

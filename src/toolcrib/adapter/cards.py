@@ -9,12 +9,40 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from toolcrib.define.model import ModelCard, Price
 
-from .target import Api, Target
+__all__ = ["Api", "Keep", "Target", "card_for", "target_for"]
 
-__all__ = ["card_for", "target_for"]
+Api = Literal["openai", "responses", "anthropic", "gemini"]
+# How long a provider is asked to keep what it has read: not at all, minutes, or an hour and more.
+Keep = Literal["none", "short", "long"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which API, which model behind it, and what that model can take.
+
+    `strict` asks OpenAI to hold the model to the schema; `claude_code` shows Anthropic the names its models know from
+    Claude Code (`Read`, `Bash`), mapped back when they come in a call. `provider` is whose server it is: many speak
+    OpenAI's API, and only `openai` is asked for what no other may understand. `longest` is the most tokens that the
+    model can say, 0 where nobody knows.
+    """
+
+    api: Api
+    model: str = ""
+    sees: bool = True
+    strict: bool = False
+    claude_code: bool = False
+    provider: str = ""
+    longest: int = 0
+    keep: Keep = "short"
+
+    @property
+    def by(self) -> str:
+        """How a message names the model that said it."""
+        return f"{self.api}/{self.model}"
 
 
 @dataclass(frozen=True, slots=True)

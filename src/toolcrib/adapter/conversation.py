@@ -13,22 +13,212 @@ What `prepared` promises to it:
 
 import math
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import sha1
 from typing import Any
 
 import orjson
 
-from toolcrib.define.message import Call, Message, Part, Thinking
+from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
 
+from .cards import Target
 from .fence.clean import is_writable
-from .ids import Ids, rule_for
-from .pairing import BROKEN, Exchange, exchanges
-from .target import Target
 from .wire import whole
 
-__all__ = ["answer", "fitted", "prepared", "wired"]
+__all__ = [
+    "BROKEN",
+    "MISTRAL",
+    "Exchange",
+    "Ids",
+    "Rule",
+    "answer",
+    "exchanges",
+    "fitted",
+    "prepared",
+    "rule_for",
+    "unanswered",
+    "wire_ids",
+    "wired",
+]
+
+_UNNAMED = "call"
+_SUFFIX = 8
+# Mistral's models are served over OpenAI's API by many; their chat templates refuse any other id.
+_MISTRALS = re.compile(r"(?:mi[sx]tral|(?:code|mini|magi|dev|pix|vox)stral|pixtral)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which characters an id may not hold, what stands for each, and how many there may be; `exact` for no fewer."""
+
+    refused: str
+    instead: str = "_"
+    limit: int = 64
+    exact: bool = False
+
+
+MISTRAL = Rule("[^a-zA-Z0-9]", instead="", limit=9, exact=True)
+_RULES = {
+    "openai": Rule("[^ -~]", limit=40),
+    "responses": Rule("[^a-zA-Z0-9_-]"),
+    "anthropic": Rule("[^a-zA-Z0-9_-]"),
+    "gemini": Rule("[\ud800-\udfff]", limit=1024),
+}
+
+
+def rule_for(target: Target) -> Rule:
+    """Return the rule of the API, or that of the model where it is narrower."""
+    return MISTRAL if target.api == "openai" and _MISTRALS.search(target.model) else _RULES[target.api]
+
+
+class Ids:
+    """Gives out ids that the rule takes, every one different; what comes later never changes what came before.
+
+    An id that is valid stays as it is. One that is not is cleaned and cut, and bears a digest when that is taken.
+    """
+
+    def __init__(self, rule: Rule, taken: ChainMap[str, str] | None = None, repeats: ChainMap[str, int] | None = None):
+        self._rule = rule
+        self._taken: ChainMap[str, str] = ChainMap() if taken is None else taken  # what was given out, for which
+        self._repeats: ChainMap[str, int] = ChainMap() if repeats is None else repeats
+
+    def branch(self) -> "Ids":
+        """Return one that goes on from here and leaves this as it is."""
+        return Ids(self._rule, self._taken.new_child(), self._repeats.new_child())
+
+    def next(self, own: str) -> str:
+        """Return what stands for the id of the next call."""
+        fit = _fitted(own, self._rule)
+        while fit in self._taken:
+            # counted for each id, so that a thousand calls with one id cost no more than a thousand with their own
+            again = self._repeats[own] = self._repeats.get(own, -1) + 1
+            fit = _apart(own, again, self._rule)
+        self._taken[fit] = own
+        return fit
+
+
+def wire_ids(ids: Sequence[str], rule: Rule) -> list[str]:
+    """Return an id for each that the rule takes, every one different."""
+    given = Ids(rule)
+    return [given.next(own) for own in ids]
+
+
+def _fitted(own: str, rule: Rule) -> str:
+    cleaned = re.sub(rule.refused, rule.instead, own)
+    if rule.exact and len(cleaned) < rule.limit:
+        return _digest(cleaned)[: rule.limit]
+    return cleaned[: rule.limit] or _UNNAMED
+
+
+def _apart(own: str, again: int, rule: Rule) -> str:
+    if rule.exact:
+        return _digest(f"{own}:{again}")[: rule.limit]
+    suffix = _digest(f"{own}:{again}" if again else own)[:_SUFFIX]
+    return f"{_fitted(own, rule)[: rule.limit - _SUFFIX]}{suffix}"
+
+
+def _digest(text: str) -> str:
+    return sha1(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+BROKEN: frozenset[Finish] = frozenset({"length", "refused", "error", "aborted"})
+_LOST = "no result of this call was kept; it may not have run"
+
+_Slot = tuple[int, int]  # the place of a reply, and of a call in it
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A message that is no answer, and the answers to its calls, one for each in the same order."""
+
+    message: Message
+    answers: tuple[Message, ...] = ()
+
+
+def exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
+    """Return the conversation with every call answered."""
+    answered = _answers(messages)
+    for place, message in enumerate(messages):
+        if message.role == "tool":
+            continue
+        if message.role != "assistant" or not message.calls:
+            yield Exchange(replace(message, calls=()) if message.calls else message)
+            continue
+        pairs = [(call, answered.get((place, at))) for at, call in enumerate(message.calls)]
+        if message.finish in BROKEN:
+            pairs = [pair for pair in pairs if pair[1] is not None]
+        calls = tuple(call for call, _ in pairs)
+        answers = tuple(answer or _lost(call, message.at) for call, answer in pairs)
+        yield Exchange(message if calls == message.calls else replace(message, calls=calls), answers)
+
+
+def unanswered(messages: Sequence[Message]) -> list[Message]:
+    """Return what a late answer could still change: calls that have none, and whatever else was said under their ids.
+
+    The pairs of all other ids are made for good: pairing the rest of a conversation behind these messages alone comes
+    to the same as pairing it behind all of them.
+    """
+    answered = _answers(messages)
+    still_open = {
+        call.id
+        for place, message in enumerate(messages)
+        if message.role == "assistant"
+        for at, call in enumerate(message.calls)
+        if (place, at) not in answered
+    }
+    kept = []
+    for message in messages if still_open else ():
+        if message.role == "tool" and message.call_id in still_open:
+            kept.append(message)
+        elif message.role == "assistant":
+            calls = tuple(call for call in message.calls if call.id in still_open)
+            kept += [replace(message, calls=calls)] if calls else []
+    return kept
+
+
+def _answers(messages: Sequence[Message]) -> dict[_Slot, Message]:
+    """Return which answer belongs to which call."""
+    found: dict[_Slot, Message] = {}
+    threads: dict[str, _Thread] = {}
+    for place, message in enumerate(messages):
+        if message.role == "assistant":
+            asked: dict[str, list[_Slot]] = {}
+            for at, call in enumerate(message.calls):
+                asked.setdefault(call.id, []).append((place, at))
+            for own, slots in asked.items():
+                threads.setdefault(own, _Thread()).ask(slots, found)
+        elif message.role == "tool" and message.call_id in threads:
+            threads[message.call_id].waiting.append(message)
+    for thread in threads.values():
+        thread.ask([], found)
+    return found
+
+
+class _Thread:
+    """All calls with one id, in order. Models reuse ids: an answer belongs to the reply that asked last."""
+
+    def __init__(self) -> None:
+        self.open: list[_Slot] = []
+        self.latest = 0
+        self.waiting: list[Message] = []
+
+    def ask(self, slots: list[_Slot], found: dict[_Slot, Message]) -> None:
+        """Hand out the answers that came since the last reply with this id, then open the calls of the next one."""
+        # more answers than the last reply has calls: the first of them are late ones, to calls that are still open
+        first = len(self.open) - max(self.latest, min(len(self.waiting), len(self.open)))
+        pairs = list(zip(self.open[first:], self.waiting, strict=False))
+        found.update(pairs)
+        del self.open[first : first + len(pairs)]
+        self.open += slots
+        self.latest, self.waiting = len(slots), []
+
+
+def _lost(call: Call, at: float) -> Message:
+    return Message(role="tool", content=(Text(_LOST),), call_id=call.id, status="error", at=at)
+
 
 _DEEPEST = 100  # of values inside each other in arguments; what lies deeper is left out
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")

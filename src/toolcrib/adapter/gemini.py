@@ -6,21 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from toolcrib.define.event import Replied, ReplyEvent, Usage
 from toolcrib.define.message import Message, Part
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
-from .aliases import shown_to
+from .cards import Target
 from .conversation import prepared
-from .gemini_stream import Chunks, reply_from
-from .spelling import spelled, spelling
-from .target import Target
+from .names import shown_to, spelled, spelling
+from .reply import BROKE_OFF, Reply
 from .trim import error_text
-from .wire import whole
+from .wire import complaint, count, fields, items, whole, words
 
 __all__ = [
-    "Chunks", "declare", "declared", "own_names", "reply_from", "request", "shown_names", "system_parts", "turns",
-]  # fmt: skip
+    "Chunks",
+    "Pieces",
+    "declare",
+    "declared",
+    "own_names",
+    "reply_from",
+    "request",
+    "shown_names",
+    "system_parts",
+    "turns",
+]
 
 # Gemini 3 refuses a call without a signature; this stands for the one that another model did not give.
 _UNSIGNED = "skip_thought_signature_validator"
@@ -165,3 +174,242 @@ def _part(part: Part) -> _Json:
     # a seal without a thought is the one on the words before it
     thought: _Json = {"text": part.text, "thought": True} if part.text else {"text": ""}
     return {**thought, "thoughtSignature": part.mark} if part.mark else thought
+
+
+_LONGEST = 1024 * 1024  # characters of paths and values
+_DEEPEST = 64
+_EACH = 16  # characters that a piece costs however short it is
+_STEP = re.compile(r"""\.([^.\[\]'"\s]+)|\[([0-9]{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_ESCAPED = re.compile(r"\\(.)")
+_VALUES: Mapping[str, tuple[type, ...]] = {"stringValue": (str,), "numberValue": (int, float), "boolValue": (bool,)}
+
+_Path = tuple[str | int, ...]
+
+
+class Pieces:
+    """Puts arguments together. `flaw` says why that cannot be done; then the call must not run."""
+
+    def __init__(self) -> None:
+        self.flaw = ""
+        self._args: dict[str, Any] = {}
+        self._size = 0
+        self._open: _Path | None = None  # where a text goes on
+        self._text: list[str] = []
+
+    def add(self, called: Mapping[str, Any]) -> None:
+        """Take what the next chunk says of the call."""
+        for name, value in fields(called.get("args")).items():
+            self._put((name,), value)
+        for piece in map(fields, items(called.get("partialArgs"))):
+            if not self.flaw:
+                self._take(piece)
+
+    def whole(self) -> dict[str, Any]:
+        """Return the arguments; a text that was not finished is a flaw."""
+        if self._open is not None:
+            self._spoil(f"the text at {_written(self._open)} was not finished")
+        return self._args
+
+    def _take(self, piece: Mapping[str, Any]) -> None:
+        written = words(piece.get("jsonPath"))
+        path, value = _path(written), _value(piece)
+        self._size += _EACH + len(written) + len(words(value))
+        if path is None:
+            return self._spoil(f"the place {written[:80]!r} is none in an object")
+        if self._size > _LONGEST:
+            return self._spoil(f"they are longer than {_LONGEST:,} characters")
+        goes_on = piece.get("willContinue") is True
+        if value is _NOTHING:
+            if not goes_on and path == self._open:
+                self._finish()
+            return None
+        if self._open is not None and path != self._open:
+            return self._spoil(f"the text at {_written(self._open)} was not finished")
+        if not isinstance(value, str):
+            self._open = None
+            return self._put(path, value)
+        self._open = path
+        self._text.append(value)
+        return None if goes_on else self._finish()
+
+    def _finish(self) -> None:
+        path, text = self._open, "".join(self._text)
+        self._open, self._text = None, []
+        if path is not None:
+            self._put(path, text)
+
+    def _put(self, path: _Path, value: Any) -> None:
+        """Set the value at a place, the objects and lists on the way made where they are not there."""
+        place: Any = self._args
+        for step, following in zip(path, (*path[1:], None), strict=True):
+            inner = value if following is None else [] if isinstance(following, int) else {}
+            if isinstance(place, dict) and isinstance(step, str):
+                if following is None or step not in place:
+                    place[step] = inner
+                place = place[step]
+            elif isinstance(place, list) and isinstance(step, int) and step <= len(place):
+                if step == len(place):
+                    place.append(inner)
+                elif following is None:
+                    place[step] = inner
+                place = place[step]
+            else:
+                return self._spoil(f"the place {_written(path)} does not go with the others")
+        return None
+
+    def _spoil(self, why: str) -> None:
+        self.flaw = self.flaw or f"the arguments came in pieces that do not fit together: {why}; make the call again"
+
+
+_NOTHING: Any = object()
+
+
+def _value(piece: Mapping[str, Any]) -> Any:
+    """Return the value that a piece holds, if it holds one."""
+    for field, kinds in _VALUES.items():
+        if type(piece.get(field)) in kinds:
+            return piece[field]
+    return None if "nullValue" in piece else _NOTHING
+
+
+def _path(written: str) -> _Path | None:
+    """Return the steps of a path such as `$.points[0].x`, None for anything else."""
+    if not written.startswith("$.") and not written.startswith("$["):
+        return None
+    steps: list[str | int] = []
+    at = 1
+    while at < len(written):
+        step = _STEP.match(written, at)
+        if step is None or len(steps) == _DEEPEST:
+            return None
+        name, index, *quoted = step.groups()
+        steps.append(
+            name if name is not None else int(index) if index else _ESCAPED.sub(r"\1", "".join(filter(None, quoted)))
+        )
+        at = step.end()
+    return tuple(steps)
+
+
+def _written(path: _Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[:80].lstrip(".")
+
+
+_REFUSED = frozenset(
+    [
+        "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+    ]
+)  # fmt: skip
+_MOST_GIVEN = 1_000  # calls; a reply with far fewer is stopped
+
+
+class Chunks:
+    """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
+
+    def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
+        self._reply = Reply(target, names)
+        self._given: list[tuple[str, str]] = []
+        self._pieces: Pieces | None = None  # of the last call, while it is not finished
+        self._reason = self._why = self._error = self._blocked = ""
+
+    @property
+    def given(self) -> Sequence[tuple[str, str]]:
+        """The id and the name of every call so far, as the provider wrote them."""
+        return self._given
+
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
+    def feed(self, chunk: Any) -> list[ReplyEvent]:
+        """Take the next chunk, as it was parsed."""
+        said = fields(chunk)
+        if said.get("usageMetadata"):
+            self._reply.use(_usage(fields(said["usageMetadata"])))
+        if said.get("error"):
+            self._error = self._error or complaint(said["error"])
+        feedback = fields(said.get("promptFeedback"))
+        if reason := words(feedback.get("blockReason")):
+            self._blocked = _explained(reason, feedback.get("blockReasonMessage"))
+        candidate = fields(next(iter(items(said.get("candidates"))), None))
+        events: list[ReplyEvent] = []
+        for part in items(fields(candidate.get("content")).get("parts")):
+            events += self._part(fields(part))
+        if reason := words(candidate.get("finishReason")):
+            self._reason, self._why = reason, _explained(reason, candidate.get("finishMessage"))
+        return events
+
+    def end(self) -> Replied:
+        """Return the whole reply; a stream that gave no reason for its end was broken off."""
+        self._cut_call()
+        if self._error:
+            return self._reply.end("error", self._error)
+        if self._blocked:
+            return self._reply.end("refused", f"the provider refused the conversation: {self._blocked}")
+        match self._reason:
+            case "":
+                return self._reply.end("error", BROKE_OFF)
+            case "STOP":
+                return self._reply.end("stop")
+            case "MAX_TOKENS":
+                return self._reply.end("length")
+        if self._reason in _REFUSED:
+            return self._reply.end("refused", f"the provider refused to let the model go on: {self._why}")
+        return self._reply.end("error", f"the provider broke the reply off: {self._why}")
+
+    def _part(self, part: Mapping[str, Any]) -> list[ReplyEvent]:
+        mark, text = words(part.get("thoughtSignature")), words(part.get("text"))
+        if isinstance(part.get("functionCall"), Mapping) and (part["functionCall"] or self._pieces):
+            return self._call(part["functionCall"], mark)
+        if part.get("thought") is True:
+            return self._reply.thinking(text, mark)
+        # the seal on words is kept as a thought without words, which goes back in the same place
+        return [*self._reply.text(text), *self._reply.thinking("", mark)]
+
+    def _call(self, called: Mapping[str, Any], mark: str) -> list[ReplyEvent]:
+        """Take a call, or the next piece of one: what says no other id and no other name goes on with it."""
+        id, name = words(called.get("id")), words(called.get("name"))
+        goes_on = called.get("willContinue") is True
+        if self._pieces and not (id in ("", self._given[-1][0]) and name in ("", self._given[-1][1])):
+            self._cut_call()
+        if self._pieces is None:
+            if len(self._given) == _MOST_GIVEN:
+                return []
+            self._given.append((id, name))
+            if not goes_on and "partialArgs" not in called:
+                args = dict(fields(called.get("args")))
+                return self._reply.call(len(self._given), id=id, name=name, args=args, mark=mark)
+            self._pieces = Pieces()
+        pieces, slot = self._pieces, len(self._given)
+        pieces.add(called)
+        if goes_on:
+            return self._reply.call(slot, id=id, name=name, mark=mark)
+        self._pieces = None
+        events = self._reply.call(slot, id=id, name=name, args=pieces.whole(), mark=mark)
+        self._reply.spoil(slot, pieces.flaw)
+        return events
+
+    def _cut_call(self) -> None:
+        if self._pieces:
+            self._reply.spoil(len(self._given), "the arguments broke off before their end; make the call again")
+            self._pieces = None
+
+
+def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+    """Return a reply that was sent whole."""
+    chunks = Chunks(target, names)
+    chunks.feed(response)
+    return chunks.end()
+
+
+def _explained(reason: str, message: Any) -> str:
+    return error_text(f"{reason}, {words(message)}" if words(message) else reason)
+
+
+def _usage(said: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=count(said.get("promptTokenCount")) + count(said.get("toolUsePromptTokenCount")),
+        output=count(said.get("candidatesTokenCount")) + count(said.get("thoughtsTokenCount")),
+        cached=count(said.get("cachedContentTokenCount")),
+    )

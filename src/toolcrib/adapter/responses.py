@@ -1,19 +1,20 @@
 """Tools, conversations and replies as OpenAI's responses spell them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from toolcrib.define.message import Message, Part, Thinking
+from toolcrib.define.event import Replied, ReplyEvent, Usage
+from toolcrib.define.message import Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
-from .aliases import shown_to
+from .cards import Target
 from .conversation import prepared
 from .forms import can_be_strict
+from .names import shown_to
 from .openai import arguments_text, data_url, outcome
-from .responses_stream import Chunks, reply_from
-from .target import Target
-from .wire import unsealed, whole
+from .reply import BROKE_OFF, Reply
+from .wire import complaint, count, fields, items, sealed, unsealed, whole, words
 
 __all__ = ["Chunks", "declare", "declared", "reply_from", "request", "turns"]
 
@@ -85,3 +86,165 @@ def _block(part: Part) -> dict[str, Any]:
 
 def _text(parts: Iterable[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+_CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}
+_ENDS = frozenset(f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled"))
+
+
+class Chunks:
+    """Reads one streamed reply, event by event, whatever the events may be."""
+
+    def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
+        self._reply = Reply(target, names)
+        self._finish: Finish | None = None
+        self._error = ""
+        self._is_refusal = False
+        self._slots: set[Hashable] = set()
+        self._streamed: set[Hashable] = set()
+        self._done: set[Hashable] = set()
+        # a call whose thought cannot be sent back goes back without its item's id: the two are only taken together
+        self._has_lost_thought = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
+    def feed(self, chunk: Any) -> list[ReplyEvent]:
+        """Take the next event, as it was parsed."""
+        event = fields(chunk)
+        kind, slot = words(event.get("type")), _slot(event)
+        self._slots.add(slot)
+        match kind.removeprefix("response."):
+            case "output_text.delta":
+                return self._words(slot, _part(event), event.get("delta"))
+            case "refusal.delta":
+                self._is_refusal = True
+                return self._words(slot, _part(event), event.get("delta"))
+            case "reasoning_summary_text.delta" | "reasoning_text.delta":
+                return self._thought(slot, _part(event), event.get("delta"))
+            case "function_call_arguments.delta":
+                self._streamed.add((slot, "arguments"))
+                return self._reply.call(slot, piece=words(event.get("delta")))
+            case "output_item.added":
+                item = fields(event.get("item"))
+                return self._called(slot, item) if item.get("type") == "function_call" else []
+            case "output_item.done":
+                return self._item(slot, fields(event.get("item")))
+            case "error":
+                self._error = self._error or complaint(event.get("error") or event)
+        return self._whole(kind, fields(event.get("response"))) if kind in _ENDS else []
+
+    def end(self) -> Replied:
+        """Return the whole reply; a stream without an end was broken off."""
+        if self._error or self._finish is None:
+            return self._reply.end("error", self._error or BROKE_OFF)
+        is_refused = self._is_refusal and self._finish == "stop"
+        return self._reply.end("refused" if is_refused else self._finish)
+
+    def _words(self, slot: Hashable, at: int, piece: Any) -> list[ReplyEvent]:
+        self._streamed.add((slot, at))
+        return self._reply.text(words(piece))
+
+    def _thought(self, slot: Hashable, at: int, piece: Any) -> list[ReplyEvent]:
+        is_next = (slot, "thought") in self._streamed and (slot, at) not in self._streamed
+        self._streamed |= {(slot, at), (slot, "thought")}
+        return self._reply.thinking(("\n\n" if is_next else "") + words(piece))
+
+    def _item(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
+        """Take an item that is done."""
+        if slot in self._done:
+            return []
+        self._done.add(slot)
+        match item.get("type"):
+            case "message":
+                return self._message(slot, item)
+            case "reasoning":
+                return self._reasoning(slot, item)
+            case "function_call":
+                rest = "" if (slot, "arguments") in self._streamed else words(item.get("arguments"))
+                mark = "" if self._has_lost_thought else words(item.get("id"))
+                return self._called(slot, item, piece=rest, mark=mark)
+        return []
+
+    def _called(self, slot: Hashable, item: Mapping[str, Any], *, piece: str = "", mark: str = "") -> list[ReplyEvent]:
+        name, call_id = words(item.get("name")), words(item.get("call_id"))
+        return self._reply.call(slot, id=call_id, name=name, piece=piece, mark=mark)
+
+    def _message(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
+        events: list[ReplyEvent] = []
+        for at, part in enumerate(map(fields, items(item.get("content")))):
+            self._is_refusal = self._is_refusal or part.get("type") == "refusal"
+            if (slot, at) not in self._streamed:
+                events += self._words(slot, at, part.get("text") or part.get("refusal"))
+        return events
+
+    def _reasoning(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
+        events: list[ReplyEvent] = []
+        if (slot, "thought") not in self._streamed:
+            parts = items(item.get("summary")) or items(item.get("content"))
+            for at, part in enumerate(map(fields, parts)):
+                events += self._thought(slot, at, part.get("text"))
+        mark = _seal(item)
+        self._has_lost_thought = self._has_lost_thought or not mark
+        return [*events, *self._reply.thinking("", mark)]
+
+    def _whole(self, kind: str, response: Mapping[str, Any]) -> list[ReplyEvent]:
+        events: list[ReplyEvent] = []
+        for at, item in enumerate(map(fields, items(response.get("output")))):
+            own = words(item.get("id"))
+            events += self._item(own if own in self._slots else at, item)
+        if response.get("usage"):
+            self._reply.use(_usage(fields(response["usage"])))
+        match kind:
+            case "response.completed":
+                self._finish = "stop"
+            case "response.cancelled":
+                self._finish = "aborted"
+            case "response.incomplete":
+                reason = words(fields(response.get("incomplete_details")).get("reason"))
+                self._finish = _CUT.get(reason, "error")
+                if self._finish == "error":
+                    self._error = self._error or f"the reply is incomplete ({complaint(reason)})"
+            case _:
+                self._error = self._error or complaint(response.get("error"))
+        return events
+
+
+def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+    """Return a reply that was sent whole."""
+    chunks = Chunks(target, names)
+    chunks.feed({"type": f"response.{words(fields(response).get('status'))}", "response": response})
+    return chunks.end()
+
+
+def _slot(event: Mapping[str, Any]) -> Hashable:
+    """Return what tells an item from the others: its place, or its id where a server leaves the place out."""
+    place = event.get("output_index")
+    return (
+        place if isinstance(place, int) else words(event.get("item_id")) or words(fields(event.get("item")).get("id"))
+    )
+
+
+def _part(event: Mapping[str, Any]) -> int:
+    place = event.get("content_index", event.get("summary_index"))
+    return place if isinstance(place, int) else 0
+
+
+def _seal(item: Mapping[str, Any]) -> str:
+    """Return a thought as it is sent back, "" when the server kept it to itself."""
+    if not words(item.get("id")) or not words(item.get("encrypted_content")):
+        return ""
+    told = ("type", "id", "summary", "content", "encrypted_content")
+    return sealed({name: item[name] for name in told if item.get(name) is not None})
+
+
+def _usage(said: Mapping[str, Any]) -> Usage:
+    details = fields(said.get("input_tokens_details"))
+    return Usage(
+        input=count(said.get("input_tokens")),
+        output=count(said.get("output_tokens")),
+        cached=count(details.get("cached_tokens")),
+        written=count(details.get("cache_write_tokens")),
+    )

@@ -15,7 +15,7 @@ from functools import partial
 
 from toolcrib.adapter.conversation import answer
 from toolcrib.adapter.fence import new_token
-from toolcrib.adapter.overflow import is_overflow
+from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.trim import for_watchers, present
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolcrib.adapter.pairing import BROKEN
+from toolcrib.adapter.conversation import BROKEN
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.history import History

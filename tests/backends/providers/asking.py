@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.backends.providers.http import HttpModel, Patience
 from toolcrib.backends.providers.make import model_for
 from toolcrib.define.event import Replied, ReplyEvent

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.backends.providers.http import HttpModel, Patience
 from toolcrib.define.event import Replied
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 
 from .spoken import Say, said, sent_whole
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.define.event import Usage
 
 __all__ = ["Say", "event", "said", "sent_whole"]

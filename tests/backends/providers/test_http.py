@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.backends.providers.http import HttpModel, Patience
 from toolcrib.define.event import Replied, TextDelta
 

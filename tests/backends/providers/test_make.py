@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.backends.providers.http import HttpModel, Patience
 from toolcrib.backends.providers.known import KNOWN, api_for, configured
 from toolcrib.backends.providers.make import model_for

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.adapter.overflow import is_overflow
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
+from toolcrib.adapter.reply import is_overflow
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 

@@ -8,7 +8,7 @@ import pytest
 from google import genai
 from google.genai import types
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.define.event import CallDelta, TextDelta, ThinkingDelta, Usage
 from toolcrib.define.message import Thinking
 from toolcrib.define.result import Text

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 from toolcrib.define.event import Replied
 
 from .servers import Say, Talk, said

@@ -8,10 +8,23 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from .kinds import KINDS, SCALARS, chosen_kind
-from .words import NOTES
+from .keywords import KINDS, NOTES, SCALARS, chosen_kind
 
-__all__ = ["NEVER", "Losses", "Reading", "all_of", "any_of", "copied", "inside"]
+__all__ = [
+    "NEVER",
+    "NULL",
+    "UNIONS",
+    "Losses",
+    "Reading",
+    "all_of",
+    "any_of",
+    "copied",
+    "inside",
+    "joined_variants",
+    "lose_nulls",
+    "settle",
+    "settle_within",
+]
 
 Reading = dict[str, Any]
 Losses = list[tuple[str, str]]
@@ -170,3 +183,136 @@ def _limits(readings: Sequence[Reading]) -> list[str]:
         if not _NO_LIMITS.issuperset(reading):
             found |= dict.fromkeys(keyword for keyword in reading if keyword not in _NO_LIMITS)
     return list(found)
+
+
+UNIONS = ("anyOf", "oneOf")
+NULL = {"type": "null"}
+
+_LITERAL = frozenset({"const", "enum", "type", "title"})
+_OBJECT = frozenset({"type", "properties", "required"})
+_STRINGS: frozenset[type] = frozenset({str})
+_TYPES_OF = {"integer": frozenset({int}), "number": frozenset({int, float}), "boolean": frozenset({bool})}
+
+
+def joined_variants(variants: list[Any]) -> dict[str, Any] | None:
+    """Return one schema that takes what any of the variants takes; None where they must be read to be joined."""
+    if not variants or type(variants[0]) is not dict:
+        return None
+    if "const" in variants[0] or "enum" in variants[0]:
+        return _joined_literals(variants)
+    return _joined_objects(variants) if variants[0].get("type") == "object" else None
+
+
+def _joined_literals(variants: list[Any]) -> dict[str, Any] | None:
+    values: list[Any] = []
+    kind = variants[0].get("type")
+    for variant in variants:
+        if type(variant) is not dict or not _LITERAL.issuperset(variant) or variant.get("type") != kind:
+            return None
+        if "const" in variant:
+            values.append(variant["const"])
+        elif type(variant.get("enum")) is list:
+            values += variant["enum"]
+        else:
+            return None
+    types = set(map(type, values))
+    if kind is None:
+        return {"enum": values} if len(types) == 1 else None
+    fits = isinstance(kind, str) and types <= _TYPES_OF.get(kind, _STRINGS)
+    return {"type": kind, "enum": values} if fits else None
+
+
+def _joined_objects(variants: list[Any]) -> dict[str, Any] | None:
+    members: dict[str, list[Any]] = {}
+    required: list[str] | None = None
+    for variant in variants:
+        if type(variant) is not dict or not _OBJECT.issuperset(variant) or variant.get("type") != "object":
+            return None
+        inner, names = variant.get("properties", {}), variant.get("required", [])
+        if type(inner) is not dict or type(names) is not list or not _STRINGS.issuperset(map(type, names)):
+            return None
+        for name, schema in inner.items():
+            if name in members:
+                members[name].append(schema)
+            else:
+                members[name] = [schema]
+        others = set(names)
+        required = names if required is None else [name for name in required if name in others]
+    properties = {name: one[0] if one.count(one[0]) == len(one) else {"anyOf": one} for name, one in members.items()}
+    return {"type": "object", "properties": properties, "required": required or []}
+
+
+def settle(reading: Reading, where: str) -> None:
+    """Supply what a reading leaves open: a type, the items of an array, members that are only required."""
+    kind = reading.get("type")
+    if kind == "object":
+        if "required" in reading:
+            _describe_required(reading)
+    elif kind == "array":
+        if "items" not in reading:
+            reading["items"] = {"type": "string"}
+    elif kind is None:
+        # a value of any kind is shown as text; arguments as a whole are an object
+        reading["type"] = "string" if where else "object"
+    elif kind == "null":
+        reading["type"], reading["nullable"] = "string", "only"
+
+
+def settle_within(reading: Reading, where: str, losses: Losses | None) -> None:
+    """Settle a reading and everything in it; with `losses` the marks of null are lost as well."""
+    if reading.get("type") not in SCALARS:
+        for name, inner in reading.get("properties", {}).items():
+            settle_within(inner, inside(where, name), losses)
+        for keyword, sign in (("items", "[]"), ("additionalProperties", "{}")):
+            inner = reading.get(keyword)
+            if isinstance(inner, dict):
+                settle_within(inner, where + sign, losses)
+        settle(reading, where)
+        if losses is not None:
+            lose_nulls(reading, where, losses)
+
+
+def lose_nulls(reading: Reading, where: str, losses: Losses) -> int:
+    """Take the marks of null from what is directly inside and return how many; leaving out is how to say it."""
+    kind = reading["type"]
+    if kind == "array":
+        if not reading["items"].pop("nullable", None):
+            return 0
+        losses.append((f"{where}[]", "null"))
+        return 1
+    if kind != "object":
+        return 0
+    marks, required = 0, reading.get("required", [])
+    for name, inner in reading.get("properties", {}).items():
+        if "nullable" not in inner:
+            continue
+        marks += 1
+        only = inner.pop("nullable") == "only"
+        if only or name in required:
+            losses.append((inside(where, name), "null"))
+        if only and name in required:
+            required.remove(name)  # nothing but null would do
+    if "required" in reading and not required:
+        del reading["required"]
+    values = reading.get("additionalProperties")
+    if isinstance(values, dict) and values.pop("nullable", None):
+        losses.append((f"{where}{{}}", "null"))
+        marks += 1
+    return marks
+
+
+def _describe_required(reading: Reading) -> None:
+    """Describe the members that are required and nothing else: who is not told of them can only fail."""
+    required = reading["required"]
+    if not required:
+        del reading["required"]
+        return
+    members = reading.get("properties")
+    if members is None:
+        members = reading["properties"] = {}
+    if len(set(required)) < len(required):
+        reading["required"] = required = list(dict.fromkeys(required))
+    for name in required:
+        if name not in members:
+            values = reading.get("additionalProperties")
+            members[name] = dict(values) if isinstance(values, dict) else {"type": "string"}

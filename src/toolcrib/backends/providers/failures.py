@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
-from toolcrib.adapter.overflow import is_overflow
+from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.trim import error_text
 from toolcrib.adapter.wire import fields, items, words
 from toolcrib.define.event import Replied

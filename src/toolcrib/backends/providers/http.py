@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import httpx2
 
 from toolcrib.adapter.body import body_of, names_of
+from toolcrib.adapter.cards import Target
 from toolcrib.adapter.reply import BROKE_OFF
-from toolcrib.adapter.target import Target
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta
 from toolcrib.define.message import Thinking
 from toolcrib.define.model import ModelCard, Request, may_request

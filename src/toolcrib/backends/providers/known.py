@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolcrib.adapter.target import Api
+from toolcrib.adapter.cards import Api
 
 __all__ = ["KNOWN", "Provider", "api_for", "configured", "key_in"]
 

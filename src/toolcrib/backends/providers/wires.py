@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
-from toolcrib.adapter.target import Api, Target
+from toolcrib.adapter.cards import Api, Target
 from toolcrib.adapter.wire import fields, items, words
 from toolcrib.define.event import Replied, ReplyEvent
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolcrib.adapter.conversation import answer
-from toolcrib.adapter.pairing import BROKEN
+from toolcrib.adapter.conversation import BROKEN, answer
 from toolcrib.app import Belt
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied

@@ -11,8 +11,8 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.adapter import anthropic as wire
-from toolcrib.adapter.claude_code import claude_names
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
+from toolcrib.adapter.names import claude_names
 from toolcrib.app import Belt
 
 from ._calls import answered

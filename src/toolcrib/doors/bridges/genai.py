@@ -13,7 +13,7 @@ from copy import deepcopy
 import orjson
 
 from toolcrib.adapter import gemini as wire
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.app import Belt
 
 from ._calls import MissingPackageError, answered

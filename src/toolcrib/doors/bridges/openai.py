@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.adapter import openai as chat
 from toolcrib.adapter import responses
-from toolcrib.adapter.target import Target
+from toolcrib.adapter.cards import Target
 from toolcrib.app import Belt
 
 from ._calls import answered

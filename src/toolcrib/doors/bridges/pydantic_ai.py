@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from toolcrib.adapter.aliases import shown_to
 from toolcrib.adapter.arguments import arguments_from
 from toolcrib.adapter.conversation import answer
+from toolcrib.adapter.names import shown_to
 from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call, Message

@@ -1,20 +1,56 @@
-"""Spellings of parameters that model families were trained on: shown to those families, accepted from all.
+"""How the names of tools are spelled on a wire: as its provider likes them, and never two under one spelling."""
 
-A tool lists other spellings of its parameters (`Tool.aliases`), and `Tool.check` takes any of them from anybody. A
-model that writes `file_path` by habit is shown `file_path` in the first place: instead of `path`, not beside it, so
-that nothing is asked for twice.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
+from toolcrib.define.names import canonical
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool
 
 from .forms import Form, shown
 
-__all__ = ["shown_as", "shown_to", "spelled"]
+__all__ = ["Wishes", "claude_names", "respell", "shown_as", "shown_to", "spelled", "spelling"]
+
+# How a provider would like a name to be spelled, the dearest wish first; never empty.
+Wishes = Callable[[str], Sequence[str]]
+
+
+def spelled(names: Iterable[str], wishes: Wishes) -> dict[str, str]:
+    """Return the spelling of every name. A name that stays as it is goes first, otherwise who asks first."""
+    known = list(dict.fromkeys(names))
+    spellings = {name: name for name in known if wishes(name)[0] == name}
+    taken = set(spellings)
+    for name in known:
+        if name not in spellings:
+            spellings[name] = _free(wishes(name), taken)
+            taken.add(spellings[name])
+    return {name: spellings[name] for name in known}
+
+
+def spelling(name: str, spellings: Mapping[str, str], wishes: Wishes) -> str:
+    """Return the spelling of a name from the past: of a tool that may be gone, and must not pass for another."""
+    known = spellings.get(name) or spellings.get(canonical(name) or "")
+    return known or _free(wishes(name), set(spellings.values()))
+
+
+def _free(wished: Sequence[str], taken: Set[str]) -> str:
+    numbered = (f"{wished[-1]}_{number}" for number in range(2, len(taken) + 3))
+    return next(each for each in (*wished, *numbered) if each not in taken)
+
+
+_THEIRS = (
+    "AskUserQuestion", "Bash", "Edit", "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "KillShell", "NotebookEdit",
+    "Read", "Skill", "Task", "TaskOutput", "TodoWrite", "WebFetch", "WebSearch", "Write",
+)  # fmt: skip
+_BY_LETTERS = {name.lower(): name for name in _THEIRS} | {"exec": "Bash", "find": "Glob"}
+
+
+def claude_names(name: str) -> Sequence[str]:
+    """Return the name that Claude Code has for such a tool, if it has one, then the tool's own."""
+    theirs = _BY_LETTERS.get(name.lower().replace("_", "").replace("-", ""))
+    return (theirs, name) if theirs else (name,)
+
 
 # Words that a provider's or a model's name is recognised by, and the spellings its models know best.
 _HABITS: Mapping[tuple[str, ...], frozenset[str]] = {
@@ -39,7 +75,7 @@ def shown_as(tool: Tool, family: str) -> dict[str, str]:
     return seen
 
 
-def spelled(schema: dict[str, Any], tool: Tool, family: str) -> dict[str, Any]:
+def respell(schema: dict[str, Any], tool: Tool, family: str) -> dict[str, Any]:
     """Return a declared schema with the parameters under the names that the family knows, in the same order."""
     return _renamed(schema, shown_as(tool, family))
 
