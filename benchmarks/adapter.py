@@ -21,8 +21,8 @@ from benchmarks import call, turn
 from benchmarks.policy import CALLER, World, catalog_of, world_with
 from toolcrib import Call, Caller, Text, tool
 from toolcrib import open as open_crib
-from toolcrib.adapter.arguments import arguments_from
-from toolcrib.adapter.forms import gemini_form, strict_form
+from toolcrib.adapter.arguments import parse_arguments
+from toolcrib.adapter.forms import to_gemini_form, to_strict_form
 from toolcrib.app import Belt
 from toolcrib.config.load import load
 from toolcrib.define.model import Request
@@ -73,7 +73,7 @@ async def agent_loop(spec: Mapping[str, Any]) -> dict[str, Any]:
         def answer(_: Request) -> Reply:
             if not turns.more():
                 return said("done")
-            return wants(Call(id=f"c{turns.index}", name="forecast", args=arguments_from(shared.CALL_ARGS)))
+            return wants(Call(id=f"c{turns.index}", name="forecast", args=parse_arguments(shared.CALL_ARGS)))
 
         async with open_crib({}) as crib:
             model = FunctionModel(answer, keep=False)
@@ -98,8 +98,8 @@ def schema(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "build_ms": shared.best_of(built, 2, functions) * 1e3,
         "declare_ms": shared.best_of(lambda fresh: [tool(each) for each in fresh], 2, functions) * 1e3,
-        "openai_ms": shared.best_of(lambda: [strict_form(each) for each in schemas]) * 1e3,
-        "gemini_ms": shared.best_of(lambda: [gemini_form(each) for each in schemas]) * 1e3,
+        "openai_ms": shared.best_of(lambda: [to_strict_form(each) for each in schemas]) * 1e3,
+        "gemini_ms": shared.best_of(lambda: [to_gemini_form(each) for each in schemas]) * 1e3,
     }
 
 

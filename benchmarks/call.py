@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from toolcrib import Call, Ctx, Result, Tool, tool
 from toolcrib import open as open_crib
-from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Belt
 from toolcrib.registry.sources import Offer
 
@@ -70,12 +70,12 @@ async def floor_call(body: Callable[..., Awaitable[str]]) -> dict[str, str]:
 
 async def our_call(belt: Belt, name: str) -> Result:
     """The same through the whole of `invoke`."""
-    return await belt.call(name, arguments_from(ARGUMENTS))
+    return await belt.call(name, parse_arguments(ARGUMENTS))
 
 
 async def our_calls(belt: Belt, name: str, count: int) -> list[Result]:
     """Answer so many calls of one reply."""
-    return await belt.call_all([Call(id=f"c{at}", name=name, args=arguments_from(ARGUMENTS)) for at in range(count)])
+    return await belt.call_all([Call(id=f"c{at}", name=name, args=parse_arguments(ARGUMENTS)) for at in range(count)])
 
 
 def measure(rounds: int) -> list[Row]:

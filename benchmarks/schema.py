@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from toolcrib import Tool, tool
 from toolcrib.adapter import declare
-from toolcrib.adapter.forms import gemini_form
+from toolcrib.adapter.forms import to_gemini_form
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import tool_named
@@ -104,7 +104,7 @@ def measure(rounds: int) -> list[Row]:
     known = tools_of(parameters)
     works: dict[str, Work] = {
         "walk": lambda: [walked(each) for each in parameters],
-        "anew": lambda: [gemini_form(each) for each in parameters],
+        "anew": lambda: [to_gemini_form(each) for each in parameters],
         "again": lambda: [declare(each, "gemini") for each in known],
         "functions": lambda: [tool(each) for each in bodies],
     }

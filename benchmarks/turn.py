@@ -16,7 +16,7 @@ import apsw
 
 from toolcrib import Call
 from toolcrib import open as open_crib
-from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Crib
 from toolcrib.define.model import Request
 from toolcrib.define.turn import Limits
@@ -48,7 +48,7 @@ class Paced:
         """Ask for the next call, or be done."""
         if not self.more():
             return said("done")
-        return wants(Call(id=f"c{len(self.stamps)}", name="forecast", args=arguments_from(ARGUMENTS)))
+        return wants(Call(id=f"c{len(self.stamps)}", name="forecast", args=parse_arguments(ARGUMENTS)))
 
     def taken(self, first: float = 0.0, last: float = 1.0) -> float:
         """Return the median seconds of a step in a part of the turn."""

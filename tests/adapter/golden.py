@@ -34,10 +34,10 @@ REQUESTS = {
     "responses": responses.request,
 }
 CHUNKS: Mapping[str, Callable[[Target], Any]] = {
-    "anthropic": anthropic.Chunks,
-    "gemini": gemini.Chunks,
-    "openai": openai.Chunks,
-    "responses": responses.Chunks,
+    "anthropic": anthropic.AnthropicStream,
+    "gemini": gemini.GeminiStream,
+    "openai": openai.OpenAIStream,
+    "responses": responses.ResponsesStream,
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.adapter import anthropic
 from toolcrib.adapter.cards import Target
-from toolcrib.adapter.names import claude_names, spelled, spelling
+from toolcrib.adapter.names import assign_names, claude_names, name_for
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Text
@@ -97,7 +97,7 @@ def test_pictures_of_a_failure_stand_beside_all_results() -> None:
     ],
 )
 def test_a_tool_is_shown_as_claude_code_calls_it(own: str, shown: str) -> None:
-    assert spelled([own], claude_names) == {own: shown}
+    assert assign_names([own], claude_names) == {own: shown}
 
 
 def test_every_shown_name_leads_back_to_its_tool() -> None:
@@ -122,12 +122,12 @@ def test_a_call_of_the_past_is_named_as_its_tool_is_shown_now() -> None:
 
 
 def test_a_tool_that_is_gone_never_passes_for_another() -> None:
-    known = spelled(["webfetch"], claude_names)
+    known = assign_names(["webfetch"], claude_names)
     assert known == {"webfetch": "WebFetch"}
-    assert spelling("web_fetch", known, claude_names) == "web_fetch"
+    assert name_for("web_fetch", known, claude_names) == "web_fetch"
 
 
 def test_what_is_shown_is_a_name_that_we_would_understand() -> None:
     for tool in SHELF:
-        shown = spelled([tool.name], claude_names)[tool.name]
+        shown = assign_names([tool.name], claude_names)[tool.name]
         assert canonical(shown) is not None

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.adapter.arguments import DEEPEST, LONGEST, arguments_from, arguments_so_far, within_measure
+from toolcrib.adapter.arguments import (
+    MAX_ARGUMENT_BYTES,
+    MAX_ARGUMENT_DEPTH,
+    check_argument_size,
+    parse_arguments,
+    parse_partial_arguments,
+)
 from toolcrib.adapter.cards import Target
-from toolcrib.adapter.reply import Reply
+from toolcrib.adapter.reply import ReplyBuilder
 from toolcrib.define.errors import ArgumentError
 
 
@@ -34,13 +40,13 @@ def glimpse(value: object) -> str:
         ('{"a": 18446744073709551615, "b": -9223372036854775808}', {"a": 2**64 - 1, "b": -(2**63)}),
         ('{"a": 1e300, "b": 1e-999, "c": -0.0}', {"a": 1e300, "b": 0.0, "c": 0.0}),
         ('{"a": {"x": 1}, "b": {"x": 2}}', {"a": {"x": 1}, "b": {"x": 2}}),
-        ('{"a":' * (DEEPEST - 1) + "{}" + "}" * (DEEPEST - 1), None),
-        ('{"a": "' + "x" * (LONGEST - 20) + '"}', None),
+        ('{"a":' * (MAX_ARGUMENT_DEPTH - 1) + "{}" + "}" * (MAX_ARGUMENT_DEPTH - 1), None),
+        ('{"a": "' + "x" * (MAX_ARGUMENT_BYTES - 20) + '"}', None),
     ],
     ids=glimpse,
 )
 def test_one_clear_object_is_read_as_it_was_written(text: str, args: Any) -> None:
-    assert arguments_from(text) == (json.loads(text) if args is None else args)
+    assert parse_arguments(text) == (json.loads(text) if args is None else args)
 
 
 @pytest.mark.parametrize(
@@ -71,19 +77,19 @@ def test_one_clear_object_is_read_as_it_was_written(text: str, args: Any) -> Non
         ('{"a": "\\ud800"}', "not valid JSON"),
         ('{"a": "\ud800"}', "not valid JSON"),
         ('\ufeff{"a": 1}', "not valid JSON"),
-        ('{"a":' * DEEPEST + "{}" + "}" * DEEPEST, f"nested more than {DEEPEST} deep"),
+        ('{"a":' * MAX_ARGUMENT_DEPTH + "{}" + "}" * MAX_ARGUMENT_DEPTH, f"nested more than {MAX_ARGUMENT_DEPTH} deep"),
         ('{"a":' * 100_000, "not valid JSON"),
         ('{"a": ' + "[" * 100_000, "not valid JSON"),
-        ('{"a": 1e300, "b": ' + "[" * 900 + "]" * 900 + "}", f"nested more than {DEEPEST} deep"),
-        ('{"a": "' + "x" * LONGEST + '"}', f"longer than {LONGEST} bytes"),
-        ('{"a": "' + "é" * (LONGEST // 2) + '"}', f"longer than {LONGEST} bytes"),
-        ('{"a": "' + "\ud800" * (LONGEST // 2) + '"}', f"longer than {LONGEST} bytes"),
+        ('{"a": 1e300, "b": ' + "[" * 900 + "]" * 900 + "}", f"nested more than {MAX_ARGUMENT_DEPTH} deep"),
+        ('{"a": "' + "x" * MAX_ARGUMENT_BYTES + '"}', f"longer than {MAX_ARGUMENT_BYTES} bytes"),
+        ('{"a": "' + "é" * (MAX_ARGUMENT_BYTES // 2) + '"}', f"longer than {MAX_ARGUMENT_BYTES} bytes"),
+        ('{"a": "' + "\ud800" * (MAX_ARGUMENT_BYTES // 2) + '"}', f"longer than {MAX_ARGUMENT_BYTES} bytes"),
     ],
     ids=glimpse,
 )
 def test_anything_else_is_refused_in_one_sentence(text: str, complaint: str) -> None:
     with pytest.raises(ArgumentError) as raised:
-        arguments_from(text)
+        parse_arguments(text)
     assert complaint in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
     assert len(str(raised.value)) < 200
@@ -102,33 +108,33 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=4)
 @given(OBJECTS, st.sampled_from([None, 2]), st.booleans(), st.sampled_from([(",", ":"), (", ", ": "), (" ,", "\t: ")]))
 def test_what_was_written_comes_back(args: Any, indent: int | None, is_ascii: bool, marks: tuple[str, str]) -> None:
     text = json.dumps(args, indent=indent, ensure_ascii=is_ascii, separators=marks)
-    assert arguments_from(text) == args
+    assert parse_arguments(text) == args
 
 
 @given(OBJECTS, NAMES, VALUES, st.sampled_from([":", " : "]))
 def test_a_name_given_twice_is_always_found(args: Any, name: str, value: Any, colon: str) -> None:
     rest = json.dumps({**args, name: value})[1:]
     with pytest.raises(ArgumentError, match="given twice"):
-        arguments_from(f"{{{json.dumps(name)}{colon}1, {rest}")
+        parse_arguments(f"{{{json.dumps(name)}{colon}1, {rest}")
 
 
 @given(st.text() | st.text(alphabet='{}[]":,\\tfn01.eE- \ud800'))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    assert isinstance(arguments_so_far(text), dict)
+    assert isinstance(parse_partial_arguments(text), dict)
     with contextlib.suppress(ArgumentError):
-        assert isinstance(arguments_from(text), dict)
+        assert isinstance(parse_arguments(text), dict)
 
 
 @given(OBJECTS)
 def test_whole_arguments_are_shown_as_they_will_be_read(args: Any) -> None:
     text = orjson.dumps(args).decode()
-    assert arguments_so_far(text) == arguments_from(text) == args
+    assert parse_partial_arguments(text) == parse_arguments(text) == args
 
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=5), min_size=1, max_size=3), st.data())
 def test_what_is_shown_early_only_grows(args: dict[str, str], data: st.DataObject) -> None:
     text = json.dumps(args, ensure_ascii=False)
-    early = arguments_so_far(text[: data.draw(st.integers(0, len(text)))])
+    early = parse_partial_arguments(text[: data.draw(st.integers(0, len(text)))])
     assert list(early) == list(args)[: len(early)]
     assert all(args[name].startswith(value) for name, value in early.items())
 
@@ -154,22 +160,25 @@ def test_what_is_shown_early_only_grows(args: dict[str, str], data: st.DataObjec
     ids=glimpse,
 )
 def test_unfinished_arguments_are_shown_as_far_as_they_can_be_told(text: str, shown: Any) -> None:
-    assert arguments_so_far(text) == shown
+    assert parse_partial_arguments(text) == shown
 
 
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [
-        ({"a": "x" * LONGEST}, f"longer than {LONGEST} bytes"),
+        ({"a": "x" * MAX_ARGUMENT_BYTES}, f"longer than {MAX_ARGUMENT_BYTES} bytes"),
         ({"a": 2**64}, "within 64 bits"),
-        (json.loads('{"a":' * DEEPEST + "{}" + "}" * DEEPEST), f"nested more than {DEEPEST} deep"),
+        (
+            json.loads('{"a":' * MAX_ARGUMENT_DEPTH + "{}" + "}" * MAX_ARGUMENT_DEPTH),
+            f"nested more than {MAX_ARGUMENT_DEPTH} deep",
+        ),
     ],
     ids=["long", "inexact", "deep"],
 )
 def test_arguments_that_came_as_an_object_have_the_same_measure(args: dict[str, Any], complaint: str) -> None:
-    reply = Reply(Target(api="gemini", model="m"))
+    reply = ReplyBuilder(Target(api="gemini", model="m"))
     reply.call(0, name="read", args=args)
     (call,) = reply.end("calls").message.calls
     assert call.args == {}
     assert complaint in call.flaw
-    assert within_measure({"a": [{"b": 1.5}]}) == {"a": [{"b": 1.5}]}
+    assert check_argument_size({"a": [{"b": 1.5}]}) == {"a": [{"b": 1.5}]}

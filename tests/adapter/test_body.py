@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
-from toolcrib.adapter.body import body_of, names_of, packed
+from toolcrib.adapter.body import encode_body, own_names, to_json
 from toolcrib.adapter.cards import Api, Target
 from toolcrib.define.history import History
 from toolcrib.define.message import Call, Message, Thinking
@@ -80,9 +80,9 @@ def test_a_body_is_the_same_however_the_conversation_grew(
     for at, message in enumerate(messages):
         history.append(message)
         if asks[at % len(asks)]:
-            body = body_of(Request(history=history, system=system, tools=TOOLS), target)
+            body = encode_body(Request(history=history, system=system, tools=TOOLS), target)
             fresh = Request(history=History(messages[: at + 1]), system=system, tools=TOOLS)
-            assert body == body_of(fresh, target)
+            assert body == encode_body(fresh, target)
 
 
 @settings(max_examples=60)
@@ -97,9 +97,9 @@ def test_a_growing_conversation_is_told_as_the_whole_conversion_tells_it(
     for at, message in enumerate(messages):
         history.append(message)
         if asks[at % len(asks)]:
-            body = body_of(Request(history=history, system=system, tools=TOOLS), plain)
+            body = encode_body(Request(history=history, system=system, tools=TOOLS), plain)
             told = write([*first, *messages[: at + 1]], TOOLS, plain)
-            assert b'"%b":[%b]' % (name.encode(), b",".join(map(packed, told.pop(name)))) in body
+            assert b'"%b":[%b]' % (name.encode(), b",".join(map(to_json, told.pop(name)))) in body
             if "system" in told:
                 told["system"] = [{"type": "text", "text": told["system"]}]
             sent = json.loads(body)
@@ -117,7 +117,7 @@ def test_a_request_converts_only_what_is_new(api: Api) -> None:
         history.append(answered(f"c{step}", "done"))
         before = args.reads
         for later in range(2):
-            body_of(Request(history=history, system="Be kind.", tools=TOOLS), TARGETS[api])
+            encode_body(Request(history=history, system="Be kind.", tools=TOOLS), TARGETS[api])
             assert args.reads == before + later + 1  # the newest is converted each time
         reads.append(args)
     assert {args.reads for args in reads[:-1]} == {reads[0].reads}
@@ -128,23 +128,23 @@ def test_an_answer_that_comes_late_has_all_written_anew_once() -> None:
     history = History([asked("begin"), said(calls=(Call("late", "read", {}),)), asked("go on"), said("well")])
     history.append(asked("and?"))
     request, target = Request(history=history), TARGETS["openai"]
-    assert b"no result of this call was kept" in body_of(request, target)
+    assert b"no result of this call was kept" in encode_body(request, target)
     written = kept_forms(history)
     history.append(answered("late", "here it is"))
-    assert b"here it is" in body_of(request, target)
+    assert b"here it is" in encode_body(request, target)
     anew = kept_forms(history)
     assert anew != written
     for text in ("one", "two", "three"):
         history.append(said(text))
         history.append(asked(text))
-        assert b"here it is" in body_of(request, target)
+        assert b"here it is" in encode_body(request, target)
     assert kept_forms(history) == anew
 
 
 def test_only_a_few_forms_of_one_conversation_are_kept() -> None:
     history = History([asked("begin"), said("well"), asked("go on")])
     for number in range(20):
-        body_of(Request(history=history), Target(api="openai", model=f"model-{number}"))
+        encode_body(Request(history=history), Target(api="openai", model=f"model-{number}"))
     assert len(kept_forms(history)) == 4
 
 
@@ -153,7 +153,7 @@ def test_a_conversation_that_changes_its_model_is_told_to_each_as_if_it_were_the
     for step in range(6):
         for target in TARGETS.values():
             fresh = History(list(history))
-            assert body_of(Request(history=history, tools=TOOLS), target) == body_of(
+            assert encode_body(Request(history=history, tools=TOOLS), target) == encode_body(
                 Request(history=fresh, tools=TOOLS), target
             )
         by = tuple(TARGETS.values())[step % 4].by
@@ -165,7 +165,7 @@ def test_a_name_that_a_new_tool_takes_is_given_up_in_the_past_too() -> None:
     history = History([asked("a"), said(calls=(Call("c", "9lives"),)), answered("c", "b"), said("d"), asked("e")])
     few, more = TOOLS[:2], (*TOOLS[:2], Tool.declared("_9lives", "Takes the name."))
     for tools in (few, more, few):
-        body = json.loads(body_of(Request(history=history, tools=tools), TARGETS["gemini"]))
+        body = json.loads(encode_body(Request(history=history, tools=tools), TARGETS["gemini"]))
         called = body["contents"][1]["parts"][0]["functionCall"]["name"]
         assert called == ("_9lives_2" if tools is more else "_9lives")
 
@@ -198,7 +198,7 @@ HELLO = (asked("hello"),)
 
 
 def body(target: Target, messages: Sequence[Message] = HELLO, **more: Any) -> Any:
-    return json.loads(body_of(Request(history=History(messages), **more), target))
+    return json.loads(encode_body(Request(history=History(messages), **more), target))
 
 
 def rest(target: Target, messages: Sequence[Message] = HELLO, **more: Any) -> Any:
@@ -404,7 +404,7 @@ def test_a_mark_that_was_set_last_is_still_there_in_the_next_request() -> None:
         history.append(message)
         if message.role == "assistant" or (message.role == "tool" and message.call_id == "c1"):
             continue
-        found = marks(json.loads(body_of(Request(history=history), target)))
+        found = marks(json.loads(encode_body(Request(history=history), target)))
         assert not last or last in found
         last = found[-1]
     assert last == "turn 8, block 0"
@@ -435,6 +435,6 @@ def test_a_session_that_may_name_people_is_not_told_to_openai() -> None:
 
 def test_names_lead_from_what_the_model_is_shown_to_the_tools_own() -> None:
     request = Request(history=History(), tools=TOOLS)
-    assert names_of(request, Target(api="openai")) == {"exec": "exec", "read": "read", "9lives": "9lives"}
-    assert names_of(request, Target(api="gemini"))["_9lives"] == "9lives"
-    assert names_of(request, Target(api="anthropic", claude_code=True))["Bash"] == "exec"
+    assert own_names(request, Target(api="openai")) == {"exec": "exec", "read": "read", "9lives": "9lives"}
+    assert own_names(request, Target(api="gemini"))["_9lives"] == "9lives"
+    assert own_names(request, Target(api="anthropic", claude_code=True))["Bash"] == "exec"

@@ -19,16 +19,16 @@ from toolcrib.define.event import CallDelta, Replied, TextDelta, ThinkingDelta
 from toolcrib.define.result import Result, Text
 
 CHUNKS: Mapping[str, Callable[..., Any]] = {
-    "anthropic": anthropic.Chunks,
-    "gemini": gemini.Chunks,
-    "openai": openai.Chunks,
-    "responses": responses.Chunks,
+    "anthropic": anthropic.AnthropicStream,
+    "gemini": gemini.GeminiStream,
+    "openai": openai.OpenAIStream,
+    "responses": responses.ResponsesStream,
 }
 REPLY_FROM: Mapping[str, Callable[..., Replied]] = {
-    "anthropic": anthropic.reply_from,
-    "gemini": gemini.reply_from,
-    "openai": openai.reply_from,
-    "responses": responses.reply_from,
+    "anthropic": anthropic.read_reply,
+    "gemini": gemini.read_reply,
+    "openai": openai.read_reply,
+    "responses": responses.read_reply,
 }
 FULL = bool(os.environ.get("TOOLCRIB_FULL"))
 FINISHES = {"stop", "calls", "length", "refused", "error", "aborted"}
@@ -162,9 +162,9 @@ def _results() -> st.SearchStrategy[Any]:
 @given(_results())
 def test_a_result_of_a_foreign_server_is_read_or_refused(value: Any) -> None:
     try:
-        read = mcp.result_from(value, "files")
+        read = mcp.read_result(value, "files")
     except ToolError:
         return
     assert isinstance(read, Result)
     assert all(part.source == "mcp:files" for part in read.content if isinstance(part, Text))
-    mcp.result(read)
+    mcp.encode_result(read)

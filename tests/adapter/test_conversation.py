@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.adapter.conversation import answer, prepared
+from toolcrib.adapter.conversation import answer_message, prepare
 from toolcrib.adapter.fence.clean import is_writable
 from toolcrib.define.message import Call, Finish, Message, Thinking
 from toolcrib.define.result import Image, Result, Text
@@ -62,16 +62,16 @@ def lost(call_id: str) -> Message:
     ],
 )
 def test_every_call_has_its_answer_behind_it_and_nothing_else_has(history: list[Message], sent: list[Message]) -> None:
-    assert prepared(history, CHAT) == sent
+    assert prepare(history, CHAT) == sent
 
 
 @pytest.mark.parametrize("finish", ["length", "refused", "error", "aborted"])
 def test_a_reply_that_broke_off_keeps_its_words_and_the_calls_that_were_answered(finish: Finish) -> None:
     reply = said(Thinking("half", "x"), "I was", calls=(call("1"), call("2")), finish=finish, by=CHAT.by)
     kept = said(Thinking("half", "x"), "I was", calls=(call("2"),), finish=finish, by=CHAT.by)
-    assert prepared([reply, answered("2", "b")], CHAT) == [kept, answered("2", "b")]
-    assert prepared([reply, asked("go")], CHAT) == [replace(reply, content=(Text("I was"),), calls=()), asked("go")]
-    assert prepared([said(Thinking("half"), calls=(call("1"),), finish=finish, by=CHAT.by)], CHAT) == []
+    assert prepare([reply, answered("2", "b")], CHAT) == [kept, answered("2", "b")]
+    assert prepare([reply, asked("go")], CHAT) == [replace(reply, content=(Text("I was"),), calls=()), asked("go")]
+    assert prepare([said(Thinking("half"), calls=(call("1"),), finish=finish, by=CHAT.by)], CHAT) == []
 
 
 def contents(sent: list[Message]) -> list[tuple[str | None, str]]:
@@ -79,7 +79,7 @@ def contents(sent: list[Message]) -> list[tuple[str | None, str]]:
 
 
 def test_two_calls_with_one_id_are_answered_apart_and_in_order() -> None:
-    sent = prepared([said(calls=(call("1"), call("1"))), answered("1", "a"), answered("1", "b")], CHAT)
+    sent = prepare([said(calls=(call("1"), call("1"))), answered("1", "a"), answered("1", "b")], CHAT)
     first, second = (each.id for each in sent[0].calls)
     assert first != second
     assert contents(sent) == [(first, "a"), (second, "b")]
@@ -87,24 +87,24 @@ def test_two_calls_with_one_id_are_answered_apart_and_in_order() -> None:
 
 def test_an_id_used_again_later_is_another_call() -> None:
     again = [said(calls=(call("1"),)), answered("1", "a"), said(calls=(call("1"),)), answered("1", "b")]
-    sent = prepared(again, CHAT)
+    sent = prepare(again, CHAT)
     assert [text for _, text in contents(sent)] == ["a", "b"]
     assert sent[0].calls[0].id != sent[2].calls[0].id
 
 
 def test_an_answer_belongs_to_the_reply_that_asked_last() -> None:
-    sent = prepared([said(calls=(call("1"),)), asked("go"), said(calls=(call("1"),)), answered("1", "b")], CHAT)
+    sent = prepare([said(calls=(call("1"),)), asked("go"), said(calls=(call("1"),)), answered("1", "b")], CHAT)
     assert [text for _, text in contents(sent)] == [LOST.content[0].text, "b"]  # type: ignore[union-attr]
     late = [said(calls=(call("1"),)), said(calls=(call("1"),)), answered("1", "a"), answered("1", "b")]
-    assert [text for _, text in contents(prepared(late, CHAT))] == ["a", "b"]
+    assert [text for _, text in contents(prepare(late, CHAT))] == ["a", "b"]
 
 
 def test_marks_go_back_to_the_model_that_made_them_and_to_no_other() -> None:
     marked = Call(id="1", name="read", args={"path": "a"}, mark="fc_1")
     reply = said(Thinking("hm", "sig"), Thinking("", "sealed"), calls=(marked,), by=CHAT.by)
-    assert prepared([reply, answered("1")], CHAT) == [reply, answered("1")]
+    assert prepare([reply, answered("1")], CHAT) == [reply, answered("1")]
     other = replace(reply, by="openai/another")
-    assert prepared([other, answered("1")], CHAT) == [
+    assert prepare([other, answered("1")], CHAT) == [
         replace(other, content=(Text("hm"),), calls=(call("1"),)),
         answered("1"),
     ]
@@ -112,7 +112,7 @@ def test_marks_go_back_to_the_model_that_made_them_and_to_no_other() -> None:
 
 def test_a_thought_is_never_the_last_word() -> None:
     reply = said("so", Thinking("hm", "sig"), Thinking("hm", "sig"), " ", by=CHAT.by)
-    assert prepared([reply], CHAT) == [replace(reply, content=(Text("so"),))]
+    assert prepare([reply], CHAT) == [replace(reply, content=(Text("so"),))]
 
 
 @pytest.mark.parametrize(
@@ -132,26 +132,26 @@ def test_a_picture_is_sent_or_told_of(picture: Image, sees: bool, told: Text | I
         said(calls=(call("1"),)),
         Message(role="tool", content=(picture,), call_id="1"),
     ]
-    assert [each.content for each in prepared(history, target)] == [(told,), (), (told,)]
+    assert [each.content for each in prepare(history, target)] == [(told,), (), (told,)]
 
 
 @pytest.mark.parametrize(("api", "kept"), [("openai", 2), ("responses", 2), ("gemini", 2), ("anthropic", 1)])
 def test_blanks_are_left_out_where_they_are_refused(api: Api, kept: int) -> None:
-    assert len(prepared([asked("  \n"), asked("q")], TARGETS[api])) == kept
+    assert len(prepare([asked("  \n"), asked("q")], TARGETS[api])) == kept
 
 
 def test_details_that_tell_of_a_failure_make_the_answer_an_error() -> None:
     result = Result(content=(Text("x"),), details={"status": "Timeout "})
-    assert answer(call("1"), result, at=2.0) == Message(
+    assert answer_message(call("1"), result, at=2.0) == Message(
         role="tool", content=(Text("x"),), call_id="1", status="error", at=2.0
     )
-    assert answer(call("1"), Result.pending("later")).status == "pending"
-    assert answer(call("1"), Result.json({"status": "failed"})).status == "ok"
+    assert answer_message(call("1"), Result.pending("later")).status == "pending"
+    assert answer_message(call("1"), Result.json({"status": "failed"})).status == "ok"
 
 
 def check(history: list[Message], target: Target) -> None:
     """Assert all that the docstring of conversation.py promises."""
-    sent = prepared(history, target)
+    sent = prepare(history, target)
     awaited: list[str] = []
     seen: set[str] = set()
     for message in sent:
@@ -179,7 +179,7 @@ def check(history: list[Message], target: Target) -> None:
             assert each.id not in seen
             seen.add(each.id)
     assert not awaited
-    assert prepared(sent, target) == sent, "what is fit is left as it is"
+    assert prepare(sent, target) == sent, "what is fit is left as it is"
 
 
 def check_part(part: Text | Image | Thinking, target: Target, message: Message) -> None:
@@ -220,15 +220,15 @@ def test_ids_do_not_change_when_the_conversation_goes_on(
 ) -> None:
     # a provider's cache holds only while the beginning stays as it was; an answer that comes late may keep a call
     whole = [each for each in history if each.finish in ("stop", "calls")]
-    before = [call.id for each in prepared(whole, target) for call in each.calls]
-    after = [call.id for each in prepared([*whole, *more], target) for call in each.calls]
+    before = [call.id for each in prepare(whole, target) for call in each.calls]
+    after = [call.id for each in prepare([*whole, *more], target) for call in each.calls]
     assert after[: len(before)] == before
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, object()])
 def test_arguments_that_are_not_json_do_not_stop_a_conversation(value: object) -> None:
     odd = Call(id="1", name="read", args={"a": [value, "\udc00"], "b": 2**70})
-    sent = prepared([said(calls=(odd,)), answered("1")], CHAT)
+    sent = prepare([said(calls=(odd,)), answered("1")], CHAT)
     assert sent[0].calls[0].args == {"a": [None, ""], "b": 2**70}
 
 
@@ -236,7 +236,7 @@ def test_arguments_nested_too_deep_are_cut() -> None:
     deep: list[object] = []
     for _ in range(5000):
         deep = [deep]
-    sent = prepared([said(calls=(Call(id="1", name="read", args={"a": deep}),))], CHAT)
+    sent = prepare([said(calls=(Call(id="1", name="read", args={"a": deep}),))], CHAT)
     assert len(orjson.dumps(sent[0].calls[0].args)) < 500
 
 
@@ -250,6 +250,6 @@ def _repeated(draw: st.DrawFn) -> list[Message]:
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(history=_repeated())
 def test_answers_to_one_id_are_handed_out_in_order(history: list[Message]) -> None:
-    texts = [text for _, text in contents(prepared(history, CHAT))]
+    texts = [text for _, text in contents(prepare(history, CHAT))]
     given_texts = [str(at) for at in range(len(history) - 1)][: len(texts)]
     assert texts[: len(given_texts)] == given_texts

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from toolcrib.adapter.events import event_json, event_text
+from toolcrib.adapter.events import event_json, event_line
 from toolcrib.define.event import (
     CallDelta,
     Compacted,
@@ -99,7 +99,7 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
 @pytest.mark.parametrize(("event", "value"), EVENTS, ids=lambda each: type(each).__name__)
 def test_an_event_is_an_object_that_says_what_it_is(event: Event, value: dict[str, object]) -> None:
     assert event_json(event) == value
-    assert json.loads(event_text(event)) == value
+    assert json.loads(event_line(event)) == value
 
 
 def test_every_event_has_its_row() -> None:
@@ -124,7 +124,7 @@ class Odd:
     ],
 )
 def test_whatever_a_tool_returns_is_one_line_of_json(details: object, read: object) -> None:
-    text = event_text(ToolFinished(CALL, Result(details=details)))
+    text = event_line(ToolFinished(CALL, Result(details=details)))
     assert "\n" not in text
     assert text.encode()
     assert json.loads(text)["result"]["details"] == read

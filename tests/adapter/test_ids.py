@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.adapter.conversation import MISTRAL, Rule, rule_for, wire_ids
+from toolcrib.adapter.conversation import MISTRAL, IdRule, id_rule_for, wire_ids
 
 LONG = "x" * 70
 
@@ -20,11 +20,11 @@ LONG = "x" * 70
     ],
 )
 def test_an_id_stays_as_it_is_where_it_can(api: Api, ids: list[str], wired: list[str]) -> None:
-    assert wire_ids(ids, rule_for(Target(api=api))) == wired
+    assert wire_ids(ids, id_rule_for(Target(api=api))) == wired
 
 
 def test_a_repeated_id_is_told_apart_and_what_was_given_out_stays() -> None:
-    rule = Rule("[^a-z0-9]", limit=20)
+    rule = IdRule("[^a-z0-9]", limit=20)
     four = wire_ids(["a", "a", "a", "a"], rule)
     assert len(set(four)) == 4
     assert wire_ids(["a", "a"], rule) == four[:2]
@@ -39,9 +39,9 @@ def test_a_thousand_calls_with_one_id_cost_no_more_than_a_thousand_ids() -> None
     "model", ["mistral-large", "Mixtral-8x7B", "codestral-2", "ministral-8b", "devstral", "pixtral"]
 )
 def test_mistral_takes_nine_letters_and_digits(model: str) -> None:
-    rule = rule_for(Target(api="openai", model=model))
+    rule = id_rule_for(Target(api="openai", model=model))
     wired = wire_ids(["call_abcdefghi", "a", "a", ""], rule)
     assert wired[0] == "callabcde"
     assert all(len(each) == 9 and each.isalnum() for each in wired)
     assert len(set(wired)) == 4
-    assert rule_for(Target(api="responses", model=model)) != rule
+    assert id_rule_for(Target(api="responses", model=model)) != rule

@@ -15,7 +15,7 @@ SOURCE = "mcp:files"
 
 
 def read(*blocks: Any, **more: Any) -> Result:
-    return mcp.result_from({"content": list(blocks), **more}, "files")
+    return mcp.read_result({"content": list(blocks), **more}, "files")
 
 
 def texts(result: Result) -> list[str]:
@@ -62,7 +62,7 @@ def test_structure_is_shown_unless_the_words_already_say_it() -> None:
     structure = {"n": 1}
     assert texts(read({"type": "text", "text": '{"n":1}'}, structuredContent=structure)) == ['{"n":1}']
     assert texts(read({"type": "text", "text": "one"}, structuredContent=structure)) == ["one", '{\n  "n": 1\n}']
-    assert texts(mcp.result_from({"structuredContent": structure}, "files")) == ['{\n  "n": 1\n}']
+    assert texts(mcp.read_result({"structuredContent": structure}, "files")) == ['{\n  "n": 1\n}']
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_structure_is_shown_unless_the_words_already_say_it() -> None:
 )
 def test_nonsense_is_refused_in_one_sentence_that_names_the_server(value: Any) -> None:
     with pytest.raises(ToolError, match=r"^the MCP server 'files' [^\n]{1,200}$"):
-        mcp.result_from(value, "files")
+        mcp.read_result(value, "files")
 
 
 def test_a_flood_is_cut_and_says_so() -> None:
@@ -103,7 +103,7 @@ def test_a_picture_beyond_five_mebibytes_is_told_in_words() -> None:
 
 def test_what_we_send_is_what_we_read() -> None:
     ours = Result(content=(Text("hi"), Image(PNG, "image/png")), details={"private": True}, status="error")
-    read_back = mcp.result_from(mcp.result(ours), "files")
+    read_back = mcp.read_result(mcp.encode_result(ours), "files")
     assert read_back.content == (Text("hi", SOURCE), Image(PNG, "image/png"))
     assert read_back.status == "error"
-    assert "private" not in str(mcp.result(ours))
+    assert "private" not in str(mcp.encode_result(ours))

@@ -8,13 +8,13 @@ import orjson
 import pytest
 from hypothesis import given, settings
 
-from toolcrib.adapter.forms import GEMINI, gemini_form, strict_form
+from toolcrib.adapter.forms import GEMINI_DIALECT, to_gemini_form, to_strict_form
 from toolcrib.adapter.normalize import normalize
 from toolcrib.define.portable import check_portable_schema
 
 from .foreign import BOMBS, json_values, schemas
 
-FORMS = [normalize, gemini_form, strict_form]
+FORMS = [normalize, to_gemini_form, to_strict_form]
 
 
 def keywords(schema: Any) -> set[str]:
@@ -71,7 +71,7 @@ def test_whatever_comes_in_what_comes_out_is_portable(foreign: Any) -> None:
 @settings(max_examples=150)
 @given(schemas())
 def test_gemini_is_shown_no_keyword_it_refuses(foreign: Any) -> None:
-    assert keywords(gemini_form(foreign).schema).isdisjoint(GEMINI.refused)
+    assert keywords(to_gemini_form(foreign).schema).isdisjoint(GEMINI_DIALECT.refused)
 
 
 @settings(max_examples=150)
@@ -86,7 +86,7 @@ def test_the_strict_form_is_closed_and_names_every_member(foreign: Any) -> None:
         if isinstance(schema, dict) and "items" in schema:
             check(schema["items"])
 
-    check(strict_form(foreign).schema)
+    check(to_strict_form(foreign).schema)
 
 
 @pytest.mark.parametrize("name", BOMBS)
@@ -96,6 +96,6 @@ def test_a_bomb_is_cut_before_it_goes_off(name: str) -> None:
 
 
 def test_what_is_not_told_is_listed() -> None:
-    told = gemini_form(obj(a={"type": "string", "pattern": "^x", "not": {"const": "xy"}}))
+    told = to_gemini_form(obj(a={"type": "string", "pattern": "^x", "not": {"const": "xy"}}))
     assert ("a", "pattern") in told.losses
     assert ("a", "not") in told.losses

@@ -31,7 +31,7 @@ TOOL_LIST = TypeAdapter(list[ChatCompletionFunctionToolParam])
 
 
 def read(chunks: Sequence[Any]) -> Replied:
-    reader = openai.Chunks(TARGET)
+    reader = openai.OpenAIStream(TARGET)
     for chunk in chunks:
         reader.feed(chunk)
     return reader.end()
@@ -118,14 +118,14 @@ def test_a_reply_sent_whole_says_the_same_as_a_streamed_one() -> None:
     call = Call(id="call_1", name="read", args={"path": "a.txt"})
     content = (Thinking("Hm.", "reasoning_content"), Text("I read."))
     whole = Message(role="assistant", content=content, calls=(call,), finish="calls", by=TARGET.by)
-    assert openai.reply_from(response, TARGET) == Replied(whole, Usage(input=9, output=2, cached=5))
+    assert openai.read_reply(response, TARGET) == Replied(whole, Usage(input=9, output=2, cached=5))
 
 
 def test_what_was_read_goes_back_as_it_came() -> None:
     extra = {"google": {"thought_signature": "c2ln"}}
     called = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [{**called, "extra_content": extra}]}
-    replied = openai.reply_from({"choices": [{"message": message, "finish_reason": "tool_calls"}]}, TARGET)
+    replied = openai.read_reply({"choices": [{"message": message, "finish_reason": "tool_calls"}]}, TARGET)
     assert openai.request([replied.message], [], TARGET)["messages"][0] == message
 
 

@@ -66,4 +66,4 @@ def test_a_provider_that_leaves_out_what_does_not_fit_is_found_out(tokens: int, 
 
 def test_our_own_sentence_about_a_full_window_is_understood() -> None:
     full = {"content": [], "stop_reason": "model_context_window_exceeded"}
-    assert is_overflow(anthropic.reply_from(full, Target(api="anthropic")))
+    assert is_overflow(anthropic.read_reply(full, Target(api="anthropic")))

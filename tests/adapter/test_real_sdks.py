@@ -258,7 +258,7 @@ def test_a_stream_of_anthropic_says_the_same_to_its_client_and_to_us() -> None:
     ):
         theirs = streamed.get_final_message()
     target = Target(api="anthropic", model="claude-x", claude_code=True)
-    chunks = anthropic.Chunks(target, anthropic.own_names(SHELF, target))
+    chunks = anthropic.AnthropicStream(target, anthropic.own_names(SHELF, target))
     for event in EVENTS:
         chunks.feed(event)
     ours = chunks.end()
@@ -270,7 +270,7 @@ def test_a_stream_of_anthropic_says_the_same_to_its_client_and_to_us() -> None:
         by="anthropic/claude-x",
     )
     assert ours.usage == Usage(input=42, output=42, cached=30, written=7)
-    assert anthropic.reply_from(theirs.model_dump(mode="json"), target, anthropic.own_names(SHELF, target)) == ours
+    assert anthropic.read_reply(theirs.model_dump(mode="json"), target, anthropic.own_names(SHELF, target)) == ours
     again = anthropic.request([Message(role="user", content=(Text("q"),)), ours.message], SHELF, target)
     assert again["messages"][1]["content"] == [
         block.model_dump(mode="json", include={"type", "thinking", "signature", "data", "text", "id", "name", "input"})
@@ -295,7 +295,7 @@ def test_a_stream_of_gemini_says_the_same_to_its_client_and_to_us() -> None:
         "promptTokenCount": 9, "cachedContentTokenCount": 4, "candidatesTokenCount": 5, "thoughtsTokenCount": 2,
     }  # fmt: skip
     theirs = [genai.GenerateContentResponse.model_validate(chunk) for chunk in sent]
-    chunks = gemini.Chunks(GEMINI_3, {"_3d": "3d"})
+    chunks = gemini.GeminiStream(GEMINI_3, {"_3d": "3d"})
     for chunk in sent:
         chunks.feed(chunk)
     ours = chunks.end()
@@ -323,7 +323,7 @@ def test_a_stream_of_gemini_says_the_same_to_its_client_and_to_us() -> None:
     ],
 )
 def test_mcp_takes_every_result_and_never_its_details(result: Result) -> None:
-    sent = mcp.result(result)
+    sent = mcp.encode_result(result)
     read = mcp_types.CallToolResult.model_validate_json(json.dumps(sent, ensure_ascii=False).encode())
     assert read.is_error is (result.status == "error")
     assert read.structured_content is None

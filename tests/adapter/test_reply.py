@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter.cards import Target
-from toolcrib.adapter.reply import Reply
+from toolcrib.adapter.reply import ReplyBuilder
 from toolcrib.define.event import CallDelta, Replied, TextDelta, ThinkingDelta, Usage
 from toolcrib.define.message import Call, Finish, Message, Thinking
 from toolcrib.define.result import Text
@@ -15,8 +15,8 @@ from toolcrib.define.result import Text
 TARGET = Target(api="openai", model="m")
 
 
-def reply(**names: str) -> Reply:
-    return Reply(TARGET, names)
+def reply(**names: str) -> ReplyBuilder:
+    return ReplyBuilder(TARGET, names)
 
 
 def test_pieces_become_parts_and_events() -> None:

@@ -29,7 +29,7 @@ EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 
 
 def read(events: Sequence[Any]) -> Replied:
-    reader = responses.Chunks(TARGET)
+    reader = responses.ResponsesStream(TARGET)
     for event in events:
         reader.feed(event)
     return reader.end()
@@ -78,7 +78,7 @@ def test_a_stream_reads_as_the_package_types_it(name: str) -> None:
 @pytest.mark.parametrize("name", ["text", "calls", "refused", "failed", "filtered"])
 def test_a_reply_sent_whole_says_the_same_as_a_streamed_one(name: str) -> None:
     *_, last = STREAMS["responses"][name]
-    streamed, whole = read(STREAMS["responses"][name]), responses.reply_from(last["response"], TARGET)
+    streamed, whole = read(STREAMS["responses"][name]), responses.read_reply(last["response"], TARGET)
     if last["response"]["output"]:
         assert whole == streamed
     else:
@@ -87,7 +87,7 @@ def test_a_reply_sent_whole_says_the_same_as_a_streamed_one(name: str) -> None:
 
 def test_what_was_read_goes_back_as_it_came() -> None:
     *_, last = STREAMS["responses"]["calls"]
-    replied = responses.reply_from(last["response"], TARGET)
+    replied = responses.read_reply(last["response"], TARGET)
     answers = [answered("call_1", "a"), answered("call_2", "b")]
     sent = responses.request([replied.message, *answers], [], TARGET)["input"]
     thought, first, second = last["response"]["output"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.adapter.conversations import TARGETS
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
-from toolcrib.adapter.conversation import prepared
+from toolcrib.adapter.conversation import prepare
 from toolcrib.agent.recall import Recalled, path_to, recall, summary_in
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
@@ -305,7 +305,7 @@ def test_every_call_has_one_answer_in_order_and_every_provider_takes_it(lines: l
         assert [each.call_id for each in messages[at + 1 : at + 1 + len(calls)]] == [call.id for call in calls]
         at += 1 + len(calls)
     for api, target in TARGETS.items():
-        fit = prepared(messages, target)
+        fit = prepare(messages, target)
         assert [_shape(each) for each in fit] == [_shape(each) for each in messages]
         assert _REQUESTS[api](messages, (), target)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mcp import Client, MCPError
 
-from toolcrib.adapter.mcp import result_from
+from toolcrib.adapter.mcp import read_result
 from toolcrib.app import Belt
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
@@ -28,4 +28,4 @@ async def _made(client: Client, call: Call) -> Result:
         told = await client.call_tool(call.name, call.args)  # type: ignore[arg-type]  # anything a wire can carry
     except (MCPError, ValueError) as error:
         return Result.text(str(error), details={"code": "protocol"})
-    return result_from(told.model_dump(by_alias=True, exclude_none=True), "loopback")
+    return read_result(told.model_dump(by_alias=True, exclude_none=True), "loopback")

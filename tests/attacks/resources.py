@@ -14,7 +14,7 @@ from typing import Any
 
 import toolcrib
 from toolcrib import Call, Caller, Result, tool
-from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.reader import Args
@@ -69,7 +69,7 @@ def _called(name: str, text: str) -> Result:
     args: Mapping[str, Any] = {}
     flaw = ""
     try:
-        args = arguments_from(text)
+        args = parse_arguments(text)
     except ArgumentError as error:
         flaw = str(error)
     call = Call(id="1", name=_STANDING_IN.get(name, name), args=args, flaw=flaw)

@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from toolcrib.adapter.arguments import arguments_from
-from toolcrib.adapter.names import respell
+from toolcrib.adapter.arguments import parse_arguments
+from toolcrib.adapter.names import respell_parameters
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool, tool_named
@@ -35,12 +35,12 @@ def _tool(schema: Json, aliases: Mapping[str, str]) -> Tool:
 
 
 def _spelled(args: Json) -> Any:
-    return respell(args["schema"], _tool(args["schema"], ALIASES), "anthropic")
+    return respell_parameters(args["schema"], _tool(args["schema"], ALIASES), "anthropic")
 
 
 def _renamed(args: Json) -> Any:
     """Send the arguments through the reading and the renaming of a call, to a tool that takes whatever comes."""
-    given = arguments_from(orjson.dumps(args["params"]).decode())
+    given = parse_arguments(orjson.dumps(args["params"]).decode())
     return _tool({"type": "object"}, ALIASES).check(given)
 
 
@@ -54,7 +54,7 @@ def _required(args: Json) -> bool:
         properties[own] = {"type": "string"} if group.get("allowEmpty") else {"type": "string", "pattern": r"\S"}
         aliases |= dict.fromkeys(others, own)
     schema = {"type": "object", "properties": properties, "required": list(properties)}
-    _tool(schema, aliases).check(arguments_from(orjson.dumps(args["record"]).decode()))
+    _tool(schema, aliases).check(parse_arguments(orjson.dumps(args["record"]).decode()))
     return True
 
 

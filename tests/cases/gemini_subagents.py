@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.completion import Completion
 from toolcrib.agent.loop import TurnSetup
@@ -100,7 +100,7 @@ def _call(at: int, number: int, name: str, given: Any = None, id: str = "") -> C
     args, flaw = {} if given is None else given, ""
     if isinstance(given, str):
         try:
-            args = arguments_from(given)
+            args = parse_arguments(given)
         except ArgumentError as error:
             args, flaw = {}, str(error)
     return Call(id or f"c{at}-{number}", name, args, flaw=flaw)

@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any
 
-from toolcrib.adapter.body import body_of
+from toolcrib.adapter.body import encode_body
 from toolcrib.adapter.cards import Api, Target
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.history import History
@@ -63,7 +63,7 @@ def body_from(args: Json, target: Target, *, longest: int = 0) -> Json:
         effort=_EFFORTS.get(options.get("reasoning") or options.get("reasoningEffort") or "", ""),
         session=options.get("sessionId", ""),
     )
-    body: Json = json.loads(body_of(request, target))
+    body: Json = json.loads(encode_body(request, target))
     return body
 
 

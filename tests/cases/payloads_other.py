@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from toolcrib.adapter.forms import gemini_form
-from toolcrib.adapter.normalize import Shown, normalize
+from toolcrib.adapter.forms import to_gemini_form
+from toolcrib.adapter.normalize import ShownSchema, normalize
 
 from .outcome import Form
 from .payloads import body_from, target_from, with_our_names
@@ -52,7 +52,7 @@ def _in_their_words(value: Any) -> Any:
     return value
 
 
-def _plain(value: Any, form: Callable[[Any], Shown]) -> Any:
+def _plain(value: Any, form: Callable[[Any], ShownSchema]) -> Any:
     """Return a body with no schema for one of no members, and every schema in the form in which we send it."""
     if isinstance(value, list):
         return [_plain(each, form) for each in value]
@@ -71,5 +71,5 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "pi.payload.google": partial(_gemini, model="gemini-2.5-x"),
 }
 FORM: dict[str, Form] = {
-    fn: partial(_plain, form=normalize if fn == "pi.payload.anthropic" else gemini_form) for fn in ADAPTERS
+    fn: partial(_plain, form=normalize if fn == "pi.payload.anthropic" else to_gemini_form) for fn in ADAPTERS
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from toolcrib.adapter.reply import is_overflow
-from toolcrib.adapter.wire import whole
+from toolcrib.adapter.wire import sanitize
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.fields import Field
 from toolcrib.define.message import Finish, Message
@@ -41,5 +41,5 @@ def _string_enum(args: Json) -> Any:
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "pi.StringEnum": _string_enum,
     "pi.isContextOverflow": _overflows,
-    "pi.sanitizeSurrogates": lambda args: whole(args["text"]),
+    "pi.sanitizeSurrogates": lambda args: sanitize(args["text"]),
 }

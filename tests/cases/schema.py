@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.adapter import declare
-from toolcrib.adapter.forms import GEMINI, gemini_form
+from toolcrib.adapter.forms import GEMINI_DIALECT, to_gemini_form
 from toolcrib.adapter.normalize.refs import DEFINITIONS
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.shape import Shape
@@ -26,7 +26,7 @@ _NOTHING = "they say nothing of this place"
 
 
 def _shown(args: Json) -> Json:
-    return gemini_form(args["schema"]).schema
+    return to_gemini_form(args["schema"]).schema
 
 
 def _sanitized(args: Json) -> list[Json]:
@@ -44,14 +44,14 @@ def _sanitized_tool(entry: Json, provider: str) -> Json:
 
 def _left_out(_: Json) -> list[str]:
     """Return the words of JSON Schema that Gemini is never shown."""
-    return sorted(GEMINI.refused | GEMINI.silent | {"$ref", *DEFINITIONS})
+    return sorted(GEMINI_DIALECT.refused | GEMINI_DIALECT.silent | {"$ref", *DEFINITIONS})
 
 
 def _same(case: Case, ours: Any) -> str:
     why = compare(case, ours)
     if not why or isinstance(ours, Refused):
         return why
-    theirs = gemini_form(_marked(case.expected["result"])).schema
+    theirs = to_gemini_form(_marked(case.expected["result"])).schema
     return "" if _agrees(ours, theirs) else f"theirs, normalized, is {theirs}"
 
 
@@ -60,7 +60,7 @@ def _same_tools(case: Case, ours: Any) -> str:
     if case.args["provider"] == "openai":
         return compare(case, ours)
     told = [
-        {**each, "parameters": gemini_form(each["parameters"]).schema} if "parameters" in each else each
+        {**each, "parameters": to_gemini_form(each["parameters"]).schema} if "parameters" in each else each
         for each in theirs
     ]
     return "" if is_same(ours, told) else f"theirs, normalized, is {told}"

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from toolcrib.adapter.cards import Target
-from toolcrib.adapter.conversation import MISTRAL, Rule, answer, exchanges, prepared, wire_ids
+from toolcrib.adapter.conversation import MISTRAL, IdRule, answer_message, exchanges, prepare, wire_ids
 from toolcrib.define.message import Call, Message, Part
 from toolcrib.define.result import Image, Result, Text
 
 Json = dict[str, Any]
 
-_RULES = {"strict": Rule("[^a-zA-Z0-9]", instead="", limit=40), "strict9": MISTRAL}
+_RULES = {"strict": IdRule("[^a-zA-Z0-9]", instead="", limit=40), "strict9": MISTRAL}
 _CALLS = ("toolCall", "toolUse", "functionCall")
 _LOST = "[openclaw] missing tool result in session history; inserted synthetic error result for transcript repair."
 _SEEING = Target(api="openai")
@@ -20,7 +20,7 @@ _SEEING = Target(api="openai")
 def _is_error(args: Json) -> bool:
     given = args.get("result")
     result = Result(details=given.get("details") if isinstance(given, dict) else None)
-    return answer(Call(id="1", name="t"), result).status == "error"
+    return answer_message(Call(id="1", name="t"), result).status == "error"
 
 
 def _id(args: Json) -> str:
@@ -94,7 +94,7 @@ def _lost(message: Message, names: dict[str, str]) -> Json:
 
 def _pictures(args: Json) -> list[Json]:
     parts = tuple(_part(block) for block in args["blocks"])
-    shown = [part for message in prepared([Message(role="user", content=parts)], _SEEING) for part in message.content]
+    shown = [part for message in prepare([Message(role="user", content=parts)], _SEEING) for part in message.content]
     empty = {"type": "text", "text": f"[{args['label']}] omitted empty image payload"}
     return [
         empty

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapter.foreign import json_values, schemas
 
-from toolcrib.adapter.arguments import arguments_from
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.errors import ArgumentError, DeclarationError
 from toolcrib.define.fit import fit_to
@@ -180,7 +180,7 @@ def test_a_campaign_of_schemas_and_arguments(capsys: pytest.CaptureFixture[str])
         text = json.dumps(args)
         began = time.process_time()
         with contextlib.suppress(ArgumentError):
-            args = arguments_from(text)
+            args = parse_arguments(text)
         checked(schema, args)
         worst[0] = max(worst[0], (time.process_time() - began, ascii((schema, args))[:500]))
 

@@ -13,7 +13,7 @@ from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 
 from . import anthropic, gemini, mcp, openai, responses
-from .forms import Form, can_be_strict, lost
+from .forms import Form, can_be_strict, losses_in
 
 __all__ = ["PROVIDERS", "declare", "losses"]
 
@@ -45,7 +45,7 @@ def declare(tool: Tool, provider: str, *, strict: bool = False) -> dict[str, Any
 def losses(tool: Tool, provider: str, *, strict: bool = False) -> list[str]:
     """Return what the provider will not be told about the tool's parameters, one clause each."""
     _adapter(provider, strict)
-    return lost(tool.shape, "strict" if strict and can_be_strict(tool.shape) else _FORMS[provider])
+    return losses_in(tool.shape, "strict" if strict and can_be_strict(tool.shape) else _FORMS[provider])
 
 
 def _adapter(provider: str, strict: bool) -> Callable[[Tool], dict[str, Any]]:

@@ -11,23 +11,23 @@ from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
 from .cards import Target
-from .conversation import prepared
-from .names import Wishes, claude_names, shown_to, spelled, spelling
-from .reply import BROKE_OFF, Reply
+from .conversation import prepare
+from .names import NamePreference, assign_names, claude_names, name_for, schema_for
+from .reply import BROKE_OFF, ReplyBuilder
 from .trim import error_text
-from .wire import complaint, count, fields, items, whole, words
+from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
 __all__ = [
-    "REDACTED",
-    "Chunks",
+    "_REDACTED",
+    "AnthropicStream",
     "declare",
-    "declared",
+    "declare_all",
+    "encode_turns",
     "own_names",
-    "reply_from",
+    "read_reply",
     "request",
-    "shown_names",
     "system_text",
-    "turns",
+    "wire_names",
 ]
 
 _OPENING = "(The conversation begins with the reply below.)"
@@ -37,47 +37,47 @@ _Block = dict[str, Any]
 
 def declare(tool: Tool) -> dict[str, Any]:
     """Return the tool with its schema as `input_schema`."""
-    schema = shown_to("anthropic", tool, "portable")
-    return {"name": tool.name, "description": whole(tool.description), "input_schema": schema}
+    schema = schema_for("anthropic", tool, "portable")
+    return {"name": tool.name, "description": sanitize(tool.description), "input_schema": schema}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return `system`, `messages` and `tools` of a request, without the first and the last where empty."""
-    history = prepared(messages, target)
+    history = prepare(messages, target)
     system = "\n\n".join(filter(None, map(system_text, history)))
     body: dict[str, Any] = {"system": system} if system else {}
-    body["messages"] = turns(history, shown_names(tools, target), target)
+    body["messages"] = encode_turns(history, wire_names(tools, target), target)
     if tools:
-        body["tools"] = declared(tools, target)
+        body["tools"] = declare_all(tools, target)
     return body
 
 
-def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
     """Return the tools that a request offers, under the names it shows."""
-    names = shown_names(tools, target)
+    names = wire_names(tools, target)
     return [{**declare(tool), "name": names[tool.name]} for tool in tools]
 
 
-def shown_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
+def wire_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
     """Return the name that a request shows by the tool's own."""
-    return spelled((tool.name for tool in tools), _wishes(target))
+    return assign_names((tool.name for tool in tools), _preferred_names(target))
 
 
 def own_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
     """Return the tools' own names by those that `request` shows."""
-    return {shown: own for own, shown in shown_names(tools, target).items()}
+    return {shown: own for own, shown in wire_names(tools, target).items()}
 
 
 def system_text(message: Message) -> str:
     """Return what a message adds to the system prompt, which stands apart from the turns here."""
-    return _words(message) if message.role == "system" else ""
+    return _joined_text(message) if message.role == "system" else ""
 
 
-def _wishes(target: Target) -> Wishes:
+def _preferred_names(target: Target) -> NamePreference:
     return claude_names if target.claude_code else lambda name: (name,)
 
 
-def turns(
+def encode_turns(
     messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
 ) -> list[dict[str, Any]]:
     """Return the turns, the user's and the model's in alternation: results of tools are the user's.
@@ -89,7 +89,7 @@ def turns(
         if message.role == "system":
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = list(_blocks(message, names, _wishes(target)))
+        blocks = list(_blocks(message, names, _preferred_names(target)))
         if made and made[-1][0] == role:
             made[-1][1].extend(blocks)
         elif blocks:
@@ -107,13 +107,13 @@ def _user(blocks: list[_Block]) -> str | list[_Block]:
     return sorted(blocks, key=lambda block: block["type"] != "tool_result")
 
 
-def _blocks(message: Message, names: Mapping[str, str], wishes: Wishes) -> Iterator[_Block]:
+def _blocks(message: Message, names: Mapping[str, str], wishes: NamePreference) -> Iterator[_Block]:
     if message.role == "tool":
         yield from _result(message)
         return
     yield from filter(None, map(_block, message.content))
     for call in message.calls:
-        name = spelling(call.name, names, wishes)
+        name = name_for(call.name, names, wishes)
         yield {"type": "tool_use", "id": call.id, "name": name, "input": dict(call.args)}
 
 
@@ -121,7 +121,7 @@ def _result(message: Message) -> Iterator[_Block]:
     """Give the answer of a tool, pictures inside. A failure is told in words alone: its pictures stand beside it."""
     pictures = [part for part in message.content if isinstance(part, Image)]
     failed = message.status == "error"
-    content: str | list[_Block] = _words(message) or (error_text("") if failed else "")
+    content: str | list[_Block] = _joined_text(message) or (error_text("") if failed else "")
     if pictures and not failed:
         content = list(filter(None, map(_block, message.content)))
     yield {"type": "tool_result", "tool_use_id": message.call_id, "content": content, "is_error": failed}
@@ -130,7 +130,7 @@ def _result(message: Message) -> Iterator[_Block]:
         yield from map(_picture, pictures)
 
 
-def _words(message: Message) -> str:
+def _joined_text(message: Message) -> str:
     return "\n".join(part.text for part in message.content if isinstance(part, Text))
 
 
@@ -153,8 +153,8 @@ def _picture(image: Image) -> _Block:
 
 
 def _thought(thought: Thinking) -> _Block | None:
-    if thought.mark.startswith(REDACTED):
-        return {"type": "redacted_thinking", "data": thought.mark.removeprefix(REDACTED)}
+    if thought.mark.startswith(_REDACTED):
+        return {"type": "redacted_thinking", "data": thought.mark.removeprefix(_REDACTED)}
     if thought.mark:
         return {"type": "thinking", "thinking": thought.text, "signature": thought.mark}
     # a thought without its signature was cut off; the provider takes it as words only
@@ -162,7 +162,7 @@ def _thought(thought: Thinking) -> _Block | None:
 
 
 # The mark of a thought that came in cipher only is this and the cipher; a signature has no colon.
-REDACTED = "redacted:"
+_REDACTED = "redacted:"
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -190,11 +190,11 @@ class _OpenBlock:
     signature: list[str] = field(default_factory=list)
 
 
-class Chunks:
+class AnthropicStream:
     """Reads one streamed reply, event by event, whatever the events may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = Reply(target, names)
+        self._reply = ReplyBuilder(target, names)
         self._block = _OpenBlock()
         self._counts: dict[str, int] = {}
         self._reason = self._why = self._error = ""
@@ -206,22 +206,22 @@ class Chunks:
 
     def feed(self, event: Any) -> list[ReplyEvent]:
         """Take the next event, as it was parsed; a ping, and one that nobody knows, says nothing."""
-        said = fields(event)
-        at = count(said.get("index"))
-        match words(said.get("type")):
+        said = as_object(event)
+        at = as_count(said.get("index"))
+        match as_text(said.get("type")):
             case "content_block_start":
-                return self._start(at, fields(said.get("content_block")))
+                return self._start(at, as_object(said.get("content_block")))
             case "content_block_delta":
-                return self._grow(at, fields(said.get("delta")))
+                return self._grow(at, as_object(said.get("delta")))
             case "content_block_stop":
                 return self._stop(at)
             case "message_start":
-                self._count(fields(fields(said.get("message")).get("usage")))
+                self._count(as_object(as_object(said.get("message")).get("usage")))
             case "message_delta":
-                self._count(fields(said.get("usage")))
-                self._give_reason(fields(said.get("delta")))
+                self._count(as_object(said.get("usage")))
+                self._give_reason(as_object(said.get("delta")))
             case "error":
-                self._error = self._error or complaint(said.get("error"))
+                self._error = self._error or provider_error(said.get("error"))
         return []
 
     def end(self) -> Replied:
@@ -236,12 +236,12 @@ class Chunks:
 
     def _start(self, at: int, block: Mapping[str, Any]) -> list[ReplyEvent]:
         events = self._stop(self._block.at)
-        kind = words(block.get("type"))
+        kind = as_text(block.get("type"))
         self._block = _OpenBlock(at, kind, block.get("input"))
         if kind == "tool_use":
-            return [*events, *self._reply.call(at, id=words(block.get("id")), name=words(block.get("name")))]
+            return [*events, *self._reply.call(at, id=as_text(block.get("id")), name=as_text(block.get("name")))]
         if kind == "redacted_thinking":
-            return [*events, *self._reply.thinking("", f"{REDACTED}{words(block.get('data'))}")]
+            return [*events, *self._reply.thinking("", f"{_REDACTED}{as_text(block.get('data'))}")]
         return [*events, *self._grow(at, block)]
 
     def _grow(self, at: int, piece: Mapping[str, Any]) -> list[ReplyEvent]:
@@ -249,11 +249,11 @@ class Chunks:
         block = self._block
         match block.kind if at == block.at else "":
             case "text":
-                return self._reply.text(words(piece.get("text")))
+                return self._reply.text(as_text(piece.get("text")))
             case "thinking":
-                block.signature += [seal] if (seal := words(piece.get("signature"))) else []
-                return self._reply.thinking(words(piece.get("thinking")))
-            case "tool_use" if text := words(piece.get("partial_json")):
+                block.signature += [seal] if (seal := as_text(piece.get("signature"))) else []
+                return self._reply.thinking(as_text(piece.get("thinking")))
+            case "tool_use" if text := as_text(piece.get("partial_json")):
                 block.input = None
                 return self._reply.call(at, piece=text)
         return []
@@ -265,24 +265,24 @@ class Chunks:
         self._block = _OpenBlock()
         if block.signature:
             return self._reply.thinking("", "".join(block.signature))
-        return self._reply.call(at, args=block.input) if block.kind == "tool_use" and fields(block.input) else []
+        return self._reply.call(at, args=block.input) if block.kind == "tool_use" and as_object(block.input) else []
 
     def _give_reason(self, said: Mapping[str, Any]) -> None:
-        self._reason = words(said.get("stop_reason")) or self._reason
-        explanation = words(fields(said.get("stop_details")).get("explanation"))
+        self._reason = as_text(said.get("stop_reason")) or self._reason
+        explanation = as_text(as_object(said.get("stop_details")).get("explanation"))
         self._why = error_text(explanation) if explanation else self._why
 
     def _count(self, usage: Mapping[str, Any]) -> None:
         """Keep the newest number of each kind: they are sums, not additions."""
-        self._counts |= {kind: count(usage[kind]) for kind in _KINDS if usage.get(kind) is not None}
+        self._counts |= {kind: as_count(usage[kind]) for kind in _KINDS if usage.get(kind) is not None}
 
 
-def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = Chunks(target, names)
-    said = fields(response)
+    chunks = AnthropicStream(target, names)
+    said = as_object(response)
     chunks.feed(said)  # an error looks the same in both
-    for at, block in enumerate(items(said.get("content"))):
+    for at, block in enumerate(as_list(said.get("content"))):
         chunks.feed({"type": "content_block_start", "index": at, "content_block": block})
         chunks.feed({"type": "content_block_stop", "index": at})
     chunks.feed({"type": "message_delta", "delta": said, "usage": said.get("usage")})

@@ -10,24 +10,30 @@ from pydantic_core import from_json
 
 from toolcrib.define.errors import ArgumentError
 
-__all__ = ["DEEPEST", "LONGEST", "arguments_from", "arguments_so_far", "within_measure"]
+__all__ = [
+    "MAX_ARGUMENT_BYTES",
+    "MAX_ARGUMENT_DEPTH",
+    "check_argument_size",
+    "parse_arguments",
+    "parse_partial_arguments",
+]
 
-LONGEST = 1024 * 1024  # bytes of one call's arguments
-DEEPEST = 64  # objects and lists inside each other
+MAX_ARGUMENT_BYTES = 1024 * 1024  # bytes of one call's arguments
+MAX_ARGUMENT_DEPTH = 64  # objects and lists inside each other
 
-_LONGEST_SHOWN = 64 * 1024  # characters that are read again with every piece that streams in
-_EXACT = 2.0**63  # orjson reads a whole number beyond 64 bits as a float of about its size
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-_TOO_LONG = f"the arguments are longer than {LONGEST} bytes; write less, or in several calls"
-_SHOWN = 40  # characters of a name that a complaint repeats
+_MAX_PARTIAL_CHARS = 64 * 1024  # characters that are read again with every piece that streams in
+_EXACT_LIMIT = 2.0**63  # orjson reads a whole number beyond 64 bits as a float of about its size
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
+_TOO_LONG = f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes; write less, or in several calls"
+_NAME_CHARS = 40  # characters of a name that a complaint repeats
 
 
-def arguments_from(text: str) -> dict[str, Any]:
+def parse_arguments(text: str) -> dict[str, Any]:
     """Return the arguments that `text` spells, {} for blanks; raise ArgumentError unless it is one clear JSON object.
 
     Clear means that no name is given twice, every number is the one that was written, and no character is half of one.
     """
-    if len(text) > LONGEST // 4:
+    if len(text) > MAX_ARGUMENT_BYTES // 4:
         _refuse_long(text)
     try:
         args = orjson.loads(text)
@@ -41,36 +47,36 @@ def arguments_from(text: str) -> dict[str, Any]:
     names = len(args)
     for value in args.values():
         if type(value) in _IN_DEPTH:
-            names = _names(args)
+            names = _count_names(args)
             break
     # every name has its colon: if there are no more of them, no name was given twice
     if names != text.count(":") and not _has_each_once(text, names):
-        json.loads(text, object_pairs_hook=_once, parse_int=_within_64_bits)
+        json.loads(text, object_pairs_hook=_refuse_duplicates, parse_int=_refuse_inexact)
     return args
 
 
-def within_measure(args: dict[str, Any]) -> dict[str, Any]:
+def check_argument_size(args: dict[str, Any]) -> dict[str, Any]:
     """Return arguments that came as an object; raise ArgumentError where they are larger than written ones may be."""
-    _names(args)
+    _count_names(args)
     try:
         size = len(orjson.dumps(args))
     except TypeError:  # a number beyond 64 bits, or half of a character
         raise ArgumentError(
             "the arguments are not exact JSON; write numbers within 64 bits, and whole characters"
         ) from None
-    if size > LONGEST:
+    if size > MAX_ARGUMENT_BYTES:
         raise ArgumentError(_TOO_LONG)
     return args
 
 
-def arguments_so_far(text: str) -> dict[str, Any]:
+def parse_partial_arguments(text: str) -> dict[str, Any]:
     """Return what can be shown of arguments still streaming in, {} when that is nothing; a call never runs with it."""
-    text = text[:_LONGEST_SHOWN]
+    text = text[:_MAX_PARTIAL_CHARS]
     if not _is_inside_string(text):
-        text = _WORD.sub(_finished, _EXPONENT.sub("", text.rstrip()))
-    args = _read_partly(text)
+        text = _WORD.sub(_finish_word, _EXPONENT.sub("", text.rstrip()))
+    args = _parse_partly(text)
     if args is None:
-        args = _read_partly(_COMMA.sub(r"\1", text))
+        args = _parse_partly(_COMMA.sub(r"\1", text))
     return args if isinstance(args, dict) else {}
 
 
@@ -79,15 +85,15 @@ _KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number",
 
 
 def _refuse_long(text: str) -> None:
-    if len(text) > LONGEST or len(text.encode(errors="surrogatepass")) > LONGEST:
+    if len(text) > MAX_ARGUMENT_BYTES or len(text.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES:
         raise ArgumentError(_TOO_LONG)
 
 
-def _names(args: dict[str, Any]) -> int:
+def _count_names(args: dict[str, Any]) -> int:
     """Return how many names there are in the object and in all it holds, -1 when a number may have lost its digits."""
     names, lossy = len(args), False
     level: list[Iterable[Any]] = [args.values()]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_ARGUMENT_DEPTH):
         inside: list[Iterable[Any]] = []
         for values in level:
             for value in values:
@@ -97,12 +103,12 @@ def _names(args: dict[str, Any]) -> int:
                     inside.append(value.values())
                 elif kind is list:
                     inside.append(value)
-                elif kind is float and not -_EXACT < value < _EXACT:
+                elif kind is float and not -_EXACT_LIMIT < value < _EXACT_LIMIT:
                     lossy = True
         if not inside:
             return -1 if lossy else names
         level = inside
-    raise ArgumentError(f"the arguments are nested more than {DEEPEST} deep; write them flatter")
+    raise ArgumentError(f"the arguments are nested more than {MAX_ARGUMENT_DEPTH} deep; write them flatter")
 
 
 def _has_each_once(text: str, names: int) -> bool:
@@ -111,18 +117,18 @@ def _has_each_once(text: str, names: int) -> bool:
     return not loose and text.count('":') == names
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+            shown = name if len(name) <= _NAME_CHARS else f"{name[:_NAME_CHARS]}…"
             raise ArgumentError(f"{shown!r} is given twice in one object; give it once")
         seen.add(name)
 
 
-def _within_64_bits(digits: str) -> None:
-    if not _SMALLEST <= int(digits) <= _LARGEST:
-        raise ArgumentError(f"the number {digits[:_SHOWN]} is too large to be exact; write it as text")
+def _refuse_inexact(digits: str) -> None:
+    if not _MIN_INT <= int(digits) <= _MAX_INT:
+        raise ArgumentError(f"the number {digits[:_NAME_CHARS]} is too large to be exact; write it as text")
 
 
 # What follows repairs the end of a text that is still arriving, as far as it can be told what will come.
@@ -132,7 +138,7 @@ _EXPONENT = re.compile(r"(?<=[0-9])[eE][+-]?$")
 _COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 
 
-def _finished(found: re.Match[str]) -> str:
+def _finish_word(found: re.Match[str]) -> str:
     return next(word for word in ("true", "false", "null") if word.startswith(found[0]))
 
 
@@ -140,7 +146,7 @@ def _is_inside_string(text: str) -> bool:
     return text.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
 
 
-def _read_partly(text: str) -> Any:
+def _parse_partly(text: str) -> Any:
     try:
         return from_json(text, allow_partial="trailing-strings")
     except (ValueError, TypeError):  # not JSON even so far, or half of a character

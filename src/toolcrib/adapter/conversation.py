@@ -26,32 +26,32 @@ from toolcrib.define.result import Image, Result, Text
 
 from .cards import Target
 from .fence.clean import is_writable
-from .wire import whole
+from .wire import sanitize
 
 __all__ = [
     "BROKEN",
     "MISTRAL",
+    "CallIds",
     "Exchange",
-    "Ids",
-    "Rule",
-    "answer",
+    "IdRule",
+    "answer_message",
+    "assign_ids",
     "exchanges",
-    "fitted",
-    "prepared",
-    "rule_for",
-    "unanswered",
+    "fit_exchanges",
+    "id_rule_for",
+    "open_messages",
+    "prepare",
     "wire_ids",
-    "wired",
 ]
 
 _UNNAMED = "call"
-_SUFFIX = 8
+_SUFFIX_CHARS = 8
 # Mistral's models are served over OpenAI's API by many; their chat templates refuse any other id.
-_MISTRALS = re.compile(r"(?:mi[sx]tral|(?:code|mini|magi|dev|pix|vox)stral|pixtral)", re.IGNORECASE)
+_MISTRAL_NAMES = re.compile(r"(?:mi[sx]tral|(?:code|mini|magi|dev|pix|vox)stral|pixtral)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IdRule:
     """Which characters an id may not hold, what stands for each, and how many there may be; `exact` for no fewer."""
 
     refused: str
@@ -60,64 +60,66 @@ class Rule:
     exact: bool = False
 
 
-MISTRAL = Rule("[^a-zA-Z0-9]", instead="", limit=9, exact=True)
+MISTRAL = IdRule("[^a-zA-Z0-9]", instead="", limit=9, exact=True)
 _RULES = {
-    "openai": Rule("[^ -~]", limit=40),
-    "responses": Rule("[^a-zA-Z0-9_-]"),
-    "anthropic": Rule("[^a-zA-Z0-9_-]"),
-    "gemini": Rule("[\ud800-\udfff]", limit=1024),
+    "openai": IdRule("[^ -~]", limit=40),
+    "responses": IdRule("[^a-zA-Z0-9_-]"),
+    "anthropic": IdRule("[^a-zA-Z0-9_-]"),
+    "gemini": IdRule("[\ud800-\udfff]", limit=1024),
 }
 
 
-def rule_for(target: Target) -> Rule:
+def id_rule_for(target: Target) -> IdRule:
     """Return the rule of the API, or that of the model where it is narrower."""
-    return MISTRAL if target.api == "openai" and _MISTRALS.search(target.model) else _RULES[target.api]
+    return MISTRAL if target.api == "openai" and _MISTRAL_NAMES.search(target.model) else _RULES[target.api]
 
 
-class Ids:
+class CallIds:
     """Gives out ids that the rule takes, every one different; what comes later never changes what came before.
 
     An id that is valid stays as it is. One that is not is cleaned and cut, and bears a digest when that is taken.
     """
 
-    def __init__(self, rule: Rule, taken: ChainMap[str, str] | None = None, repeats: ChainMap[str, int] | None = None):
+    def __init__(
+        self, rule: IdRule, taken: ChainMap[str, str] | None = None, repeats: ChainMap[str, int] | None = None
+    ):
         self._rule = rule
         self._taken: ChainMap[str, str] = ChainMap() if taken is None else taken  # what was given out, for which
         self._repeats: ChainMap[str, int] = ChainMap() if repeats is None else repeats
 
-    def branch(self) -> "Ids":
+    def branch(self) -> "CallIds":
         """Return one that goes on from here and leaves this as it is."""
-        return Ids(self._rule, self._taken.new_child(), self._repeats.new_child())
+        return CallIds(self._rule, self._taken.new_child(), self._repeats.new_child())
 
     def next(self, own: str) -> str:
         """Return what stands for the id of the next call."""
-        fit = _fitted(own, self._rule)
+        fit = _clean_id(own, self._rule)
         while fit in self._taken:
             # counted for each id, so that a thousand calls with one id cost no more than a thousand with their own
             again = self._repeats[own] = self._repeats.get(own, -1) + 1
-            fit = _apart(own, again, self._rule)
+            fit = _distinguish_id(own, again, self._rule)
         self._taken[fit] = own
         return fit
 
 
-def wire_ids(ids: Sequence[str], rule: Rule) -> list[str]:
+def wire_ids(ids: Sequence[str], rule: IdRule) -> list[str]:
     """Return an id for each that the rule takes, every one different."""
-    given = Ids(rule)
+    given = CallIds(rule)
     return [given.next(own) for own in ids]
 
 
-def _fitted(own: str, rule: Rule) -> str:
+def _clean_id(own: str, rule: IdRule) -> str:
     cleaned = re.sub(rule.refused, rule.instead, own)
     if rule.exact and len(cleaned) < rule.limit:
         return _digest(cleaned)[: rule.limit]
     return cleaned[: rule.limit] or _UNNAMED
 
 
-def _apart(own: str, again: int, rule: Rule) -> str:
+def _distinguish_id(own: str, again: int, rule: IdRule) -> str:
     if rule.exact:
         return _digest(f"{own}:{again}")[: rule.limit]
-    suffix = _digest(f"{own}:{again}" if again else own)[:_SUFFIX]
-    return f"{_fitted(own, rule)[: rule.limit - _SUFFIX]}{suffix}"
+    suffix = _digest(f"{own}:{again}" if again else own)[:_SUFFIX_CHARS]
+    return f"{_clean_id(own, rule)[: rule.limit - _SUFFIX_CHARS]}{suffix}"
 
 
 def _digest(text: str) -> str:
@@ -151,11 +153,11 @@ def exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
         if message.finish in BROKEN:
             pairs = [pair for pair in pairs if pair[1] is not None]
         calls = tuple(call for call, _ in pairs)
-        answers = tuple(answer or _lost(call, message.at) for call, answer in pairs)
+        answers = tuple(answer or _missing_answer(call, message.at) for call, answer in pairs)
         yield Exchange(message if calls == message.calls else replace(message, calls=calls), answers)
 
 
-def unanswered(messages: Sequence[Message]) -> list[Message]:
+def open_messages(messages: Sequence[Message]) -> list[Message]:
     """Return what a late answer could still change: calls that have none, and whatever else was said under their ids.
 
     The pairs of all other ids are made for good: pairing the rest of a conversation behind these messages alone comes
@@ -216,36 +218,36 @@ class _Thread:
         self.latest, self.waiting = len(slots), []
 
 
-def _lost(call: Call, at: float) -> Message:
+def _missing_answer(call: Call, at: float) -> Message:
     return Message(role="tool", content=(Text(_LOST),), call_id=call.id, status="error", at=at)
 
 
-_DEEPEST = 100  # of values inside each other in arguments; what lies deeper is left out
+_MAX_DEPTH = 100  # of values inside each other in arguments; what lies deeper is left out
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME = 64
-_TAKEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_MAX_NAME_CHARS = 64
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-def prepared(messages: Sequence[Message], target: Target) -> list[Message]:
+def prepare(messages: Sequence[Message], target: Target) -> list[Message]:
     """Return the conversation as `target` can take it."""
-    return wired(fitted(exchanges(messages), target), Ids(rule_for(target)))
+    return assign_ids(fit_exchanges(exchanges(messages), target), CallIds(id_rule_for(target)))
 
 
-def fitted(conversation: Iterable[Exchange], target: Target) -> list[Exchange]:
+def fit_exchanges(conversation: Iterable[Exchange], target: Target) -> list[Exchange]:
     """Return what `target` can take of a conversation whose calls are all answered, under the ids that they have."""
     return [
-        Exchange(message, tuple(_fit(each, target) for each in exchange.answers))
+        Exchange(message, tuple(_fit_message(each, target) for each in exchange.answers))
         for exchange in conversation
-        if (message := _fit(exchange.message, target)).content or message.calls
+        if (message := _fit_message(exchange.message, target)).content or message.calls
     ]
 
 
-def wired(conversation: Iterable[Exchange], ids: Ids) -> list[Message]:
+def assign_ids(conversation: Iterable[Exchange], ids: CallIds) -> list[Message]:
     """Return the messages with their answers behind them, under ids that go over the wire."""
     return [message for each in conversation for message in _with_ids(each, ids)]
 
 
-def answer(call: Call, result: Result, at: float = 0.0) -> Message:
+def answer_message(call: Call, result: Result, at: float = 0.0) -> Message:
     """Return what a model is told of a call: the result's content, marked as an error when it is one.
 
     Details that say `status: error` or `status: timeout` mean a failure, also where whoever made the result did not.
@@ -256,7 +258,7 @@ def answer(call: Call, result: Result, at: float = 0.0) -> Message:
     return Message(role="tool", content=result.content, call_id=call.id, status=status, at=at)
 
 
-def _with_ids(exchange: Exchange, ids: Ids) -> Iterator[Message]:
+def _with_ids(exchange: Exchange, ids: CallIds) -> Iterator[Message]:
     message = exchange.message
     calls = tuple(Call(id=ids.next(call.id), name=call.name, args=call.args, mark=call.mark) for call in message.calls)
     yield replace(message, calls=calls) if calls else message
@@ -264,38 +266,38 @@ def _with_ids(exchange: Exchange, ids: Ids) -> Iterator[Message]:
         yield replace(each, call_id=call.id)
 
 
-def _fit(message: Message, target: Target) -> Message:
+def _fit_message(message: Message, target: Target) -> Message:
     if message.role == "assistant":
-        return _reply(message, target)
+        return _fit_reply(message, target)
     takes = target.sees and message.role in ("user", "tool")
-    content = (_told(part, takes=takes, sees=target.sees) for part in message.content)
-    return replace(message, content=_spoken(content, blanks=target.api != "anthropic"))
+    content = (_fit_part(part, takes=takes, sees=target.sees) for part in message.content)
+    return replace(message, content=_drop_empty_texts(content, blanks=target.api != "anthropic"))
 
 
-def _reply(message: Message, target: Target) -> Message:
+def _fit_reply(message: Message, target: Target) -> Message:
     is_own, is_broken = message.by == target.by, message.finish in BROKEN
     parts: list[Part] = []
     for part in message.content:
         if not isinstance(part, Thinking):
-            parts.append(_told(part, takes=False, sees=target.sees))
+            parts.append(_fit_part(part, takes=False, sees=target.sees))
         elif not is_broken:
-            parts.append(Thinking(whole(part.text), whole(part.mark)) if is_own else Text(whole(part.text)))
+            parts.append(Thinking(sanitize(part.text), sanitize(part.mark)) if is_own else Text(sanitize(part.text)))
         elif is_own and part.mark and message.calls:
             # half a thought is nobody's; a whole one goes with the calls that were answered
-            parts.append(Thinking(whole(part.text), whole(part.mark)))
-    content = _spoken(parts, blanks=False)
-    calls = tuple(_called(call, is_own=is_own) for call in message.calls)
+            parts.append(Thinking(sanitize(part.text), sanitize(part.mark)))
+    content = _drop_empty_texts(parts, blanks=False)
+    calls = tuple(_fit_call(call, is_own=is_own) for call in message.calls)
     if not calls:
         content = content[: max((at for at, part in enumerate(content, 1) if isinstance(part, Text)), default=0)]
     return replace(message, content=content, calls=calls)
 
 
-def _spoken(parts: Iterable[Part], *, blanks: bool) -> tuple[Part, ...]:
+def _drop_empty_texts(parts: Iterable[Part], *, blanks: bool) -> tuple[Part, ...]:
     """Return the parts without empty texts; nobody takes them, and Anthropic takes none of `blanks` either."""
     return tuple(part for part in parts if not isinstance(part, Text) or (part.text if blanks else part.text.strip()))
 
 
-def _told(part: Part, *, takes: bool, sees: bool) -> Part:
+def _fit_part(part: Part, *, takes: bool, sees: bool) -> Part:
     """Return a part as it is sent, a picture in words where it is not taken."""
     match part:
         case Image(data=data, mime=mime):
@@ -304,43 +306,43 @@ def _told(part: Part, *, takes: bool, sees: bool) -> Part:
                 why = "; there is nothing in it"
             elif not sees:
                 why = "; this model cannot see images"
-            elif kind not in _TAKEN:
+            elif kind not in _IMAGE_TYPES:
                 why = "; models take PNG, JPEG, GIF and WebP"
             elif takes:
                 return Image(data, kind)
             else:
                 why = ""
-            return Text(f"[{whole(kind)}, {len(data):,} bytes{why}]")
+            return Text(f"[{sanitize(kind)}, {len(data):,} bytes{why}]")
         case Thinking(text=text):
-            return Text(whole(text))
+            return Text(sanitize(text))
         case Text(text=text, source=source):
-            return part if is_writable(text) else Text(whole(text), source)
+            return part if is_writable(text) else Text(sanitize(text), source)
 
 
-def _called(call: Call, *, is_own: bool) -> Call:
-    name = _NOT_IN_NAMES.sub("_", call.name)[:_LONGEST_NAME] or "unnamed"
-    return Call(id=call.id, name=name, args=_writable(dict(call.args)), mark=whole(call.mark) if is_own else "")
+def _fit_call(call: Call, *, is_own: bool) -> Call:
+    name = _NOT_IN_NAMES.sub("_", call.name)[:_MAX_NAME_CHARS] or "unnamed"
+    return Call(id=call.id, name=name, args=_writable(dict(call.args)), mark=sanitize(call.mark) if is_own else "")
 
 
 def _writable(args: dict[str, Any]) -> dict[str, Any]:
     try:
         orjson.dumps(args)
     except TypeError:  # half of a character, a number beyond 64 bits, too deep, or not JSON at all
-        made: dict[str, Any] = _json(args, _DEEPEST)
+        made: dict[str, Any] = _to_json(args, _MAX_DEPTH)
         return made
     return args
 
 
-def _json(value: Any, levels: int) -> Any:
+def _to_json(value: Any, levels: int) -> Any:
     match value:
         case str():
-            return whole(value)
+            return sanitize(value)
         case bool() | int() | None:
             return value
         case float():
             return value if math.isfinite(value) else None
         case Mapping() if levels:
-            return {whole(str(name)): _json(each, levels - 1) for name, each in value.items()}
+            return {sanitize(str(name)): _to_json(each, levels - 1) for name, each in value.items()}
         case list() | tuple() if levels:
-            return [_json(each, levels - 1) for each in value]
+            return [_to_json(each, levels - 1) for each in value]
     return None

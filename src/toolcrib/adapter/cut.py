@@ -5,7 +5,7 @@ import unicodedata
 __all__ = ["cut", "page"]
 
 # No honest character is longer; a hostile one (a letter under a thousand accents) is cut through.
-_LONGEST = 32
+_MAX_CLUSTER_CHARS = 32
 _VIRAMA = 9
 
 
@@ -14,7 +14,7 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     end = max(limit, 0)
-    for at in range(end, max(end - _LONGEST, -1), -1):
+    for at in range(end, max(end - _MAX_CLUSTER_CHARS, -1), -1):
         if not _is_within(text, at):
             return text[:at]
     return text[:end]
@@ -23,7 +23,7 @@ def cut(text: str, limit: int) -> str:
 def page(text: str, start: int, limit: int) -> str:
     """Return the piece of `text` from `start` on, at most `limit` characters; whole characters only."""
     first = min(max(start, 0), len(text))
-    for at in range(first, min(first + _LONGEST, len(text) + 1)):
+    for at in range(first, min(first + _MAX_CLUSTER_CHARS, len(text) + 1)):
         if not _is_within(text, at):
             first, limit = at, limit - (at - first)
             break

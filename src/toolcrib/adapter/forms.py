@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from toolcrib.define.shape import Shape
 
-from .normalize import Shown, carried, normalize, shown_in
-from .normalize.keywords import SILENT, plain
+from .normalize import ShownSchema, make_encodable, normalize, normalize_for
+from .normalize.keywords import SILENT, copy_plain
 from .normalize.merge import Losses, Reading, inside
 from .normalize.walk import Dialect, Walk
 
-__all__ = ["GEMINI", "Form", "can_be_strict", "gemini_form", "lost", "shown", "strict_form"]
+__all__ = ["GEMINI_DIALECT", "Form", "can_be_strict", "losses_in", "schema_in", "to_gemini_form", "to_strict_form"]
 
 _STRICT = Dialect(
     refused=frozenset({"minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties", "patternProperties"}),
@@ -22,17 +22,17 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 _OWN_WORDS = frozenset(
     {"type", "nullable", "default", "enum", "properties", "required", "items", "additionalProperties"}
 )
-_STRICT_LEVELS = 10  # of nested objects and arrays that OpenAI takes
+_MAX_STRICT_LEVELS = 10  # of nested objects and arrays that OpenAI takes
 
 
-def strict_form(schema: Any) -> Shown:
+def to_strict_form(schema: Any) -> ShownSchema:
     """Return any JSON value, read as the schema of a tool's arguments, in OpenAI's strict form."""
     walk = Walk(schema, _STRICT)
-    closed = carried(_closed(walk.root(), "", 0, walk.losses))
-    return Shown(closed, tuple(dict.fromkeys(walk.losses)))
+    closed = make_encodable(_close(walk.root(), "", 0, walk.losses))
+    return ShownSchema(closed, tuple(dict.fromkeys(walk.losses)))
 
 
-def _closed(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:
+def _close(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:
     kind, nullable = reading["type"], "nullable" in reading
     closed: dict[str, Any] = {"type": [kind, "null"] if nullable else kind}
     for keyword, value in reading.items():
@@ -44,25 +44,25 @@ def _closed(reading: Reading, where: str, level: int, losses: Losses) -> dict[st
     if "enum" in reading:
         closed["enum"] = [*reading["enum"], None] if nullable else reading["enum"]
     if kind == "array":
-        closed["items"] = _closed(reading["items"], f"{where}[]", level + 1, losses)
+        closed["items"] = _close(reading["items"], f"{where}[]", level + 1, losses)
     elif kind == "object":
-        closed |= _closed_object(reading, where, level, losses)
+        closed |= _close_object(reading, where, level, losses)
     return closed
 
 
-def _closed_object(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:
+def _close_object(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:
     members, required = reading.get("properties", {}), reading.get("required", ())
     others = reading.get("additionalProperties", not members and where != "")
     if others is not False:
         losses.append((where, "additionalProperties"))
-    if members and level >= _STRICT_LEVELS:
+    if members and level >= _MAX_STRICT_LEVELS:
         losses.append((where, "depth"))
         members = {}
     properties = {}
     for name, inner in members.items():
         if name not in required:
             inner["nullable"] = True
-        properties[name] = _closed(inner, inside(where, name), level + 1, losses)
+        properties[name] = _close(inner, inside(where, name), level + 1, losses)
     return {"properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -72,7 +72,7 @@ def _is_taken(keyword: str, value: Any) -> bool:
     return keyword != "pattern" or not any(look in value for look in ("(?=", "(?!", "(?<"))
 
 
-GEMINI = Dialect(
+GEMINI_DIALECT = Dialect(
     refused=frozenset(
         [
             "additionalProperties",
@@ -98,48 +98,48 @@ GEMINI = Dialect(
 )
 
 
-def gemini_form(schema: Any) -> Shown:
+def to_gemini_form(schema: Any) -> ShownSchema:
     """Return any JSON value, read as the schema of a tool's arguments, as Gemini takes it."""
-    return shown_in(GEMINI, schema)
+    return normalize_for(GEMINI_DIALECT, schema)
 
 
 Form = Literal["whole", "portable", "gemini", "strict"]
 
-_REMEMBERED = 4096  # forms of shapes, the least used forgotten first
-_LEVELS = 100  # of nested values in a schema that is shown whole
+_CACHED_FORMS = 4096  # forms of shapes, the least used forgotten first
+_MAX_LEVELS = 100  # of nested values in a schema that is shown whole
 _CLOSED_OUT = frozenset({"additionalProperties", "patternProperties", "depth"})
 
 
-def shown(shape: Shape, form: Form) -> dict[str, Any]:
+def schema_in(shape: Shape, form: Form) -> dict[str, Any]:
     """Return the schema in that form. It is made once and shared by everybody: who wants to change it copies it."""
-    return _made(shape, form).schema
+    return _convert(shape, form).schema
 
 
-def lost(shape: Shape, form: Form) -> list[str]:
+def losses_in(shape: Shape, form: Form) -> list[str]:
     """Return what that form does not say of the arguments, one clause each."""
-    return _made(shape, form).clauses
+    return _convert(shape, form).clauses
 
 
 def can_be_strict(shape: Shape) -> bool:
     """Tell whether the strict form has room for every argument: a map of any names has none in it."""
-    return _CLOSED_OUT.isdisjoint(keyword for _, keyword in _made(shape, "strict").losses)
+    return _CLOSED_OUT.isdisjoint(keyword for _, keyword in _convert(shape, "strict").losses)
 
 
-def _whole(schema: Any) -> Shown:
+def _keep_whole(schema: Any) -> ShownSchema:
     """Return the schema as it is, if its root says that it is an object; a client of MCP takes the rest as it comes."""
-    copy = plain(schema, _LEVELS)
+    copy = copy_plain(schema, _MAX_LEVELS)
     is_object = isinstance(copy, dict) and copy.get("type") == "object"
-    return Shown(carried(copy)) if is_object else normalize(schema)
+    return ShownSchema(make_encodable(copy)) if is_object else normalize(schema)
 
 
-_FORMS: Mapping[Form, Callable[[Any], Shown]] = {
-    "whole": _whole,
+_FORMS: Mapping[Form, Callable[[Any], ShownSchema]] = {
+    "whole": _keep_whole,
     "portable": normalize,
-    "gemini": gemini_form,
-    "strict": strict_form,
+    "gemini": to_gemini_form,
+    "strict": to_strict_form,
 }
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _made(shape: Shape, form: Form) -> Shown:
+@lru_cache(maxsize=_CACHED_FORMS)
+def _convert(shape: Shape, form: Form) -> ShownSchema:
     return _FORMS[form](shape.schema)

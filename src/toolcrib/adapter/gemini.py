@@ -12,23 +12,23 @@ from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
 from .cards import Target
-from .conversation import prepared
-from .names import shown_to, spelled, spelling
-from .reply import BROKE_OFF, Reply
+from .conversation import prepare
+from .names import assign_names, name_for, schema_for
+from .reply import BROKE_OFF, ReplyBuilder
 from .trim import error_text
-from .wire import complaint, count, fields, items, whole, words
+from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
 __all__ = [
-    "Chunks",
-    "Pieces",
+    "GeminiStream",
+    "_ArgumentPieces",
     "declare",
-    "declared",
+    "declare_all",
+    "encode_turns",
     "own_names",
-    "reply_from",
+    "read_reply",
     "request",
-    "shown_names",
     "system_parts",
-    "turns",
+    "wire_names",
 ]
 
 # Gemini 3 refuses a call without a signature; this stands for the one that another model did not give.
@@ -43,30 +43,33 @@ _Json = dict[str, Any]
 
 def declare(tool: Tool, *, model: str = "") -> dict[str, Any]:
     """Return the tool as a function declaration; one without parameters has no schema at all."""
-    declared: dict[str, Any] = {"name": _wishes(tool.name)[0], "description": whole(tool.description)}
-    parameters = shown_to(model, tool, "gemini")
+    declared: dict[str, Any] = {
+        "name": _preferred_names(tool.name)[0],
+        "description": sanitize(tool.description),
+    }
+    parameters = schema_for(model, tool, "gemini")
     return {**declared, "parameters": parameters} if parameters["properties"] else declared
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return `systemInstruction`, `contents` and `tools` of a request, without the first and the last where empty."""
-    history = prepared(messages, target)
+    history = prepare(messages, target)
     system = [part for message in history for part in system_parts(message)]
     body: dict[str, Any] = {"systemInstruction": {"parts": system}} if system else {}
-    body["contents"] = turns(history, shown_names(tools), target)
+    body["contents"] = encode_turns(history, wire_names(tools), target)
     if tools:
-        body["tools"] = declared(tools, target)
+        body["tools"] = declare_all(tools, target)
     return body
 
 
-def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
     """Return the tools that a request offers, under the names it shows."""
-    names = shown_names(tools)
+    names = wire_names(tools)
     offered = [{**declare(tool, model=target.model), "name": names[tool.name]} for tool in tools]
     return [{"functionDeclarations": offered}] if offered else []
 
 
-def turns(
+def encode_turns(
     messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
 ) -> list[dict[str, Any]]:
     """Return the turns; where they do not open the conversation, a user's turn stands before them."""
@@ -78,17 +81,17 @@ def system_parts(message: Message) -> list[dict[str, str]]:
     return [{"text": part.text} for part in _texts(message)] if message.role == "system" else []
 
 
-def shown_names(tools: Sequence[Tool]) -> dict[str, str]:
+def wire_names(tools: Sequence[Tool]) -> dict[str, str]:
     """Return the name that a request shows by the tool's own."""
-    return spelled((tool.name for tool in tools), _wishes)
+    return assign_names((tool.name for tool in tools), _preferred_names)
 
 
 def own_names(tools: Sequence[Tool]) -> dict[str, str]:
     """Return the tools' own names by those that `request` shows."""
-    return {shown: own for own, shown in shown_names(tools).items()}
+    return {shown: own for own, shown in wire_names(tools).items()}
 
 
-def _wishes(name: str) -> Sequence[str]:
+def _preferred_names(name: str) -> Sequence[str]:
     """Return the name, which begins with a letter or an underscore here."""
     return (name,) if name[0].isalpha() or name[0] == "_" else (f"_{name}",)
 
@@ -106,11 +109,11 @@ class _Contents:
         turns: list[_Json] = []
         for are_answers, group in groupby(history, lambda message: message.role == "tool"):
             if are_answers:
-                turns += self._answered(group)
+                turns += self._answer_turns(group)
                 continue
             for message in group:
                 if message.role == "assistant":
-                    self._add_reply(turns, list(self._replied(message)))
+                    self._add_reply(turns, list(self._reply_parts(message)))
                 elif message.role == "user":
                     turns.append({"role": "user", "parts": list(map(_part, message.content))})
         return turns
@@ -123,17 +126,17 @@ class _Contents:
             turns += [{"role": "user", "parts": [{"text": _OPENING}]}] if self._opens and not turns else []
             turns.append({"role": "model", "parts": parts})
 
-    def _replied(self, message: Message) -> Iterator[_Json]:
+    def _reply_parts(self, message: Message) -> Iterator[_Json]:
         yield from map(_part, message.content)
         unsigned = _UNSIGNED if self._is_third and not any(call.mark for call in message.calls) else ""
         for call in message.calls:
             said = {"id": call.id} if self._is_third and message.by == self._by else {}
-            said["name"] = spelling(call.name, self._names, _wishes)
+            said["name"] = name_for(call.name, self._names, _preferred_names)
             self._called[call.id] = said
             mark = call.mark or unsigned
             yield {"functionCall": {**said, "args": dict(call.args)}} | ({"thoughtSignature": mark} if mark else {})
 
-    def _answered(self, messages: Iterator[Message]) -> Iterator[_Json]:
+    def _answer_turns(self, messages: Iterator[Message]) -> Iterator[_Json]:
         """Give all answers to one reply in one turn; before Gemini 3 their pictures follow in another."""
         answers: list[_Json] = []
         beside: list[_Json] = []
@@ -186,7 +189,7 @@ _VALUES: Mapping[str, tuple[type, ...]] = {"stringValue": (str,), "numberValue":
 _Path = tuple[str | int, ...]
 
 
-class Pieces:
+class _ArgumentPieces:
     """Puts arguments together. `flaw` says why that cannot be done; then the call must not run."""
 
     def __init__(self) -> None:
@@ -198,22 +201,22 @@ class Pieces:
 
     def add(self, called: Mapping[str, Any]) -> None:
         """Take what the next chunk says of the call."""
-        for name, value in fields(called.get("args")).items():
+        for name, value in as_object(called.get("args")).items():
             self._put((name,), value)
-        for piece in map(fields, items(called.get("partialArgs"))):
+        for piece in map(as_object, as_list(called.get("partialArgs"))):
             if not self.flaw:
                 self._take(piece)
 
     def whole(self) -> dict[str, Any]:
         """Return the arguments; a text that was not finished is a flaw."""
         if self._open is not None:
-            self._spoil(f"the text at {_written(self._open)} was not finished")
+            self._spoil(f"the text at {_format_path(self._open)} was not finished")
         return self._args
 
     def _take(self, piece: Mapping[str, Any]) -> None:
-        written = words(piece.get("jsonPath"))
-        path, value = _path(written), _value(piece)
-        self._size += _EACH + len(written) + len(words(value))
+        written = as_text(piece.get("jsonPath"))
+        path, value = _parse_path(written), _value(piece)
+        self._size += _EACH + len(written) + len(as_text(value))
         if path is None:
             return self._spoil(f"the place {written[:80]!r} is none in an object")
         if self._size > _LONGEST:
@@ -224,7 +227,7 @@ class Pieces:
                 self._finish()
             return None
         if self._open is not None and path != self._open:
-            return self._spoil(f"the text at {_written(self._open)} was not finished")
+            return self._spoil(f"the text at {_format_path(self._open)} was not finished")
         if not isinstance(value, str):
             self._open = None
             return self._put(path, value)
@@ -254,7 +257,7 @@ class Pieces:
                     place[step] = inner
                 place = place[step]
             else:
-                return self._spoil(f"the place {_written(path)} does not go with the others")
+                return self._spoil(f"the place {_format_path(path)} does not go with the others")
         return None
 
     def _spoil(self, why: str) -> None:
@@ -272,7 +275,7 @@ def _value(piece: Mapping[str, Any]) -> Any:
     return None if "nullValue" in piece else _NOTHING
 
 
-def _path(written: str) -> _Path | None:
+def _parse_path(written: str) -> _Path | None:
     """Return the steps of a path such as `$.points[0].x`, None for anything else."""
     if not written.startswith("$.") and not written.startswith("$["):
         return None
@@ -290,7 +293,7 @@ def _path(written: str) -> _Path | None:
     return tuple(steps)
 
 
-def _written(path: _Path) -> str:
+def _format_path(path: _Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[:80].lstrip(".")
 
 
@@ -300,16 +303,16 @@ _REFUSED = frozenset(
         "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
     ]
 )  # fmt: skip
-_MOST_GIVEN = 1_000  # calls; a reply with far fewer is stopped
+_MAX_CALLS = 1_000  # calls; a reply with far fewer is stopped
 
 
-class Chunks:
+class GeminiStream:
     """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = Reply(target, names)
+        self._reply = ReplyBuilder(target, names)
         self._given: list[tuple[str, str]] = []
-        self._pieces: Pieces | None = None  # of the last call, while it is not finished
+        self._pieces: _ArgumentPieces | None = None  # of the last call, while it is not finished
         self._reason = self._why = self._error = self._blocked = ""
 
     @property
@@ -324,20 +327,20 @@ class Chunks:
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next chunk, as it was parsed."""
-        said = fields(chunk)
+        said = as_object(chunk)
         if said.get("usageMetadata"):
-            self._reply.use(_usage(fields(said["usageMetadata"])))
+            self._reply.use(_usage(as_object(said["usageMetadata"])))
         if said.get("error"):
-            self._error = self._error or complaint(said["error"])
-        feedback = fields(said.get("promptFeedback"))
-        if reason := words(feedback.get("blockReason")):
-            self._blocked = _explained(reason, feedback.get("blockReasonMessage"))
-        candidate = fields(next(iter(items(said.get("candidates"))), None))
+            self._error = self._error or provider_error(said["error"])
+        feedback = as_object(said.get("promptFeedback"))
+        if reason := as_text(feedback.get("blockReason")):
+            self._blocked = _explain(reason, feedback.get("blockReasonMessage"))
+        candidate = as_object(next(iter(as_list(said.get("candidates"))), None))
         events: list[ReplyEvent] = []
-        for part in items(fields(candidate.get("content")).get("parts")):
-            events += self._part(fields(part))
-        if reason := words(candidate.get("finishReason")):
-            self._reason, self._why = reason, _explained(reason, candidate.get("finishMessage"))
+        for part in as_list(as_object(candidate.get("content")).get("parts")):
+            events += self._part(as_object(part))
+        if reason := as_text(candidate.get("finishReason")):
+            self._reason, self._why = reason, _explain(reason, candidate.get("finishMessage"))
         return events
 
     def end(self) -> Replied:
@@ -359,7 +362,7 @@ class Chunks:
         return self._reply.end("error", f"the provider broke the reply off: {self._why}")
 
     def _part(self, part: Mapping[str, Any]) -> list[ReplyEvent]:
-        mark, text = words(part.get("thoughtSignature")), words(part.get("text"))
+        mark, text = as_text(part.get("thoughtSignature")), as_text(part.get("text"))
         if isinstance(part.get("functionCall"), Mapping) and (part["functionCall"] or self._pieces):
             return self._call(part["functionCall"], mark)
         if part.get("thought") is True:
@@ -369,18 +372,18 @@ class Chunks:
 
     def _call(self, called: Mapping[str, Any], mark: str) -> list[ReplyEvent]:
         """Take a call, or the next piece of one: what says no other id and no other name goes on with it."""
-        id, name = words(called.get("id")), words(called.get("name"))
+        id, name = as_text(called.get("id")), as_text(called.get("name"))
         goes_on = called.get("willContinue") is True
         if self._pieces and not (id in ("", self._given[-1][0]) and name in ("", self._given[-1][1])):
             self._cut_call()
         if self._pieces is None:
-            if len(self._given) == _MOST_GIVEN:
+            if len(self._given) == _MAX_CALLS:
                 return []
             self._given.append((id, name))
             if not goes_on and "partialArgs" not in called:
-                args = dict(fields(called.get("args")))
+                args = dict(as_object(called.get("args")))
                 return self._reply.call(len(self._given), id=id, name=name, args=args, mark=mark)
-            self._pieces = Pieces()
+            self._pieces = _ArgumentPieces()
         pieces, slot = self._pieces, len(self._given)
         pieces.add(called)
         if goes_on:
@@ -396,20 +399,20 @@ class Chunks:
             self._pieces = None
 
 
-def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = Chunks(target, names)
+    chunks = GeminiStream(target, names)
     chunks.feed(response)
     return chunks.end()
 
 
-def _explained(reason: str, message: Any) -> str:
-    return error_text(f"{reason}, {words(message)}" if words(message) else reason)
+def _explain(reason: str, message: Any) -> str:
+    return error_text(f"{reason}, {as_text(message)}" if as_text(message) else reason)
 
 
 def _usage(said: Mapping[str, Any]) -> Usage:
     return Usage(
-        input=count(said.get("promptTokenCount")) + count(said.get("toolUsePromptTokenCount")),
-        output=count(said.get("candidatesTokenCount")) + count(said.get("thoughtsTokenCount")),
-        cached=count(said.get("cachedContentTokenCount")),
+        input=as_count(said.get("promptTokenCount")) + as_count(said.get("toolUsePromptTokenCount")),
+        output=as_count(said.get("candidatesTokenCount")) + as_count(said.get("thoughtsTokenCount")),
+        cached=as_count(said.get("cachedContentTokenCount")),
     )

@@ -13,17 +13,17 @@ from toolcrib.define.tool import Tool
 
 from .cut import cut
 from .fence.clean import writable
-from .forms import shown
+from .forms import schema_in
 
-__all__ = ["declare", "result", "result_from"]
+__all__ = ["declare", "encode_result", "read_result"]
 
-_MOST_BLOCKS = 1_000
-_MOST_CHARACTERS = 2_000_000  # of text in all; a tool's own limit says how much of it a model reads
-_MOST_IMAGES = 20
-_LARGEST_IMAGE = 5 * 1024 * 1024  # bytes; larger ones are refused by providers
-_LONGEST_BASE64 = _LARGEST_IMAGE * 4 // 3 + 4
-_LONGEST_LABEL = 1_000
-_LARGEST_NUMBER = 2**63
+_MAX_BLOCKS = 1_000
+_MAX_CHARS = 2_000_000  # of text in all; a tool's own limit says how much of it a model reads
+_MAX_IMAGES = 20
+_MAX_IMAGE_BYTES = 5 * 1024 * 1024  # bytes; larger ones are refused by providers
+_MAX_BASE64_CHARS = _MAX_IMAGE_BYTES * 4 // 3 + 4
+_MAX_LABEL_CHARS = 1_000
+_MAX_NUMBER = 2**63
 
 
 def declare(tool: Tool) -> dict[str, Any]:
@@ -34,11 +34,11 @@ def declare(tool: Tool) -> dict[str, Any]:
         "openWorldHint": bool(tool.effects & {"network", "send", "execute"}),
     }
     description, title = writable(tool.description), writable(tool.label)
-    declared = {"name": tool.name, "description": description, "inputSchema": shown(tool.shape, "whole")}
+    declared = {"name": tool.name, "description": description, "inputSchema": schema_in(tool.shape, "whole")}
     return {**declared, "annotations": hints} | ({"title": title} if title else {})
 
 
-def result(result: Result) -> dict[str, Any]:
+def encode_result(result: Result) -> dict[str, Any]:
     """Return the result as a CallToolResult: its content and its flag, and never its `details`, which are ours."""
     blocks = [
         {"type": "text", "text": writable(part.text)}
@@ -49,24 +49,24 @@ def result(result: Result) -> dict[str, Any]:
     return {"content": blocks, "isError": result.status == "error"}
 
 
-def result_from(value: Any, server: str) -> Result:
+def read_result(value: Any, server: str) -> Result:
     """Return a CallToolResult of `server` as ours, or raise ToolError saying what is wrong with it.
 
     Every word comes from outside and carries the source `mcp:<server>`. Sounds, links and files become words;
     `structuredContent` is shown as JSON unless a text of the result already says the same.
     """
-    blocks, failed = _checked(value, server)
-    reading = _Reading(server)
-    for at, block in enumerate(blocks[:_MOST_BLOCKS], 1):
+    blocks, failed = _check_shape(value, server)
+    reading = _ResultReader(server)
+    for at, block in enumerate(blocks[:_MAX_BLOCKS], 1):
         reading.add(block, at)
-    if len(blocks) > _MOST_BLOCKS:
-        reading.say(f"[{len(blocks) - _MOST_BLOCKS:,} more parts were left out]")
+    if len(blocks) > _MAX_BLOCKS:
+        reading.add_text(f"[{len(blocks) - _MAX_BLOCKS:,} more parts were left out]")
     if isinstance(value.get("structuredContent"), Mapping):
-        reading.structured(value["structuredContent"])
+        reading.add_structured(value["structuredContent"])
     return Result(content=tuple(reading.content), details={"server": server}, status="error" if failed else "ok")
 
 
-def _checked(value: Any, server: str) -> tuple[list[Any], bool]:
+def _check_shape(value: Any, server: str) -> tuple[list[Any], bool]:
     if not isinstance(value, Mapping):
         raise _nonsense(server, "is no object")
     if value.get("resultType", "complete") != "complete":
@@ -85,35 +85,35 @@ def _nonsense(server: str, what: str) -> ToolError:
     return ToolError(f"the MCP server {server!r} answered with a result that {what}; the server needs mending")
 
 
-class _Reading:
+class _ResultReader:
     """The parts of a result so far, and what is left of its limits."""
 
     def __init__(self, server: str) -> None:
         self.content: list[Content] = []
         self._server, self._source = server, f"mcp:{server}"
-        self._characters, self._images = _MOST_CHARACTERS, _MOST_IMAGES
+        self._characters, self._images = _MAX_CHARS, _MAX_IMAGES
 
     def add(self, block: Any, at: int) -> None:
         match block:
             case {"type": "text", "text": str(text)}:
-                self.say(text)
+                self.add_text(text)
             case {"type": "image", "data": str(data)}:
                 self._picture(data, _label(block, "mimeType") or "image")
             case {"type": "audio", "data": str(data)}:
-                self.say(f"[audio, {_label(block, 'mimeType') or 'of an unnamed kind'}, {_size(data)}: not shown]")
+                self.add_text(f"[audio, {_label(block, 'mimeType') or 'of an unnamed kind'}, {_size(data)}: not shown]")
             case {"type": "resource_link", "uri": str(uri)}:
-                self.say(f"[link to {', '.join(_about(block, uri))}]")
+                self.add_text(f"[link to {', '.join(_about(block, uri))}]")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-                self.say(f"[file {_short(uri)}]\n{text}")
+                self.add_text(f"[file {_shorten(uri)}]\n{text}")
             case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
                 kind = _label(block["resource"], "mimeType") or "of an unnamed kind"
-                self._picture(data, f"file {_short(uri)}, {kind}")
+                self._picture(data, f"file {_shorten(uri)}, {kind}")
             case {"type": str(kind)}:
-                raise _nonsense(self._server, f"has a part {at} of the kind {_short(kind, 40)!r} that cannot be read")
+                raise _nonsense(self._server, f"has a part {at} of the kind {_shorten(kind, 40)!r} that cannot be read")
             case _:
                 raise _nonsense(self._server, f"has a part {at} that says no `type`")
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         piece = cut(text, self._characters)
         if len(piece) < len(text):
             piece += f"\n[{len(text) - len(piece):,} more characters were left out]"
@@ -122,26 +122,26 @@ class _Reading:
             self._characters -= len(piece)
         self.content.append(Text(piece, self._source))
 
-    def structured(self, value: Mapping[str, Any]) -> None:
+    def add_structured(self, value: Mapping[str, Any]) -> None:
         try:
             written = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         except (TypeError, ValueError) as error:
             raise _nonsense(self._server, "has a `structuredContent` that cannot be written as JSON") from error
-        if not any(isinstance(part, Text) and _says(part.text, value) for part in self.content):
-            self.say(written)
+        if not any(isinstance(part, Text) and _is_repeated(part.text, value) for part in self.content):
+            self.add_text(written)
 
     def _picture(self, data: str, what: str) -> None:
         """Add a picture, judged by its bytes and not by its name, or a sentence about what a model cannot be shown."""
         picture = _image(data) if self._images else None
         if picture is None:
-            self.say(f"[{what}, {_size(data)}: not shown]")
+            self.add_text(f"[{what}, {_size(data)}: not shown]")
         else:
             self._images -= 1
             self.content.append(picture)
 
 
 def _image(data: str) -> Content | None:
-    if len(data) > _LONGEST_BASE64:
+    if len(data) > _MAX_BASE64_CHARS:
         return None
     try:
         raw = base64.b64decode(data, validate=True)
@@ -151,19 +151,19 @@ def _image(data: str) -> Content | None:
 
 
 def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:
-    yield from filter(None, (_label(block, "title") or _label(block, "name"), _short(uri)))
+    yield from filter(None, (_label(block, "title") or _label(block, "name"), _shorten(uri)))
     yield from filter(None, (_label(block, "mimeType"), _label(block, "description")))
     size = block.get("size")
-    if type(size) is int and 0 <= size < _LARGEST_NUMBER:
+    if type(size) is int and 0 <= size < _MAX_NUMBER:
         yield f"{size:,} bytes"
 
 
 def _label(block: Mapping[str, Any], key: str) -> str:
     said = block.get(key)
-    return _short(said) if isinstance(said, str) else ""
+    return _shorten(said) if isinstance(said, str) else ""
 
 
-def _short(text: str, limit: int = _LONGEST_LABEL) -> str:
+def _shorten(text: str, limit: int = _MAX_LABEL_CHARS) -> str:
     return text if len(text) <= limit else f"{cut(text, limit - 1)}…"
 
 
@@ -171,7 +171,7 @@ def _size(data: str) -> str:
     return f"about {len(data) * 3 // 4:,} bytes"
 
 
-def _says(text: str, value: Mapping[str, Any]) -> bool:
+def _is_repeated(text: str, value: Mapping[str, Any]) -> bool:
     """Tell whether a text says what a structure says; servers put a bare value into one as its `result`."""
     if list(value) == ["result"] and (text == value["result"] or text == orjson.dumps(value["result"]).decode()):
         return True

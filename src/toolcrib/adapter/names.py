@@ -8,33 +8,41 @@ from toolcrib.define.names import canonical
 from toolcrib.define.shape import Shape
 from toolcrib.define.tool import Tool
 
-from .forms import Form, shown
+from .forms import Form, schema_in
 
-__all__ = ["Wishes", "claude_names", "respell", "shown_as", "shown_to", "spelled", "spelling"]
+__all__ = [
+    "NamePreference",
+    "assign_names",
+    "claude_names",
+    "name_for",
+    "parameter_names",
+    "respell_parameters",
+    "schema_for",
+]
 
 # How a provider would like a name to be spelled, the dearest wish first; never empty.
-Wishes = Callable[[str], Sequence[str]]
+NamePreference = Callable[[str], Sequence[str]]
 
 
-def spelled(names: Iterable[str], wishes: Wishes) -> dict[str, str]:
+def assign_names(names: Iterable[str], wishes: NamePreference) -> dict[str, str]:
     """Return the spelling of every name. A name that stays as it is goes first, otherwise who asks first."""
     known = list(dict.fromkeys(names))
     spellings = {name: name for name in known if wishes(name)[0] == name}
     taken = set(spellings)
     for name in known:
         if name not in spellings:
-            spellings[name] = _free(wishes(name), taken)
+            spellings[name] = _first_free(wishes(name), taken)
             taken.add(spellings[name])
     return {name: spellings[name] for name in known}
 
 
-def spelling(name: str, spellings: Mapping[str, str], wishes: Wishes) -> str:
+def name_for(name: str, spellings: Mapping[str, str], wishes: NamePreference) -> str:
     """Return the spelling of a name from the past: of a tool that may be gone, and must not pass for another."""
     known = spellings.get(name) or spellings.get(canonical(name) or "")
-    return known or _free(wishes(name), set(spellings.values()))
+    return known or _first_free(wishes(name), set(spellings.values()))
 
 
-def _free(wished: Sequence[str], taken: Set[str]) -> str:
+def _first_free(wished: Sequence[str], taken: Set[str]) -> str:
     numbered = (f"{wished[-1]}_{number}" for number in range(2, len(taken) + 3))
     return next(each for each in (*wished, *numbered) if each not in taken)
 
@@ -56,10 +64,10 @@ def claude_names(name: str) -> Sequence[str]:
 _HABITS: Mapping[tuple[str, ...], frozenset[str]] = {
     ("anthropic", "claude"): frozenset({"file_path", "old_string", "new_string", "replace_all"}),
 }
-_REMEMBERED = 1024  # renamed schemas, the least used forgotten first
+_CACHED_SCHEMAS = 1024  # renamed schemas, the least used forgotten first
 
 
-def shown_as(tool: Tool, family: str) -> dict[str, str]:
+def parameter_names(tool: Tool, family: str) -> dict[str, str]:
     """Return the parameters that a model of this family sees under another name: its own name to the one shown.
 
     `family` is the name of a provider or of a model, as far as anybody knows it: `anthropic`, `openrouter/claude-x`.
@@ -75,23 +83,23 @@ def shown_as(tool: Tool, family: str) -> dict[str, str]:
     return seen
 
 
-def respell(schema: dict[str, Any], tool: Tool, family: str) -> dict[str, Any]:
+def respell_parameters(schema: dict[str, Any], tool: Tool, family: str) -> dict[str, Any]:
     """Return a declared schema with the parameters under the names that the family knows, in the same order."""
-    return _renamed(schema, shown_as(tool, family))
+    return _rename_parameters(schema, parameter_names(tool, family))
 
 
-def shown_to(family: str, tool: Tool, form: Form) -> dict[str, Any]:
+def schema_for(family: str, tool: Tool, form: Form) -> dict[str, Any]:
     """Return the tool's schema in a form, spelled for the family. It is shared: who wants to change it copies it."""
-    names = shown_as(tool, family)
-    return _remembered(tool.shape, form, tuple(names.items())) if names else shown(tool.shape, form)
+    names = parameter_names(tool, family)
+    return _cached_schema(tool.shape, form, tuple(names.items())) if names else schema_in(tool.shape, form)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _remembered(shape: Shape, form: Form, names: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    return _renamed(shown(shape, form), dict(names))
+@lru_cache(maxsize=_CACHED_SCHEMAS)
+def _cached_schema(shape: Shape, form: Form, names: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    return _rename_parameters(schema_in(shape, form), dict(names))
 
 
-def _renamed(schema: dict[str, Any], wished: Mapping[str, str]) -> dict[str, Any]:
+def _rename_parameters(schema: dict[str, Any], wished: Mapping[str, str]) -> dict[str, Any]:
     properties = schema.get("properties")
     if not wished or not isinstance(properties, Mapping):
         return schema

@@ -13,56 +13,65 @@ from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
 from .cards import Target
-from .conversation import prepared
+from .conversation import prepare
 from .forms import can_be_strict
-from .names import shown_to
-from .reply import BROKE_OFF, Reply
-from .wire import complaint, count, fields, items, sealed, unsealed, whole, words
+from .names import schema_for
+from .reply import BROKE_OFF, ReplyBuilder
+from .wire import (
+    as_count,
+    as_list,
+    as_object,
+    as_text,
+    decode_signature,
+    encode_signature,
+    provider_error,
+    sanitize,
+)
 
 __all__ = [
-    "REASONING",
-    "Chunks",
-    "arguments_text",
+    "_REASONING",
+    "OpenAIStream",
+    "answer_text",
     "data_url",
     "declare",
-    "declared",
-    "outcome",
-    "reply_from",
+    "declare_all",
+    "encode_arguments",
+    "encode_turns",
+    "read_reply",
     "request",
-    "turns",
 ]
 
-_ELSEWHERE = "[the result is in the message that follows]"
+_SEE_NEXT_MESSAGE = "[the result is in the message that follows]"
 
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
     """Return the tool as a function declaration; a strict one, where it can be, holds the model to the schema."""
     strict = strict and can_be_strict(tool.shape)
-    parameters = shown_to(model, tool, "strict" if strict else "portable")
-    function = {"name": tool.name, "description": whole(tool.description), "parameters": parameters}
+    parameters = schema_for(model, tool, "strict" if strict else "portable")
+    function = {"name": tool.name, "description": sanitize(tool.description), "parameters": parameters}
     return {"type": "function", "function": {**function, "strict": True} if strict else function}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools."""
-    told = {"messages": turns(prepared(messages, target), {}, target)}
-    offered = declared(tools, target)
+    told = {"messages": encode_turns(prepare(messages, target), {}, target)}
+    offered = declare_all(tools, target)
     return {**told, "tools": offered} if offered else told
 
 
-def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
     """Return the tools that a request offers."""
     return [declare(tool, strict=target.strict, model=target.model) for tool in tools]
 
 
-def turns(
+def encode_turns(
     messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
 ) -> list[dict[str, Any]]:
     """Return the messages of a conversation that was prepared; names stay as they are, and any of them may open it."""
     return list(_messages(messages))
 
 
-def outcome(message: Message) -> str:
+def answer_text(message: Message) -> str:
     """Return the words of an answer. This wire has no flag for an error, so the words tell."""
     text = _text(message.content)
     if message.status != "error" or text[:6].lower() == "error:":
@@ -70,7 +79,7 @@ def outcome(message: Message) -> str:
     return f"error: {text or 'it failed and did not say why'}"
 
 
-def arguments_text(args: Mapping[str, Any]) -> str:
+def encode_arguments(args: Mapping[str, Any]) -> str:
     """Return arguments as the text that a model could have written."""
     try:
         return orjson.dumps(args).decode()
@@ -89,7 +98,7 @@ def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
     for message in messages:
         if message.role == "tool":
             yield {"role": "tool", "content": _answer(message), "tool_call_id": message.call_id}
-            pictures += _beside(message, names.get(message.call_id, ""))
+            pictures += _labelled_pictures(message, names.get(message.call_id, ""))
             continue
         if pictures:
             # an answer of a tool takes no picture, and nothing may stand between the answers of one reply
@@ -109,7 +118,7 @@ def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
 def _reply(message: Message) -> dict[str, Any]:
     texts = [part for part in message.content if isinstance(part, Text)]
     reply: dict[str, Any] = {"role": "assistant", "content": _content(texts) if texts else None}
-    for field in REASONING:
+    for field in _REASONING:
         thoughts = [part.text for part in message.content if isinstance(part, Thinking) and part.mark == field]
         if thoughts:
             reply[field] = "\n".join(thoughts)
@@ -119,17 +128,17 @@ def _reply(message: Message) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": arguments_text(call.args)}
+    function = {"name": call.name, "arguments": encode_arguments(call.args)}
     asked = {"id": call.id, "type": "function", "function": function}
-    extra = unsealed(call.mark)
+    extra = decode_signature(call.mark)
     return {**asked, "extra_content": extra} if extra else asked
 
 
 def _answer(message: Message) -> str:
-    return outcome(message) or (_ELSEWHERE if _pictures(message) else "")
+    return answer_text(message) or (_SEE_NEXT_MESSAGE if _pictures(message) else "")
 
 
-def _beside(message: Message, name: str) -> list[dict[str, Any]]:
+def _labelled_pictures(message: Message, name: str) -> list[dict[str, Any]]:
     """Return the pictures of an answer, with words that say whose they are."""
     pictures = _pictures(message)
     if not pictures:
@@ -159,7 +168,7 @@ def _text(parts: Iterable[Part]) -> str:
 
 
 # Where servers put what a model thinks aloud; it goes back under the same name.
-REASONING = ("reasoning_content", "reasoning", "reasoning_text")
+_REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",
@@ -171,11 +180,11 @@ _FINISHES: Mapping[str, Finish] = {
 }
 
 
-class Chunks:
+class OpenAIStream:
     """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = Reply(target, names)
+        self._reply = ReplyBuilder(target, names)
         self._finish: Finish | None = None
         self._error = ""
         self._is_refusal = False
@@ -187,14 +196,14 @@ class Chunks:
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next chunk, as it was parsed."""
-        said = fields(chunk)
+        said = as_object(chunk)
         if said.get("usage"):
-            self._reply.use(_usage(fields(said["usage"])))
+            self._reply.use(_usage(as_object(said["usage"])))
         if said.get("error"):
-            self._error = self._error or complaint(said["error"])
-        choices = (fields(choice) for choice in items(said.get("choices")))
+            self._error = self._error or provider_error(said["error"])
+        choices = (as_object(choice) for choice in as_list(said.get("choices")))
         choice = next((choice for choice in choices if choice.get("index", 0) == 0), {})
-        events = self._delta(fields(choice.get("delta") or choice.get("message")))
+        events = self._delta(as_object(choice.get("delta") or choice.get("message")))
         if reason := choice.get("finish_reason"):
             self._finish_by(reason)
         return events
@@ -208,57 +217,57 @@ class Chunks:
 
     def _delta(self, delta: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        for field in REASONING:
-            if thought := words(delta.get(field)):
+        for field in _REASONING:
+            if thought := as_text(delta.get(field)):
                 events += self._reply.thinking(thought, field)
                 break  # a server that says it twice means it once
         events += self._reply.text(_content_text(delta.get("content")))
-        if refusal := words(delta.get("refusal")):
+        if refusal := as_text(delta.get("refusal")):
             self._is_refusal = True
             events += self._reply.text(refusal)
-        for place, called in enumerate(map(fields, items(delta.get("tool_calls")))):
-            events += self._call(called.get("index", place), called, fields(called.get("function")))
-        if legacy := fields(delta.get("function_call")):
+        for place, called in enumerate(map(as_object, as_list(delta.get("tool_calls")))):
+            events += self._call(called.get("index", place), called, as_object(called.get("function")))
+        if legacy := as_object(delta.get("function_call")):
             events += self._call("function_call", legacy, legacy)
         return events
 
     def _call(self, slot: Any, called: Mapping[str, Any], function: Mapping[str, Any]) -> list[ReplyEvent]:
         args = function.get("arguments")
         return self._reply.call(
-            slot if isinstance(slot, int | str) else words(called.get("id")),
-            id=words(called.get("id")),
-            name=words(function.get("name")),
-            piece=words(args),
+            slot if isinstance(slot, int | str) else as_text(called.get("id")),
+            id=as_text(called.get("id")),
+            name=as_text(function.get("name")),
+            piece=as_text(args),
             args=args if isinstance(args, dict) else None,  # some servers send an object for the text of one
             # what Gemini's models behind this API want back
-            mark=sealed(called["extra_content"]) if fields(called.get("extra_content")) else "",
+            mark=encode_signature(called["extra_content"]) if as_object(called.get("extra_content")) else "",
         )
 
     def _finish_by(self, reason: Any) -> None:
         known = _FINISHES.get(reason) if isinstance(reason, str) else None
         if known is None:
-            self._error = self._error or f"the reply ended for a reason nobody knows ({complaint(reason)})"
+            self._error = self._error or f"the reply ended for a reason nobody knows ({provider_error(reason)})"
         self._finish = known
 
 
-def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = Chunks(target, names)
+    chunks = OpenAIStream(target, names)
     chunks.feed(response)
     return chunks.end()
 
 
 def _usage(said: Mapping[str, Any]) -> Usage:
-    details = fields(said.get("prompt_tokens_details"))
+    details = as_object(said.get("prompt_tokens_details"))
     return Usage(
-        input=count(said.get("prompt_tokens")),
-        output=count(said.get("completion_tokens")),
-        cached=count(details.get("cached_tokens")) or count(said.get("prompt_cache_hit_tokens")),
-        written=count(details.get("cache_write_tokens")),
+        input=as_count(said.get("prompt_tokens")),
+        output=as_count(said.get("completion_tokens")),
+        cached=as_count(details.get("cached_tokens")) or as_count(said.get("prompt_cache_hit_tokens")),
+        written=as_count(details.get("cache_write_tokens")),
     )
 
 
 def _content_text(content: Any) -> str:
     """Return the words of a content, which some servers send as a list of blocks."""
-    blocks = map(fields, items(content))
-    return words(content) or "".join(words(block.get("text")) for block in blocks if block.get("type") == "text")
+    blocks = map(as_object, as_list(content))
+    return as_text(content) or "".join(as_text(block.get("text")) for block in blocks if block.get("type") == "text")

@@ -10,15 +10,15 @@ from toolcrib.define.model import Effort, Request
 from .cards import Keep, Target
 
 __all__ = [
-    "cache_key",
-    "claude_can_be_forced",
-    "claude_thinking",
-    "gemini_thinking",
-    "gpt_effort",
-    "gpt_thinks",
-    "marked",
-    "marked_turns",
-    "options_of",
+    "_cache_key",
+    "_can_force_claude",
+    "_claude_thinking",
+    "_gemini_thinking",
+    "_gpt_effort",
+    "_gpt_thinks",
+    "mark_last_block",
+    "mark_turns",
+    "request_options",
 ]
 
 _JsonObject = Mapping[str, Any]
@@ -27,7 +27,7 @@ _MARKED_TURNS = 2
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def marked(blocks: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
+def mark_last_block(blocks: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
     """Return the blocks with a mark on the last."""
     if keep == "none" or not blocks:
         return list(blocks)
@@ -35,18 +35,18 @@ def marked(blocks: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
     return [*blocks[:-1], {**blocks[-1], "cache_control": mark}]
 
 
-def marked_turns(turns: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
+def mark_turns(turns: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
     """Return the turns with a mark at the end of the user's last two."""
     made = list(turns)
     users = [at for at, turn in enumerate(turns) if turn["role"] == "user"] if keep != "none" else []
     for at in users[-_MARKED_TURNS:]:
         content = turns[at]["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        made[at] = {**turns[at], "content": marked(blocks, keep)}
+        made[at] = {**turns[at], "content": mark_last_block(blocks, keep)}
     return made
 
 
-def cache_key(session: str, keep: Keep) -> str:
+def _cache_key(session: str, keep: Keep) -> str:
     """Return the name that brings a conversation's requests together, "" for none; what may name people is hidden."""
     if not session or keep == "none":
         return ""
@@ -62,22 +62,22 @@ _CLAUDE = re.compile(r"claude-(?:([a-z]+)-)?(\d)(?:[-.](\d{1,2})(?!\d))?(?:-([a-
 _GEMINI = re.compile(r"gemini-(\d{1,2})(?:\.(\d{1,2}))?")
 
 _BUDGETS: Mapping[Effort, int] = {"low": 2_048, "medium": 8_192, "high": 16_384}
-_LEAST_BUDGET = 1_024  # Anthropic takes no smaller one, and the reply needs room beside it
+_MIN_BUDGET = 1_024  # Anthropic takes no smaller one, and the reply needs room beside it
 _GEMINI_BUDGETS: Mapping[Effort, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
-_GEMINI_LEAST = 128  # what 2.5 Pro thinks at least
+_MIN_GEMINI_BUDGET = 128  # what 2.5 Pro thinks at least
 
 
-def gpt_thinks(model: str) -> bool:
+def _gpt_thinks(model: str) -> bool:
     """Tell whether a model of OpenAI's thinks before it answers."""
     name = model.lower()
     version = _gpt_version(name)
     return bool(_O_SERIES.search(name)) or "gpt-oss" in name or (version >= (5, 0) and "chat" not in name)
 
 
-def gpt_effort(model: str, effort: Effort) -> str:
+def _gpt_effort(model: str, effort: Effort) -> str:
     """Return the word for `effort` that a model of OpenAI's takes, "" when it takes none or nothing is asked."""
     name = model.lower()
-    if not effort or not gpt_thinks(name) or "-pro" in name:
+    if not effort or not _gpt_thinks(name) or "-pro" in name:
         return ""
     if effort != "off":
         return effort
@@ -87,7 +87,7 @@ def gpt_effort(model: str, effort: Effort) -> str:
     return "minimal" if version == (5, 0) else "none"
 
 
-def claude_thinking(model: str, effort: Effort, longest: int) -> dict[str, Any]:
+def _claude_thinking(model: str, effort: Effort, longest: int) -> dict[str, Any]:
     """Return the fields that ask a Claude for `effort`; `longest` bounds thoughts and words together.
 
     Since 4.6 a model decides by itself how much it thinks, and takes a word; before, it takes a number of tokens.
@@ -104,17 +104,17 @@ def claude_thinking(model: str, effort: Effort, longest: int) -> dict[str, Any]:
         return {}
     if version >= (4, 6):
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    budget = min(_BUDGETS[effort], longest - _LEAST_BUDGET)
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
+    budget = min(_BUDGETS[effort], longest - _MIN_BUDGET)
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _MIN_BUDGET else {}
 
 
-def claude_can_be_forced(model: str) -> bool:
+def _can_force_claude(model: str) -> bool:
     """Tell whether a Claude can be made to call a tool; those that always think refuse it."""
     family, version = _claude(model)
     return version < (5, 0) or (version == (5, 0) and family in ("opus", "sonnet"))
 
 
-def gemini_thinking(model: str, effort: Effort) -> dict[str, Any]:
+def _gemini_thinking(model: str, effort: Effort) -> dict[str, Any]:
     """Return the `thinkingConfig` for `effort`, empty when the model takes none or nothing is asked."""
     found = _GEMINI.search(model.lower())
     version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
@@ -123,7 +123,7 @@ def gemini_thinking(model: str, effort: Effort) -> dict[str, Any]:
         return {}
     if version < (3, 0):
         if effort == "off":
-            return {"thinkingBudget": _GEMINI_LEAST if is_pro else 0}
+            return {"thinkingBudget": _MIN_GEMINI_BUDGET if is_pro else 0}
         return {"includeThoughts": True, "thinkingBudget": _GEMINI_BUDGETS[effort]}
     if effort == "off":
         return {"thinkingLevel": "low" if is_pro or version > (3, 6) else "minimal"}
@@ -143,14 +143,13 @@ def _claude(model: str) -> tuple[str, _Version]:
     return found[1] or found[4] or "", (int(found[2]), int(found[3] or 0))
 
 
-
-_UNKNOWN_LONGEST = 8_192  # every Claude since 3.5 says that much
-_DEFAULT_LONGEST = 32_000  # a provider sets this much of the window aside
-_LEAST_LONGEST = 16  # below it OpenAI's responses refuse
+_UNKNOWN_MAX_TOKENS = 8_192  # every Claude since 3.5 says that much
+_DEFAULT_MAX_TOKENS = 32_000  # a provider sets this much of the window aside
+_MIN_OUTPUT_TOKENS = 16  # below it OpenAI's responses refuse
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def options_of(request: Request, target: Target, turns: Sequence[_JsonObject]) -> dict[str, Any]:
+def request_options(request: Request, target: Target, turns: Sequence[_JsonObject]) -> dict[str, Any]:
     """Return the fields of a streaming request that are neither turns, nor system prompt, nor tools.
 
     `turns` are the last ones of the conversation.
@@ -170,37 +169,37 @@ def _openai(request: Request, target: Target) -> dict[str, Any]:
     made: dict[str, Any] = {"model": target.model, "stream": True, "stream_options": {"include_usage": True}}
     is_own = target.provider == "openai"
     if is_own:
-        made |= {"store": False} | _kept(request, target)
-    if longest := _bounded(request, target):
+        made |= {"store": False} | _cache_fields(request, target)
+    if longest := _max_tokens(request, target):
         made["max_completion_tokens" if is_own else "max_tokens"] = longest
     if request.tools and request.choice != "auto":
         made["tool_choice"] = request.choice
     if target.provider == "openrouter" and request.effort:
         made["reasoning"] = {"enabled": False} if request.effort == "off" else {"effort": request.effort}
-    elif effort := gpt_effort(target.model, request.effort):
+    elif effort := _gpt_effort(target.model, request.effort):
         made["reasoning_effort"] = effort
     return made
 
 
 def _responses(request: Request, target: Target) -> dict[str, Any]:
-    made: dict[str, Any] = {"model": target.model, "stream": True, "store": False} | _kept(request, target)
-    if longest := _bounded(request, target):
-        made["max_output_tokens"] = max(longest, _LEAST_LONGEST)
+    made: dict[str, Any] = {"model": target.model, "stream": True, "store": False} | _cache_fields(request, target)
+    if longest := _max_tokens(request, target):
+        made["max_output_tokens"] = max(longest, _MIN_OUTPUT_TOKENS)
     if request.tools and request.choice != "auto":
         made["tool_choice"] = request.choice
-    if effort := gpt_effort(target.model, request.effort):
+    if effort := _gpt_effort(target.model, request.effort):
         made["reasoning"] = {"effort": effort, "summary": "auto"}
-    if gpt_thinks(target.model):
+    if _gpt_thinks(target.model):
         made["include"] = ["reasoning.encrypted_content"]  # nothing is stored, so thoughts go back with the next one
     return made
 
 
 def _anthropic(request: Request, target: Target, turns: Sequence[_JsonObject]) -> dict[str, Any]:
-    longest = _bounded(request, target) or min(target.longest or _UNKNOWN_LONGEST, _DEFAULT_LONGEST)
+    longest = _max_tokens(request, target) or min(target.longest or _UNKNOWN_MAX_TOKENS, _DEFAULT_MAX_TOKENS)
     made: dict[str, Any] = {"model": target.model, "stream": True, "max_tokens": longest}
-    is_forced = bool(request.tools) and request.choice == "required" and claude_can_be_forced(target.model)
+    is_forced = bool(request.tools) and request.choice == "required" and _can_force_claude(target.model)
     # who must call a tool cannot think first
-    thinking = claude_thinking(target.model, "off" if is_forced else request.effort, longest)
+    thinking = _claude_thinking(target.model, "off" if is_forced else request.effort, longest)
     if thinking.get("thinking", {}).get("type") != "enabled" or _may_think(turns):
         made |= thinking
     if is_forced:
@@ -213,9 +212,9 @@ def _anthropic(request: Request, target: Target, turns: Sequence[_JsonObject]) -
 def _gemini(request: Request, target: Target) -> dict[str, Any]:
     made: dict[str, Any] = {}
     config: dict[str, Any] = {}
-    if longest := _bounded(request, target):
+    if longest := _max_tokens(request, target):
         config["maxOutputTokens"] = longest
-    if thinking := gemini_thinking(target.model, request.effort):
+    if thinking := _gemini_thinking(target.model, request.effort):
         config["thinkingConfig"] = thinking
     if config:
         made["generationConfig"] = config
@@ -225,13 +224,13 @@ def _gemini(request: Request, target: Target) -> dict[str, Any]:
     return made
 
 
-def _bounded(request: Request, target: Target) -> int:
+def _max_tokens(request: Request, target: Target) -> int:
     """Return how long the reply may be, never longer than the model can; 0 for what the provider thinks right."""
     return min(request.longest, target.longest) if target.longest else request.longest
 
 
-def _kept(request: Request, target: Target) -> dict[str, Any]:
-    key = cache_key(request.session, target.keep)
+def _cache_fields(request: Request, target: Target) -> dict[str, Any]:
+    key = _cache_key(request.session, target.keep)
     made = {"prompt_cache_key": key} if key else {}
     return {**made, "prompt_cache_retention": "24h"} if target.keep == "long" and target.provider == "openai" else made
 

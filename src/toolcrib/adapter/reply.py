@@ -9,15 +9,15 @@ from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Thi
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Text
 
-from .arguments import arguments_from, within_measure
+from .arguments import check_argument_size, parse_arguments
 from .cards import Target
-from .wire import paired_up, whole
+from .wire import join_surrogates, sanitize
 
-__all__ = ["BROKE_OFF", "Reply", "is_overflow"]
+__all__ = ["BROKE_OFF", "ReplyBuilder", "is_overflow"]
 
-_READ = 4_000  # characters of an error
+_ERROR_CHARS = 4_000  # characters of an error
 # How providers and servers say it; each has its own words.
-_SAYINGS = re.compile(
+_OVERFLOW = re.compile(
     r"(?:prompt|input|request) is too long"
     r"|exceeds? (?:the |this )?(?:model'?s? )?(?:available |maximum )?(?:context|token)[ _](?:window|size|length|limit)"
     r"|input token count[^\n]{0,80}exceeds"
@@ -33,7 +33,7 @@ _SAYINGS = re.compile(
     re.IGNORECASE,
 )
 # The same words about tokens are used for too many of them in a minute.
-_HASTE = re.compile(r"rate.?limit|thrott|per (?:second|minute|day)|\b429\b|quota|please wait", re.IGNORECASE)
+_RATE_LIMIT = re.compile(r"rate.?limit|thrott|per (?:second|minute|day)|\b429\b|quota|please wait", re.IGNORECASE)
 
 
 def is_overflow(reply: Replied, window: int = 0) -> bool:
@@ -42,22 +42,22 @@ def is_overflow(reply: Replied, window: int = 0) -> bool:
     Some providers answer all the same and leave out what does not fit: then the tokens tell.
     """
     if reply.message.finish in ("error", "length") and reply.error:
-        said = reply.error[:_READ]
-        return _SAYINGS.search(said) is not None and not _HASTE.search(said)
+        said = reply.error[:_ERROR_CHARS]
+        return _OVERFLOW.search(said) is not None and not _RATE_LIMIT.search(said)
     return 0 < window < reply.usage.input and reply.message.finish in ("stop", "calls")
 
 
 BROKE_OFF = "the reply broke off before its end; ask again"
 
 _MIB = 1024 * 1024
-_LONGEST_TEXT = 8 * _MIB  # characters of text and thought
-_LONGEST_ARGUMENTS = 8 * _MIB  # characters of one call
-_LONGEST_CALLS = 32 * _MIB  # characters of all calls
-_MOST_CALLS = 64
-_LONGEST_NAME = 256  # beyond it no tool is meant, and pieces are no longer joined
+_MAX_TEXT_CHARS = 8 * _MIB  # characters of text and thought
+_MAX_CALL_CHARS = 8 * _MIB  # characters of one call
+_MAX_ALL_CALLS_CHARS = 32 * _MIB  # characters of all calls
+_MAX_CALLS = 64
+_MAX_NAME_CHARS = 256  # beyond it no tool is meant, and pieces are no longer joined
 
 
-class Reply:
+class ReplyBuilder:
     """Collects one reply: each piece gives the events that watchers see, `end` gives the whole.
 
     `names` holds the tools' own names by those the model was shown. What comes after the end is left out; a reply that
@@ -67,9 +67,9 @@ class Reply:
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
         self._by = target.by
         self._names = names
-        self._parts: list[_Words] = []
-        self._calls: list[_Asked] = []
-        self._slots: dict[Hashable, list[_Asked]] = {}
+        self._parts: list[_PartBuilder] = []
+        self._calls: list[_CallBuilder] = []
+        self._slots: dict[Hashable, list[_CallBuilder]] = {}
         self._usage = Usage()
         self._text = self._asked = 0
         self._excess = ""
@@ -109,8 +109,8 @@ class Reply:
         if not self._has_room_for_call(size):
             return []
         asked = self._in_slot(slot, id, name)
-        if asked is None or asked.size + size > _LONGEST_ARGUMENTS:
-            many = f"more than {_MOST_CALLS} calls" if asked is None else "arguments longer than any tool takes"
+        if asked is None or asked.size + size > _MAX_CALL_CHARS:
+            many = f"more than {_MAX_CALLS} calls" if asked is None else "arguments longer than any tool takes"
             self._excess = self._excess or f"the reply was stopped: it had {many}"
             return []
         before = asked.name
@@ -132,7 +132,7 @@ class Reply:
     def end(self, finish: Finish, error: str = "") -> Replied:
         """Return the whole reply. Asked again, it says the same."""
         if self._ended is None:
-            self._ended = self._whole(finish, error)
+            self._ended = self._finish(finish, error)
         return self._ended
 
     def _write(self, piece: str, mark: str, *, is_thought: bool) -> str:
@@ -140,12 +140,12 @@ class Reply:
         if self._ended or self._excess:
             return ""
         self._text += len(piece) + len(mark)
-        if self._text > _LONGEST_TEXT:
-            self._excess = f"the reply was stopped: it was longer than {_LONGEST_TEXT:,} characters"
+        if self._text > _MAX_TEXT_CHARS:
+            self._excess = f"the reply was stopped: it was longer than {_MAX_TEXT_CHARS:,} characters"
             return ""
         last = self._parts[-1] if self._parts else None
         if last is None or last.is_thought != is_thought or last.mark not in ("", mark):
-            last = _Words(is_thought)
+            last = _PartBuilder(is_thought)
             self._parts.append(last)
         last.mark = last.mark or mark
         return last.pieces.add(piece)
@@ -154,11 +154,11 @@ class Reply:
         if self._ended or self._excess:
             return False
         self._asked += size
-        if self._asked > _LONGEST_CALLS:
-            self._excess = f"the reply was stopped: its calls were longer than {_LONGEST_CALLS:,} characters"
+        if self._asked > _MAX_ALL_CALLS_CHARS:
+            self._excess = f"the reply was stopped: its calls were longer than {_MAX_ALL_CALLS_CHARS:,} characters"
         return not self._excess
 
-    def _in_slot(self, slot: Hashable, id: str, name: str) -> "_Asked | None":
+    def _in_slot(self, slot: Hashable, id: str, name: str) -> "_CallBuilder | None":
         """Return the call that a piece belongs to, a new one where it opens one; None when there are too many."""
         here = self._slots.setdefault(slot, [])
         if here:
@@ -171,14 +171,14 @@ class Reply:
                 known = next((each for each in here if each.id == id), None)
                 if known:
                     return known
-        if len(self._calls) == _MOST_CALLS:
+        if len(self._calls) == _MAX_CALLS:
             return None
-        opened = _Asked(len(self._calls))
+        opened = _CallBuilder(len(self._calls))
         here.append(opened)
         self._calls.append(opened)
         return opened
 
-    def _whole(self, finish: Finish, error: str) -> Replied:
+    def _finish(self, finish: Finish, error: str) -> Replied:
         if self._excess:
             finish, error = "error", self._excess
         elif finish in ("stop", "calls"):
@@ -193,7 +193,7 @@ class Reply:
         return self._names.get(name, name)
 
 
-class _Pieces:
+class _TextPieces:
     """A text in pieces, and what of it can be shown: half of a character waits for the other half."""
 
     __slots__ = ("_half", "_pieces")
@@ -212,28 +212,28 @@ class _Pieces:
         self._pieces.append(piece)
         text = self._half + piece
         self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-        return whole(text[:-1] if self._half else text)
+        return sanitize(text[:-1] if self._half else text)
 
-    def joined(self) -> str:
+    def join(self) -> str:
         return "".join(self._pieces)
 
 
-class _Words:
+class _PartBuilder:
     """One text or one thought in pieces."""
 
     __slots__ = ("is_thought", "mark", "pieces")
 
     def __init__(self, is_thought: bool) -> None:
         self.is_thought = is_thought
-        self.pieces = _Pieces()
+        self.pieces = _TextPieces()
         self.mark = ""
 
     def part(self) -> Part:
-        text = whole(self.pieces.joined())
+        text = sanitize(self.pieces.join())
         return Thinking(text, self.mark) if self.is_thought else Text(text)
 
 
-class _Asked:
+class _CallBuilder:
     """One call in pieces."""
 
     __slots__ = ("args", "at", "flaw", "id", "mark", "name", "pieces", "size")
@@ -241,7 +241,7 @@ class _Asked:
     def __init__(self, at: int) -> None:
         self.at = at
         self.id = self.name = self.mark = self.flaw = ""
-        self.pieces = _Pieces()
+        self.pieces = _TextPieces()
         self.args: dict[str, Any] | None = None
         self.size = 0
 
@@ -253,7 +253,7 @@ class _Asked:
         """Keep more of the call; return what a watcher can be shown of its arguments now."""
         self.size += len(name) + len(piece)
         self.id = self.id or id
-        if name != self.name and not self.has_arguments and len(self.name) < _LONGEST_NAME:
+        if name != self.name and not self.has_arguments and len(self.name) < _MAX_NAME_CHARS:
             self.name += name
         self.mark = mark or self.mark
         return self.pieces.add(piece)
@@ -267,7 +267,11 @@ class _Asked:
         return Call(id=id, name=name, args=args, mark=self.mark, flaw=flaw)
 
     def _arguments(self) -> dict[str, Any]:
-        return arguments_from(paired_up(self.pieces.joined())) if self.args is None else within_measure(self.args)
+        return (
+            parse_arguments(join_surrogates(self.pieces.join()))
+            if self.args is None
+            else check_argument_size(self.args)
+        )
 
 
 def _unique(ids: Iterable[str]) -> list[str]:

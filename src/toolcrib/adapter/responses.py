@@ -9,37 +9,46 @@ from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
 from .cards import Target
-from .conversation import prepared
+from .conversation import prepare
 from .forms import can_be_strict
-from .names import shown_to
-from .openai import arguments_text, data_url, outcome
-from .reply import BROKE_OFF, Reply
-from .wire import complaint, count, fields, items, sealed, unsealed, whole, words
+from .names import schema_for
+from .openai import answer_text, data_url, encode_arguments
+from .reply import BROKE_OFF, ReplyBuilder
+from .wire import (
+    as_count,
+    as_list,
+    as_object,
+    as_text,
+    decode_signature,
+    encode_signature,
+    provider_error,
+    sanitize,
+)
 
-__all__ = ["Chunks", "declare", "declared", "reply_from", "request", "turns"]
+__all__ = ["ResponsesStream", "declare", "declare_all", "encode_turns", "read_reply", "request"]
 
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
     """Return the tool as a function, strict where it can be; this API takes one that says nothing for a strict one."""
     strict = strict and can_be_strict(tool.shape)
-    parameters = shown_to(model, tool, "strict" if strict else "portable")
-    declared = {"type": "function", "name": tool.name, "description": whole(tool.description)}
+    parameters = schema_for(model, tool, "strict" if strict else "portable")
+    declared = {"type": "function", "name": tool.name, "description": sanitize(tool.description)}
     return {**declared, "parameters": parameters, "strict": strict}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools; nothing in it relies on what the server kept."""
-    told = {"input": turns(prepared(messages, target), {}, target)}
-    offered = declared(tools, target)
+    told = {"input": encode_turns(prepare(messages, target), {}, target)}
+    offered = declare_all(tools, target)
     return {**told, "tools": offered} if offered else told
 
 
-def declared(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
+def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
     """Return the tools that a request offers."""
     return [declare(tool, strict=target.strict, model=target.model) for tool in tools]
 
 
-def turns(
+def encode_turns(
     messages: Sequence[Message], names: Mapping[str, str], target: Target, *, opens: bool = True
 ) -> list[dict[str, Any]]:
     """Return the items of a conversation that was prepared; names stay as they are, and any of them may open it."""
@@ -62,15 +71,15 @@ def _reply(message: Message) -> Iterator[dict[str, Any]]:
     for part in message.content:
         if isinstance(part, Text):
             yield {"role": "assistant", "content": part.text}
-        elif isinstance(part, Thinking) and (item := unsealed(part.mark)):
+        elif isinstance(part, Thinking) and (item := decode_signature(part.mark)):
             yield item
     for call in message.calls:
-        item = {"call_id": call.id, "name": call.name, "arguments": arguments_text(call.args)}
+        item = {"call_id": call.id, "name": call.name, "arguments": encode_arguments(call.args)}
         yield {"type": "function_call", **({"id": call.mark} if call.mark else {}), **item}
 
 
 def _output(message: Message) -> str | list[dict[str, Any]]:
-    words, pictures = outcome(message), [part for part in message.content if isinstance(part, Image)]
+    words, pictures = answer_text(message), [part for part in message.content if isinstance(part, Image)]
     if not pictures:
         return words
     if message.status == "error":  # the words that tell of it come first
@@ -92,11 +101,11 @@ _CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "
 _ENDS = frozenset(f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled"))
 
 
-class Chunks:
+class ResponsesStream:
     """Reads one streamed reply, event by event, whatever the events may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = Reply(target, names)
+        self._reply = ReplyBuilder(target, names)
         self._finish: Finish | None = None
         self._error = ""
         self._is_refusal = False
@@ -113,8 +122,8 @@ class Chunks:
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
         """Take the next event, as it was parsed."""
-        event = fields(chunk)
-        kind, slot = words(event.get("type")), _slot(event)
+        event = as_object(chunk)
+        kind, slot = as_text(event.get("type")), _slot(event)
         self._slots.add(slot)
         match kind.removeprefix("response."):
             case "output_text.delta":
@@ -126,15 +135,15 @@ class Chunks:
                 return self._thought(slot, _part(event), event.get("delta"))
             case "function_call_arguments.delta":
                 self._streamed.add((slot, "arguments"))
-                return self._reply.call(slot, piece=words(event.get("delta")))
+                return self._reply.call(slot, piece=as_text(event.get("delta")))
             case "output_item.added":
-                item = fields(event.get("item"))
-                return self._called(slot, item) if item.get("type") == "function_call" else []
+                item = as_object(event.get("item"))
+                return self._call(slot, item) if item.get("type") == "function_call" else []
             case "output_item.done":
-                return self._item(slot, fields(event.get("item")))
+                return self._item(slot, as_object(event.get("item")))
             case "error":
-                self._error = self._error or complaint(event.get("error") or event)
-        return self._whole(kind, fields(event.get("response"))) if kind in _ENDS else []
+                self._error = self._error or provider_error(event.get("error") or event)
+        return self._whole(kind, as_object(event.get("response"))) if kind in _ENDS else []
 
     def end(self) -> Replied:
         """Return the whole reply; a stream without an end was broken off."""
@@ -145,12 +154,12 @@ class Chunks:
 
     def _words(self, slot: Hashable, at: int, piece: Any) -> list[ReplyEvent]:
         self._streamed.add((slot, at))
-        return self._reply.text(words(piece))
+        return self._reply.text(as_text(piece))
 
     def _thought(self, slot: Hashable, at: int, piece: Any) -> list[ReplyEvent]:
         is_next = (slot, "thought") in self._streamed and (slot, at) not in self._streamed
         self._streamed |= {(slot, at), (slot, "thought")}
-        return self._reply.thinking(("\n\n" if is_next else "") + words(piece))
+        return self._reply.thinking(("\n\n" if is_next else "") + as_text(piece))
 
     def _item(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
         """Take an item that is done."""
@@ -163,18 +172,18 @@ class Chunks:
             case "reasoning":
                 return self._reasoning(slot, item)
             case "function_call":
-                rest = "" if (slot, "arguments") in self._streamed else words(item.get("arguments"))
-                mark = "" if self._has_lost_thought else words(item.get("id"))
-                return self._called(slot, item, piece=rest, mark=mark)
+                rest = "" if (slot, "arguments") in self._streamed else as_text(item.get("arguments"))
+                mark = "" if self._has_lost_thought else as_text(item.get("id"))
+                return self._call(slot, item, piece=rest, mark=mark)
         return []
 
-    def _called(self, slot: Hashable, item: Mapping[str, Any], *, piece: str = "", mark: str = "") -> list[ReplyEvent]:
-        name, call_id = words(item.get("name")), words(item.get("call_id"))
+    def _call(self, slot: Hashable, item: Mapping[str, Any], *, piece: str = "", mark: str = "") -> list[ReplyEvent]:
+        name, call_id = as_text(item.get("name")), as_text(item.get("call_id"))
         return self._reply.call(slot, id=call_id, name=name, piece=piece, mark=mark)
 
     def _message(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        for at, part in enumerate(map(fields, items(item.get("content")))):
+        for at, part in enumerate(map(as_object, as_list(item.get("content")))):
             self._is_refusal = self._is_refusal or part.get("type") == "refusal"
             if (slot, at) not in self._streamed:
                 events += self._words(slot, at, part.get("text") or part.get("refusal"))
@@ -183,8 +192,8 @@ class Chunks:
     def _reasoning(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
         if (slot, "thought") not in self._streamed:
-            parts = items(item.get("summary")) or items(item.get("content"))
-            for at, part in enumerate(map(fields, parts)):
+            parts = as_list(item.get("summary")) or as_list(item.get("content"))
+            for at, part in enumerate(map(as_object, parts)):
                 events += self._thought(slot, at, part.get("text"))
         mark = _seal(item)
         self._has_lost_thought = self._has_lost_thought or not mark
@@ -192,30 +201,30 @@ class Chunks:
 
     def _whole(self, kind: str, response: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        for at, item in enumerate(map(fields, items(response.get("output")))):
-            own = words(item.get("id"))
+        for at, item in enumerate(map(as_object, as_list(response.get("output")))):
+            own = as_text(item.get("id"))
             events += self._item(own if own in self._slots else at, item)
         if response.get("usage"):
-            self._reply.use(_usage(fields(response["usage"])))
+            self._reply.use(_usage(as_object(response["usage"])))
         match kind:
             case "response.completed":
                 self._finish = "stop"
             case "response.cancelled":
                 self._finish = "aborted"
             case "response.incomplete":
-                reason = words(fields(response.get("incomplete_details")).get("reason"))
+                reason = as_text(as_object(response.get("incomplete_details")).get("reason"))
                 self._finish = _CUT.get(reason, "error")
                 if self._finish == "error":
-                    self._error = self._error or f"the reply is incomplete ({complaint(reason)})"
+                    self._error = self._error or f"the reply is incomplete ({provider_error(reason)})"
             case _:
-                self._error = self._error or complaint(response.get("error"))
+                self._error = self._error or provider_error(response.get("error"))
         return events
 
 
-def reply_from(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = Chunks(target, names)
-    chunks.feed({"type": f"response.{words(fields(response).get('status'))}", "response": response})
+    chunks = ResponsesStream(target, names)
+    chunks.feed({"type": f"response.{as_text(as_object(response).get('status'))}", "response": response})
     return chunks.end()
 
 
@@ -223,7 +232,9 @@ def _slot(event: Mapping[str, Any]) -> Hashable:
     """Return what tells an item from the others: its place, or its id where a server leaves the place out."""
     place = event.get("output_index")
     return (
-        place if isinstance(place, int) else words(event.get("item_id")) or words(fields(event.get("item")).get("id"))
+        place
+        if isinstance(place, int)
+        else as_text(event.get("item_id")) or as_text(as_object(event.get("item")).get("id"))
     )
 
 
@@ -234,17 +245,17 @@ def _part(event: Mapping[str, Any]) -> int:
 
 def _seal(item: Mapping[str, Any]) -> str:
     """Return a thought as it is sent back, "" when the server kept it to itself."""
-    if not words(item.get("id")) or not words(item.get("encrypted_content")):
+    if not as_text(item.get("id")) or not as_text(item.get("encrypted_content")):
         return ""
     told = ("type", "id", "summary", "content", "encrypted_content")
-    return sealed({name: item[name] for name in told if item.get(name) is not None})
+    return encode_signature({name: item[name] for name in told if item.get(name) is not None})
 
 
 def _usage(said: Mapping[str, Any]) -> Usage:
-    details = fields(said.get("input_tokens_details"))
+    details = as_object(said.get("input_tokens_details"))
     return Usage(
-        input=count(said.get("input_tokens")),
-        output=count(said.get("output_tokens")),
-        cached=count(details.get("cached_tokens")),
-        written=count(details.get("cache_write_tokens")),
+        input=as_count(said.get("input_tokens")),
+        output=as_count(said.get("output_tokens")),
+        cached=as_count(details.get("cached_tokens")),
+        written=as_count(details.get("cache_write_tokens")),
     )

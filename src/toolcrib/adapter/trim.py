@@ -13,22 +13,22 @@ from .cut import cut
 from .fence import defuse, fence
 from .fence.clean import clean, is_writable, writable
 
-__all__ = ["ERROR_LIMIT", "LIMIT", "error_text", "for_watchers", "is_long", "present", "reason", "text_of"]
+__all__ = ["ERROR_CHARS", "RESULT_CHARS", "error_text", "for_watchers", "is_long", "present", "reason", "text_of"]
 
-LIMIT = 8_000
-ERROR_LIMIT = 400
+RESULT_CHARS = 8_000
+ERROR_CHARS = 400
 
 # An error is read from its beginning; a body that is longer than this is data, not an error in JSON.
-_LONGEST_READ = 65_536
+_MAX_JSON_CHARS = 65_536
 
 
-def present(result: Result, token: str, limit: int = LIMIT, *, key: str = "", notice: str = "") -> Result:
+def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str = "", notice: str = "") -> Result:
     """Return a result as the model reads it: every text with a source fenced, `limit` characters of text in all.
 
     The cut lies inside the fence. A last text says what was left out and, when the whole is kept as a blob, its `key`.
     The `notice` stands before the first fence.
     """
-    parts, note = _bounded(_merged(result.content), limit, key)
+    parts, note = _bound(_merge_texts(result.content), limit, key)
     shown: list[Content] = []
     for part in parts:
         if isinstance(part, Image) or (part.source is None and is_writable(part.text)):
@@ -44,24 +44,24 @@ def present(result: Result, token: str, limit: int = LIMIT, *, key: str = "", no
     return Result(content=content, details=result.details, status=result.status)
 
 
-def for_watchers(result: Result, limit: int = LIMIT) -> Result:
+def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
-    parts, note = _bounded([_described(part) for part in result.content], limit)
+    parts, note = _bound([_describe(part) for part in result.content], limit)
     shown = [Text(clean(part.text), part.source) for part in parts if isinstance(part, Text)]
     return Result(content=(*shown, *note), details=result.details, status=result.status)
 
 
-def is_long(result: Result, limit: int = LIMIT) -> bool:
+def is_long(result: Result, limit: int = RESULT_CHARS) -> bool:
     """Tell whether `present` would cut: then the whole is worth keeping as a blob."""
-    return _length(_merged(result.content)) > limit
+    return _length(_merge_texts(result.content)) > limit
 
 
 def error_text(message: str, redact: Callable[[str], str] = str) -> str:
     """Return the first line of a failure as a model may read it: redacted, harmless, 400 characters at most."""
     # a secret may hold a control character, and may show only once those around it are gone
-    whole = redact(clean(redact(trim(message[:_LONGEST_READ]))))
+    whole = redact(clean(redact(trim(message[:_MAX_JSON_CHARS]))))
     line = next((line for line in whole.splitlines() if line.strip()), "it failed and did not say why")
-    return _short(defuse(line.replace("\t", " ").strip()))
+    return _first_line(defuse(line.replace("\t", " ").strip()))
 
 
 def reason(result: Result) -> str | None:
@@ -76,7 +76,7 @@ def text_of(result: Result) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _bounded(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[Content], tuple[Text, ...]]:
+def _bound(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[Content], tuple[Text, ...]]:
     """Return the parts until `limit` characters of text are spent, and a text about the rest; pictures do not count."""
     whole = _length(parts)
     if whole <= limit:
@@ -95,7 +95,7 @@ def _bounded(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Seque
     return kept, (Text(f"[cut: {_length(kept):,} of {whole:,} characters are shown; {rest}]"),)
 
 
-def _merged(content: Sequence[Content]) -> Sequence[Content]:
+def _merge_texts(content: Sequence[Content]) -> Sequence[Content]:
     """Join neighbours from one source: a thousand small texts need one fence, not a thousand."""
     if len(content) < 2:
         return content
@@ -112,7 +112,7 @@ def _length(parts: Iterable[Content]) -> int:
     return sum(len(part.text) for part in parts if isinstance(part, Text))
 
 
-def _described(part: Content) -> Text:
+def _describe(part: Content) -> Text:
     return part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]")
 
 
@@ -130,16 +130,16 @@ def _complaint(value: Any) -> str | None:
 
 
 def _sentence(said: Any) -> str | None:
-    line = trim(said[:_LONGEST_READ]).partition("\n")[0] if isinstance(said, str) else ""
-    return _short(trim(clean(line))) or None
+    line = trim(said[:_MAX_JSON_CHARS]).partition("\n")[0] if isinstance(said, str) else ""
+    return _first_line(trim(clean(line))) or None
 
 
-def _short(line: str) -> str:
-    return line if len(line) <= ERROR_LIMIT else f"{cut(line, ERROR_LIMIT - 1)}…"
+def _first_line(line: str) -> str:
+    return line if len(line) <= ERROR_CHARS else f"{cut(line, ERROR_CHARS - 1)}…"
 
 
 def _json(text: str) -> Any:
-    if not text.startswith("{") or len(text) > _LONGEST_READ:
+    if not text.startswith("{") or len(text) > _MAX_JSON_CHARS:
         return None
     try:
         return orjson.loads(text)

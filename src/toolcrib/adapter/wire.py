@@ -8,36 +8,48 @@ import orjson
 from .fence.clean import is_writable
 from .trim import error_text
 
-__all__ = ["complaint", "count", "fields", "items", "paired_up", "sealed", "unsealed", "whole", "words"]
+__all__ = [
+    "as_count",
+    "as_list",
+    "as_object",
+    "as_text",
+    "decode_signature",
+    "encode_signature",
+    "join_surrogates",
+    "provider_error",
+    "sanitize",
+]
 
 
-def words(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a text, "" for anything else."""
     return value if isinstance(value, str) else ""
 
 
-def fields(value: Any) -> Mapping[str, Any]:
+def as_object(value: Any) -> Mapping[str, Any]:
     """Return an object, an empty one for anything else."""
     return value if type(value) is dict or isinstance(value, Mapping) else {}
 
 
-def items(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """Return a list, an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
-def count(value: Any) -> int:
+def as_count(value: Any) -> int:
     """Return a number of things, 0 for anything else."""
     return value if type(value) is int and value > 0 else 0
 
 
-def complaint(value: Any) -> str:
+def provider_error(value: Any) -> str:
     """Return what a provider says of its own failure, in one line."""
-    said = fields(value)
-    return error_text(words(value) or words(said.get("message")) or words(said.get("code")) or "it did not say why")
+    said = as_object(value)
+    return error_text(
+        as_text(value) or as_text(said.get("message")) or as_text(said.get("code")) or "it did not say why"
+    )
 
 
-def sealed(value: Mapping[str, Any]) -> str:
+def encode_signature(value: Mapping[str, Any]) -> str:
     """Return an object as the text of a mark, "" when no wire could carry it back."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
@@ -45,7 +57,7 @@ def sealed(value: Mapping[str, Any]) -> str:
         return ""
 
 
-def unsealed(mark: str) -> dict[str, Any]:
+def decode_signature(mark: str) -> dict[str, Any]:
     """Return the object of a mark, an empty one when the mark was not made by `sealed`."""
     try:
         value = orjson.loads(mark)
@@ -54,11 +66,11 @@ def unsealed(mark: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def whole(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return `text` with the halves of characters put together, and without those that stand alone."""
     return text if is_writable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
-def paired_up(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Return `text` with the halves of characters put together where two pieces had one each."""
     return text if is_writable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from toolcrib.adapter.conversation import answer
+from toolcrib.adapter.conversation import answer_message
 from toolcrib.adapter.fence import new_token
 from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.trim import for_watchers, present
@@ -316,7 +316,7 @@ class Loop:
         """Run one call; its answer is kept before anybody is told of it, while the model may be asked already."""
         setup, call = self.setup, still.call
         result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._window, place)
-        message = answer(call, result, self.journal.now())
+        message = answer_message(call, result, self.journal.now())
         if setup.keep is not None:
             still.is_done = True
             message = await setup.keep(call, message)
@@ -352,7 +352,7 @@ class Loop:
         for still in answered:
             if still.answer is None:
                 result = self._unanswered(still, why)
-                still.answer = answer(still.call, result, self.journal.now())
+                still.answer = answer_message(still.call, result, self.journal.now())
                 still.outcome = ToolFinished(still.call, for_watchers(result))
                 self.journal.add(Said(still.answer))
             self.history.append(still.answer)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolcrib.adapter.trim import LIMIT
+from toolcrib.adapter.trim import RESULT_CHARS
 from toolcrib.define.event import CallEvent
 from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.record import Record
@@ -29,4 +29,4 @@ class Window:
     redact: Callable[[str], str] = str
     watch: Callable[[CallEvent], None] | None = None
     timeout: float = 120.0
-    limit: int = LIMIT
+    limit: int = RESULT_CHARS

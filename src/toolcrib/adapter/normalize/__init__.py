@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from toolcrib.adapter.wire import whole
+from toolcrib.adapter.wire import sanitize
 
 from .walk import Dialect, Walk
 
-__all__ = ["Loss", "Shown", "carried", "normalize", "shown_in"]
+__all__ = ["ShownSchema", "_Loss", "make_encodable", "normalize", "normalize_for"]
 
-Loss = tuple[str, str]
+_Loss = tuple[str, str]
 
 _PORTABLE = Dialect()
 
 
-class Shown(NamedTuple):
+class ShownSchema(NamedTuple):
     """A schema as a provider is shown it, and what it is not told: (place, keyword), the root's place being empty."""
 
     schema: dict[str, Any]
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[_Loss, ...] = ()
 
     @property
     def clauses(self) -> list[str]:
@@ -35,33 +35,33 @@ class Shown(NamedTuple):
         return [f"{where or 'the arguments'}: {keyword}" for where, keyword in self.losses]
 
 
-def normalize(schema: Any) -> Shown:
+def normalize(schema: Any) -> ShownSchema:
     """Return any JSON value, read as the schema of a tool's arguments, as an object within the portable subset."""
-    return shown_in(_PORTABLE, schema)
+    return normalize_for(_PORTABLE, schema)
 
 
-def shown_in(dialect: Dialect, schema: Any) -> Shown:
+def normalize_for(dialect: Dialect, schema: Any) -> ShownSchema:
     """Return the schema as a dialect of the portable subset has it."""
     walk = Walk(schema, dialect)
-    return Shown(carried(walk.root()), tuple(walk.losses))
+    return ShownSchema(make_encodable(walk.root()), tuple(walk.losses))
 
 
-def carried(schema: dict[str, Any]) -> dict[str, Any]:
+def make_encodable(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema as a wire can carry it: without halves of characters."""
     try:
         orjson.dumps(schema)
     except TypeError:  # that, or a number beyond 64 bits
-        return {whole(name): _carried(value) for name, value in schema.items()}
+        return {sanitize(name): _encodable_value(value) for name, value in schema.items()}
     return schema
 
 
-def _carried(value: Any) -> Any:
+def _encodable_value(value: Any) -> Any:
     match value:
         case str():
-            return whole(value)
+            return sanitize(value)
         case list():
-            made = [_carried(each) for each in value]
+            made = [_encodable_value(each) for each in value]
             return list(dict.fromkeys(made)) if all(isinstance(each, str) for each in made) else made
         case dict():
-            return {whole(name): _carried(inner) for name, inner in value.items()}
+            return {sanitize(name): _encodable_value(inner) for name, inner in value.items()}
     return value

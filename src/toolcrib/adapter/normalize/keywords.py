@@ -16,10 +16,10 @@ __all__ = [
     "SCALARS",
     "SILENT",
     "TEXTS",
-    "chosen_kind",
-    "evident_kind",
-    "flat_enum",
-    "plain",
+    "choose_kind",
+    "copy_plain",
+    "flatten_enum",
+    "infer_kind",
 ]
 
 MISFIT: Any = object()
@@ -50,10 +50,10 @@ SILENT = frozenset(
         "xml",
     ]
 )
-_LEVELS = 16  # of a default or an example
+_MAX_LEVELS = 16  # of a default or an example
 
 
-def plain(value: Any, levels: int = _LEVELS) -> Any:
+def copy_plain(value: Any, levels: int = _MAX_LEVELS) -> Any:
     """Return a copy of a JSON value; MISFIT for one that is nested deeper or holds a number that is not finite."""
     if type(value) in ATOMS:
         return value
@@ -62,10 +62,10 @@ def plain(value: Any, levels: int = _LEVELS) -> Any:
     if levels == 0:
         return MISFIT
     if isinstance(value, (list, tuple)):
-        listed = [plain(each, levels - 1) for each in value]
+        listed = [copy_plain(each, levels - 1) for each in value]
         return MISFIT if any(each is MISFIT for each in listed) else listed
     if isinstance(value, Mapping):
-        members = {str(name): plain(each, levels - 1) for name, each in value.items()}
+        members = {str(name): copy_plain(each, levels - 1) for name, each in value.items()}
         return MISFIT if any(each is MISFIT for each in members.values()) else members
     return MISFIT
 
@@ -88,7 +88,7 @@ def _flag(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return plain(value) if type(value) in (int, float) else MISFIT
+    return copy_plain(value) if type(value) in (int, float) else MISFIT
 
 
 def _step(value: Any) -> Any:
@@ -102,7 +102,7 @@ def _size(value: Any) -> Any:
 
 
 def _examples(value: Any) -> Any:
-    return plain(value) if isinstance(value, (list, tuple)) else MISFIT
+    return copy_plain(value) if isinstance(value, (list, tuple)) else MISFIT
 
 
 FITTING: Mapping[str, Callable[[Any], Any]] = {
@@ -112,7 +112,7 @@ FITTING: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _size),
     "multipleOf": _step,
     "uniqueItems": _flag,
-    "default": plain,
+    "default": copy_plain,
     "examples": _examples,
 }
 
@@ -142,17 +142,17 @@ _EVIDENCE: Mapping[str, str] = {
 }
 
 
-def evident_kind(schema: Mapping[str, Any]) -> str | None:
+def infer_kind(schema: Mapping[str, Any]) -> str | None:
     """Return the kind of value the schema is about, from its `type` or else its keywords; None when nothing tells."""
     kind = schema.get("type")
     if isinstance(kind, (list, tuple)):
-        kind = chosen_kind(kind)
+        kind = choose_kind(kind)
     if isinstance(kind, str) and kind in KINDS:
         return kind
     return next((_EVIDENCE[keyword] for keyword in schema if keyword in _EVIDENCE), None)
 
 
-def chosen_kind(kinds: Iterable[Any], wanted: str | None = None) -> str | None:
+def choose_kind(kinds: Iterable[Any], wanted: str | None = None) -> str | None:
     """Return the one kind to show where several are allowed: the wanted one, else the first, a number for integers."""
     known = [kind for kind in kinds if isinstance(kind, str) and kind in KINDS]
     if wanted in known:
@@ -162,7 +162,7 @@ def chosen_kind(kinds: Iterable[Any], wanted: str | None = None) -> str | None:
     return known[0] if known else None
 
 
-def flat_enum(values: Iterable[Any], kind: str | None) -> tuple[str | None, list[Any]]:
+def flatten_enum(values: Iterable[Any], kind: str | None) -> tuple[str | None, list[Any]]:
     """Return the values of one kind, and that kind: `kind` if it is given, else strings before others.
 
     No values means that an enum cannot say it: it lists objects, or nothing of the kind.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from .keywords import KINDS, NOTES, SCALARS, chosen_kind
+from .keywords import KINDS, NOTES, SCALARS, choose_kind
 
 __all__ = [
     "NEVER",
@@ -18,9 +18,9 @@ __all__ = [
     "Reading",
     "all_of",
     "any_of",
-    "copied",
+    "copy_json",
     "inside",
-    "joined_variants",
+    "join_variants",
     "lose_nulls",
     "settle",
     "settle_within",
@@ -32,22 +32,22 @@ Losses = list[tuple[str, str]]
 NEVER: Reading = {"type": "never"}  # no value fits; compared by identity, never changed
 
 _NESTED = (dict, list)
-_PATH = 400  # characters of a path
+_PATH_CHARS = 400  # characters of a path
 _NO_LIMITS = frozenset({*NOTES, "type", "nullable", "enum", "properties", "required", "items", "additionalProperties"})
-_LOWEST = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
-_HIGHEST = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+_LOWER_BOUNDS = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_UPPER_BOUNDS = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 
 
 def inside(where: str, name: str) -> str:
     """Return the path of a member; the root's is empty, so a nameless member is written as quotes."""
-    return f"{where[:_PATH]}.{name}" if where else name or '""'
+    return f"{where[:_PATH_CHARS]}.{name}" if where else name or '""'
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Return a copy of plain JSON that shares nothing that could be changed."""
     if type(value) is dict:
-        return {key: copied(each) if type(each) in _NESTED else each for key, each in value.items()}
-    return [copied(each) if type(each) in _NESTED else each for each in value] if type(value) is list else value
+        return {key: copy_json(each) if type(each) in _NESTED else each for key, each in value.items()}
+    return [copy_json(each) if type(each) in _NESTED else each for each in value] if type(value) is list else value
 
 
 def any_of(
@@ -64,7 +64,7 @@ def any_of(
     kinds = [reading.get("type") for reading in readings]
     kind, alike, nullable = kinds[0], readings, False
     if kind not in KINDS or kinds.count(kind) < len(kinds):
-        kind = chosen_kind(kinds, wanted)
+        kind = choose_kind(kinds, wanted)
         nullable = "null" in kinds
         alike = _of_kind(kind, readings)
         if len(alike) + kinds.count("null") + kinds.count("never") < len(kinds):
@@ -76,7 +76,7 @@ def any_of(
     else:
         if kind == "object":
             losses.append((where, word))  # which members go together is not told
-        merged = _joined(alike, kind, lambda one, place: any_of(one, place, losses, word=word), where)
+        merged = _join_members(alike, kind, lambda one, place: any_of(one, place, losses, word=word), where)
         _widen(merged, alike, where, losses)
     if nullable or [reading for reading in readings if "nullable" in reading]:
         merged["nullable"] = True
@@ -100,14 +100,14 @@ def all_of(readings: Sequence[Reading], where: str, losses: Losses) -> Reading:
     alike = [reading for reading in readings if reading.get("type") in fitting]
     if len(alike) < len(readings):
         losses.append((where, "allOf"))
-    merged = _joined(alike, kind, lambda one, place: all_of(one, place, losses), where)
+    merged = _join_members(alike, kind, lambda one, place: all_of(one, place, losses), where)
     _narrow(merged, alike, where, losses)
     if kind is not None and all("nullable" in reading for reading in alike if "type" in reading):
         merged["nullable"] = True
     return merged
 
 
-def _joined(
+def _join_members(
     readings: Sequence[Reading], kind: str | None, merge: Callable[[list[Reading], str], Reading], where: str
 ) -> Reading:
     """Return the notes of the first reading that has them, and the members of all, each merged the same way."""
@@ -171,7 +171,7 @@ def _narrow(merged: Reading, readings: Sequence[Reading], where: str, losses: Lo
         merged["additionalProperties"] = all_of(schemas, f"{where}{{}}", losses)
     for keyword in _limits(readings):
         values = [reading[keyword] for reading in readings if keyword in reading]
-        choose = max if keyword in _LOWEST else min if keyword in _HIGHEST else None
+        choose = max if keyword in _LOWER_BOUNDS else min if keyword in _UPPER_BOUNDS else None
         merged[keyword] = choose(values) if choose else values[0]
         if choose is None and any(value != values[0] for value in values):
             losses.append((where, keyword))
@@ -194,16 +194,16 @@ _STRINGS: frozenset[type] = frozenset({str})
 _TYPES_OF = {"integer": frozenset({int}), "number": frozenset({int, float}), "boolean": frozenset({bool})}
 
 
-def joined_variants(variants: list[Any]) -> dict[str, Any] | None:
+def join_variants(variants: list[Any]) -> dict[str, Any] | None:
     """Return one schema that takes what any of the variants takes; None where they must be read to be joined."""
     if not variants or type(variants[0]) is not dict:
         return None
     if "const" in variants[0] or "enum" in variants[0]:
-        return _joined_literals(variants)
-    return _joined_objects(variants) if variants[0].get("type") == "object" else None
+        return _join_literals(variants)
+    return _join_objects(variants) if variants[0].get("type") == "object" else None
 
 
-def _joined_literals(variants: list[Any]) -> dict[str, Any] | None:
+def _join_literals(variants: list[Any]) -> dict[str, Any] | None:
     values: list[Any] = []
     kind = variants[0].get("type")
     for variant in variants:
@@ -222,7 +222,7 @@ def _joined_literals(variants: list[Any]) -> dict[str, Any] | None:
     return {"type": kind, "enum": values} if fits else None
 
 
-def _joined_objects(variants: list[Any]) -> dict[str, Any] | None:
+def _join_objects(variants: list[Any]) -> dict[str, Any] | None:
     members: dict[str, list[Any]] = {}
     required: list[str] | None = None
     for variant in variants:

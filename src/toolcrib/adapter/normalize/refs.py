@@ -6,16 +6,16 @@ from urllib.parse import unquote
 
 from .merge import Losses, Reading
 
-__all__ = ["DEFINITIONS", "Definitions", "Target"]
+__all__ = ["DEFINITIONS", "Definition", "Definitions"]
 
 DEFINITIONS = frozenset({"$defs", "definitions"})
 _MISSING: Any = object()
 
-_FREE = 16  # definitions that are inlined before any are measured
-_ROOM = 200_000  # characters that the rest may add
+_FREE_INLININGS = 16  # definitions that are inlined before any are measured
+_MAX_INLINED_CHARS = 200_000  # characters that the rest may add
 
 
-class Target:
+class Definition:
     """A definition: its schema, whether the walk is inside it, and how it was read: where, and what was lost there."""
 
     __slots__ = ("is_open", "lost", "place", "reading", "schema", "size", "weight")
@@ -37,12 +37,12 @@ class Definitions:
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._targets = {id(document): Target(document, is_open=True)}
-        self._by_name: dict[str, Target] = {}
-        self._inlined, self._room = 0, _ROOM
+        self._targets = {id(document): Definition(document, is_open=True)}
+        self._by_name: dict[str, Definition] = {}
+        self._inlined, self._room = 0, _MAX_INLINED_CHARS
         self.scopes: list[Mapping[str, Any]] = []
 
-    def find(self, reference: Any) -> Target | None:
+    def find(self, reference: Any) -> Definition | None:
         """Return what a reference points at.
 
         A pointer counts from the root, as the check of arguments reads it. Where nothing is there, a definition of
@@ -53,17 +53,17 @@ class Definitions:
             return None
         if reference in self._by_name and not self.scopes:
             return self._by_name[reference]
-        found = self._pointed(reference)
+        found = self._resolve(reference)
         if found is _MISSING:
             return None
         target = self._targets.get(id(found))
         if target is None:
-            target = self._targets[id(found)] = Target(found)
+            target = self._targets[id(found)] = Definition(found)
         if not self.scopes:
             self._by_name[reference] = target
         return target
 
-    def has_room(self, target: Target, *, again: bool = False) -> bool:
+    def has_room(self, target: Definition, *, again: bool = False) -> bool:
         """Tell whether one more inlining is affordable, and pay for it; `again` is a copy of what was read before."""
         self._inlined += 1
         if again:
@@ -71,13 +71,13 @@ class Definitions:
             if target.weight < 0:
                 target.weight = _size(target.reading)
             self._room -= target.weight
-        elif self._inlined > _FREE:
+        elif self._inlined > _FREE_INLININGS:
             if target.size < 0:
                 target.size = _size(target.schema)
             self._room -= target.size
         return self._room >= 0
 
-    def _pointed(self, reference: str) -> Any:
+    def _resolve(self, reference: str) -> Any:
         document = self._document
         if not reference.startswith("#"):
             own = document.get("$id") if isinstance(document, Mapping) else None
@@ -87,15 +87,15 @@ class Definitions:
         if not reference.startswith("#/"):
             return _MISSING
         found = _at(document, reference[2:].split("/"))
-        return self._around(reference[2:]) if found is _MISSING else found
+        return self._resolve_around(reference[2:]) if found is _MISSING else found
 
-    def _around(self, pointer: str) -> Any:
+    def _resolve_around(self, pointer: str) -> Any:
         word, _, name = pointer.partition("/")
         if word not in DEFINITIONS:
             return _MISSING
         for scope in (*reversed(self.scopes), self._document):
             for where in (word, *sorted(DEFINITIONS - {word})):
-                found = _named(scope.get(where), name)
+                found = _member(scope.get(where), name)
                 if found is not _MISSING:
                     return found
         return _MISSING
@@ -106,13 +106,13 @@ def _at(value: Any, steps: Sequence[str]) -> Any:
         if type(value) is list and step.isascii() and step.isdigit() and len(step) < 10 and int(step) < len(value):
             value = value[int(step)]
         else:
-            value = _named(value, step)
+            value = _member(value, step)
             if value is _MISSING:
                 return _MISSING
     return value
 
 
-def _named(mapping: Any, name: str) -> Any:
+def _member(mapping: Any, name: str) -> Any:
     """Return the member of that name: as it is spelled, or with the escapes of JSON pointers and addresses undone."""
     if type(mapping) is not dict and not isinstance(mapping, Mapping):
         return _MISSING
@@ -126,4 +126,4 @@ def _size(found: Any) -> int:
     try:
         return 64 + len(repr(found))
     except (RecursionError, ValueError):  # nested beyond all measure, or a number of thousands of digits
-        return _ROOM + 1
+        return _MAX_INLINED_CHARS + 1

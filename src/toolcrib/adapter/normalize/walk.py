@@ -2,9 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from .keywords import ATOMS, FITTING, KINDS, MISFIT, NOTES, SCALARS, SILENT, TEXTS, chosen_kind, evident_kind, flat_enum
+from .keywords import (
+    ATOMS,
+    FITTING,
+    KINDS,
+    MISFIT,
+    NOTES,
+    SCALARS,
+    SILENT,
+    TEXTS,
+    choose_kind,
+    flatten_enum,
+    infer_kind,
+)
 from .merge import (
     NEVER,
     NULL,
@@ -13,46 +25,37 @@ from .merge import (
     Reading,
     all_of,
     any_of,
-    copied,
+    copy_json,
     inside,
-    joined_variants,
+    join_variants,
     lose_nulls,
     settle,
     settle_within,
 )
-from .refs import DEFINITIONS, Definitions, Target
+from .refs import DEFINITIONS, Definition, Definitions
 
-__all__ = ["READERS", "Dialect", "Reader", "Walk", "Walking"]
+__all__ = ["_READERS", "Dialect", "Walk", "_Reader"]
 
 _STRINGS = {str}
 
 
-class Walking(Protocol):
-    """The walk, as far as a keyword needs it."""
-
-    losses: Losses
-
-    def place(self, schema: Any, where: str, depth: int) -> Reading: ...
-    def mark(self, reading: Reading) -> None: ...
-    def may_enter(self, count: int, where: str, depth: int) -> bool: ...
+# How one keyword is read: the walk, the reading it adds to, its value, and where and how deep it stands.
+_Reader = Callable[["Walk", Reading, Any, str, int], None]
 
 
-Reader = Callable[[Walking, Reading, Any, str, int], None]
-
-
-def _type(walk: Walking, reading: Reading, value: Any, where: str, _: int) -> None:
+def _read_type(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -> None:
     names = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []
-    kind = chosen_kind(names, None if where else "object")
+    kind = choose_kind(names, None if where else "object")
     if kind or "null" in names:
         reading["type"] = kind or "null"
     if kind and "null" in names:
-        walk.mark(reading)
+        walk.mark_nullable(reading)
     told = (kind, "null", "integer") if kind == "number" else (kind, "null")
     if not names or any(name not in told for name in names):
         walk.losses.append((where, "type"))
 
 
-def _properties(walk: Walking, reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_properties(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
     if not isinstance(value, (dict, Mapping)):
         walk.losses.append((where, "properties"))
         return
@@ -62,7 +65,7 @@ def _properties(walk: Walking, reading: Reading, value: Any, where: str, depth: 
     prefix = inside(where, "") if where else ""
     for name, inner in value.items():
         place = prefix + name or inside("", "")
-        made = walk.place(inner, place, depth + 1)
+        made = walk.read(inner, place, depth + 1)
         if made is NEVER:
             walk.losses.append((place, "false"))
         else:
@@ -70,54 +73,54 @@ def _properties(walk: Walking, reading: Reading, value: Any, where: str, depth: 
     reading["properties"] = members
 
 
-def _required(walk: Walking, reading: Reading, value: Any, where: str, _: int) -> None:
+def _read_required(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -> None:
     if isinstance(value, (list, tuple)):
         reading["required"] = [name for name in value if type(name) is str]
     else:
         walk.losses.append((where, "required"))
 
 
-def _items(walk: Walking, reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_items(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
     if isinstance(value, (list, tuple)):
-        _prefix_items(walk, reading, value, where, depth)
+        _read_prefix_items(walk, reading, value, where, depth)
     else:
         _join(walk, reading, "items", value, where, depth)
 
 
-def _prefix_items(walk: Walking, reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_prefix_items(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
     """Read one schema for each position as one for all."""
     walk.losses.append((where, "prefixItems"))
     if isinstance(value, (list, tuple)) and value:
         _join(walk, reading, "items", {"anyOf": list(value)}, where, depth)
 
 
-def _additional(walk: Walking, reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_additional(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
     if isinstance(value, bool):
         reading.setdefault("additionalProperties", value)
     else:
         _join(walk, reading, "additionalProperties", value, where, depth)
 
 
-def _patterns(walk: Walking, reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_patterns(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
     """Read members named by a pattern as a map."""
     walk.losses.append((where, "patternProperties"))
     if isinstance(value, Mapping) and value:
         _join(walk, reading, "additionalProperties", {"anyOf": list(value.values())}, where, depth)
 
 
-def _join(walk: Walking, reading: Reading, keyword: str, schema: Any, where: str, depth: int) -> None:
+def _join(walk: "Walk", reading: Reading, keyword: str, schema: Any, where: str, depth: int) -> None:
     """Read one more schema for every item, or for every further member."""
     if not walk.may_enter(1, where, depth):
         return
     place, before = where + ("[]" if keyword == "items" else "{}"), reading.get(keyword)
-    made = walk.place(schema, place, depth + 1)
+    made = walk.read(schema, place, depth + 1)
     if isinstance(before, dict):
         made = any_of([before, made], place, walk.losses)
     if made is not NEVER:
         reading[keyword] = made
 
 
-def _enum(walk: Walking, reading: Reading, value: Any, where: str, _: int) -> None:
+def _read_enum(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -> None:
     if not isinstance(value, (list, tuple)) or not value:
         walk.losses.append((where, "enum"))
     elif "enum" not in reading:
@@ -125,28 +128,28 @@ def _enum(walk: Walking, reading: Reading, value: Any, where: str, _: int) -> No
         reading["enum"] = list(dict.fromkeys(value)) if set(map(type, value)) == _STRINGS else tuple(value)
 
 
-def _const(_: Walking, reading: Reading, value: Any, _where: str, _depth: int) -> None:
+def _read_const(_: "Walk", reading: Reading, value: Any, _where: str, _depth: int) -> None:
     reading["enum"] = [value] if type(value) is str else (value,)
 
 
-READERS: Mapping[str, Reader] = {
-    "type": _type,
-    "properties": _properties,
-    "required": _required,
-    "items": _items,
-    "prefixItems": _prefix_items,
-    "additionalProperties": _additional,
-    "patternProperties": _patterns,
-    "enum": _enum,
-    "const": _const,
+_READERS: Mapping[str, _Reader] = {
+    "type": _read_type,
+    "properties": _read_properties,
+    "required": _read_required,
+    "items": _read_items,
+    "prefixItems": _read_prefix_items,
+    "additionalProperties": _read_additional,
+    "patternProperties": _read_patterns,
+    "enum": _read_enum,
+    "const": _read_const,
 }
 
 
-_DEPTH = 64  # steps into members, items, references and variants
-_PLACES = 5_000  # members, items and variants in all; OpenAI takes no more
+_MAX_DEPTH = 64  # steps into members, items, references and variants
+_MAX_PLACES = 5_000  # members, items and variants in all; OpenAI takes no more
 
-_COMPOSED = frozenset({"$ref", "allOf", *UNIONS, "not", *DEFINITIONS})
-_NOTED = {keyword: NOTES | {keyword} for keyword in (*UNIONS, "$ref")}
+_COMPOSITION = frozenset({"$ref", "allOf", *UNIONS, "not", *DEFINITIONS})
+_NOTED_WORDS = {keyword: NOTES | {keyword} for keyword in (*UNIONS, "$ref")}
 _TYPES = KINDS | {"null"}
 
 
@@ -189,7 +192,7 @@ class Walk:
         self._document, self._dialect = document, dialect
         self._texts, self._refused = dialect.texts, dialect.refused
         self._definitions: Definitions | None = None
-        self._places = _PLACES
+        self._places = _MAX_PLACES
         self._loose = 0  # unions around this place: nothing is supplied before they are merged
         self._marks = 0  # places that may be null, for the object or array around them to settle
         self._cuts = 0  # places that say less than they would elsewhere
@@ -199,7 +202,7 @@ class Walk:
         document = self._document
         if type(document) is dict and ("$defs" in document or "definitions" in document):
             document = {keyword: value for keyword, value in document.items() if keyword not in DEFINITIONS}
-        reading = self.place(document, "", 0)
+        reading = self.read(document, "", 0)
         if reading["type"] != "object":
             self.losses.append(("", "type"))
             reading = {"type": "object"}
@@ -208,12 +211,12 @@ class Walk:
         reading.pop("nullable", None)
         return reading
 
-    def place(self, schema: Any, where: str, depth: int) -> Reading:
+    def read(self, schema: Any, where: str, depth: int) -> Reading:
         """Return the reading of one place. This loop decides how fast a walk is."""
         if type(schema) is not dict:
-            return self._odd(schema, where, depth)
-        if not _COMPOSED.isdisjoint(schema):
-            return self._composed(schema, where, depth)
+            return self._read_odd(schema, where, depth)
+        if not _COMPOSITION.isdisjoint(schema):
+            return self._compose(schema, where, depth)
         reading: Reading = {}
         texts, refused = self._texts, self._refused
         for keyword, value in schema.items():
@@ -222,8 +225,8 @@ class Walk:
             elif keyword in refused:
                 if value is not False and (value is not True or keyword != "additionalProperties"):
                     self.losses.append((where, keyword))
-            elif keyword in READERS:
-                READERS[keyword](self, reading, value, where, depth)
+            elif keyword in _READERS:
+                _READERS[keyword](self, reading, value, where, depth)
             elif keyword == "default" and type(value) in ATOMS:
                 reading[keyword] = value
             else:
@@ -231,9 +234,9 @@ class Walk:
         kind = reading.get("type")
         if kind in SCALARS and ("enum" not in reading or (kind == "string" and type(reading["enum"]) is list)):
             return reading
-        return self._completed(reading, schema, where)
+        return self._complete(reading, schema, where)
 
-    def mark(self, reading: Reading) -> None:
+    def mark_nullable(self, reading: Reading) -> None:
         """Note that a value may be null as well."""
         if "nullable" not in reading:
             reading["nullable"] = True
@@ -242,25 +245,25 @@ class Walk:
     def may_enter(self, count: int, where: str, depth: int) -> bool:
         """Tell whether so many places inside may be read, and pay for them."""
         self._places -= count
-        if depth < _DEPTH and self._places >= 0:
+        if depth < _MAX_DEPTH and self._places >= 0:
             return True
         self._cuts += 1
-        self.losses.append((where, "depth" if depth >= _DEPTH else "size"))
+        self.losses.append((where, "depth" if depth >= _MAX_DEPTH else "size"))
         return False
 
-    def _odd(self, schema: Any, where: str, depth: int) -> Reading:
+    def _read_odd(self, schema: Any, where: str, depth: int) -> Reading:
         if isinstance(schema, Mapping):
-            return self.place(dict(schema), where, depth)
+            return self.read(dict(schema), where, depth)
         if schema is False:
             return NEVER
-        return self._completed({}, {}, where) if schema is True else self._cut(schema, where, "schema")
+        return self._complete({}, {}, where) if schema is True else self._cut(schema, where, "schema")
 
     def _cut(self, schema: Any, where: str, why: str) -> Reading:
         """Return what can be said without going further: the kind of value."""
         self.losses.append((where, why))
         self._cuts += 1
-        kind = evident_kind(schema) if isinstance(schema, Mapping) else None
-        return self._completed({"type": kind} if kind else {}, {}, where)
+        kind = infer_kind(schema) if isinstance(schema, Mapping) else None
+        return self._complete({"type": kind} if kind else {}, {}, where)
 
     def _keep(self, reading: Reading, keyword: str, value: Any, where: str) -> None:
         if keyword in self._dialect.silent or keyword.startswith("x-"):
@@ -271,7 +274,7 @@ class Walk:
         else:
             reading[keyword] = kept
 
-    def _completed(self, reading: Reading, schema: Mapping[str, Any], where: str) -> Reading:
+    def _complete(self, reading: Reading, schema: Mapping[str, Any], where: str) -> Reading:
         """Find the kind of value and make the enum flat; outside of unions, supply what is left open."""
         if "enum" in reading:
             self._flatten_enum(reading, where)
@@ -279,7 +282,7 @@ class Walk:
         if kind in SCALARS:
             return reading
         if kind not in _TYPES:
-            kind = evident_kind(schema)
+            kind = infer_kind(schema)
             if kind:
                 reading["type"] = kind
             else:
@@ -296,8 +299,8 @@ class Walk:
         listed, declared = reading["enum"], reading.get("type")
         spoken = [value for value in listed if value is not None]
         if len(spoken) < len(listed):
-            self.mark(reading)
-        kind, kept = flat_enum(spoken, declared if declared in KINDS else None)
+            self.mark_nullable(reading)
+        kind, kept = flatten_enum(spoken, declared if declared in KINDS else None)
         if kind not in self._dialect.enums:
             kept = []
         if len(kept) < len(spoken):
@@ -311,15 +314,15 @@ class Walk:
 
     # References and unions
 
-    def _composed(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
+    def _compose(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
         """Return a place that is put together from others."""
-        if depth >= _DEPTH or self._places < 0:
-            return self._cut(schema, where, "depth" if depth >= _DEPTH else "size")
+        if depth >= _MAX_DEPTH or self._places < 0:
+            return self._cut(schema, where, "depth" if depth >= _MAX_DEPTH else "size")
         if "$ref" in schema and len(schema) == 1:
-            return self._target(schema["$ref"], where, depth)
-        for keyword, words in _NOTED.items():
+            return self._follow(schema["$ref"], where, depth)
+        for keyword, words in _NOTED_WORDS.items():
             if keyword in schema and words.issuperset(schema):
-                noted = self._noted(keyword, schema, where, depth)
+                noted = self._read_noted(keyword, schema, where, depth)
                 if noted is not None:
                     return noted
         if "not" in schema:
@@ -327,51 +330,51 @@ class Walk:
                 return NEVER
             self.losses.append((where, "not"))
         if schema.keys().isdisjoint(DEFINITIONS):
-            return self._merged(schema, where, depth)
-        scopes = self._known().scopes
+            return self._merge(schema, where, depth)
+        scopes = self._load_definitions().scopes
         scopes.append(schema)
-        reading = self._merged(schema, where, depth)
+        reading = self._merge(schema, where, depth)
         scopes.pop()
         return reading
 
-    def _noted(self, keyword: str, schema: dict[str, Any], where: str, depth: int) -> Reading | None:
+    def _read_noted(self, keyword: str, schema: dict[str, Any], where: str, depth: int) -> Reading | None:
         """Return a place that only notes something about one other schema, or that null will do as well."""
         value, takes_null = schema[keyword], False
         if keyword == "$ref":
-            reading = self._target(value, where, depth)
+            reading = self._follow(value, where, depth)
             if reading is not NEVER:
                 reading = dict(reading)  # the definition itself is noted nothing
         elif type(value) is list:
             takes_null = NULL in value
             variants = [each for each in value if each != NULL] if takes_null else value
             is_one = variants and variants.count(variants[0]) == len(variants)
-            source = variants[0] if is_one else joined_variants(variants)
+            source = variants[0] if is_one else join_variants(variants)
             if source is None:
                 return None
             if not is_one and "properties" in source:
                 self.losses.append((where, keyword))  # which members go together is not told
-            reading = self.place(source, where, depth + 1)
+            reading = self.read(source, where, depth + 1)
         else:
             return None
         if reading is NEVER:
-            return self.place(NULL, where, depth + 1) if takes_null else NEVER
+            return self.read(NULL, where, depth + 1) if takes_null else NEVER
         for note, said in schema.items():
             if note == "default" and type(said) in ATOMS:
                 reading[note] = said
             elif note in NOTES:
                 self._keep(reading, note, said, where)
         if takes_null:
-            self.mark(reading)
+            self.mark_nullable(reading)
         return reading
 
-    def _merged(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
+    def _merge(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
         """Return everything that a place says, itself first, as one."""
         lost = len(self.losses)
         self._loose += 1
-        own = {keyword: value for keyword, value in schema.items() if keyword not in _COMPOSED}
-        parts = [self.place(own, where, depth)] if own else []
+        own = {keyword: value for keyword, value in schema.items() if keyword not in _COMPOSITION}
+        parts = [self.read(own, where, depth)] if own else []
         if "$ref" in schema:
-            parts.append(self._target(schema["$ref"], where, depth))
+            parts.append(self._follow(schema["$ref"], where, depth))
         parts += self._variants(schema, "allOf", where, depth)
         wanted = next((part["type"] for part in parts if "type" in part), None) if where else "object"
         for keyword in UNIONS:
@@ -405,15 +408,15 @@ class Walk:
             return []
         if not listed or not self.may_enter(len(listed), where, depth):
             return []
-        return [self.place(each, where, depth + 1) for each in listed]
+        return [self.read(each, where, depth + 1) for each in listed]
 
-    def _known(self) -> Definitions:
+    def _load_definitions(self) -> Definitions:
         if self._definitions is None:
             self._definitions = Definitions(self._document)
         return self._definitions
 
-    def _target(self, reference: Any, where: str, depth: int) -> Reading:
-        definitions = self._known()
+    def _follow(self, reference: Any, where: str, depth: int) -> Reading:
+        definitions = self._load_definitions()
         target = definitions.find(reference)
         if target is None:
             return self._cut({}, where, "$ref")
@@ -423,15 +426,15 @@ class Walk:
         if not definitions.has_room(target, again=is_read):
             return self._cut(target.schema, where, "size")
         if not is_read:
-            return self._entered(target, where, depth)
+            return self._enter(target, where, depth)
         self.losses += [(where + place[len(target.place) :], keyword) for place, keyword in target.lost]
-        again: Reading = copied(target.reading)
+        again: Reading = copy_json(target.reading)
         return again
 
-    def _entered(self, target: Target, where: str, depth: int) -> Reading:
+    def _enter(self, target: Definition, where: str, depth: int) -> Reading:
         lost, cuts = len(self.losses), self._cuts
         target.is_open = True
-        reading = self.place(target.schema, where, depth + 1)
+        reading = self.read(target.schema, where, depth + 1)
         target.is_open = False
         is_whole = cuts == self._cuts and not self._loose and reading is not NEVER and "nullable" not in reading
         if where and is_whole:

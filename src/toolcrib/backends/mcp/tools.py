@@ -14,7 +14,7 @@ from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import defuse
 from toolcrib.adapter.fence.clean import clean, one_line
 from toolcrib.adapter.fence.phrases import suspicions
-from toolcrib.adapter.mcp import result_from
+from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
@@ -103,7 +103,7 @@ def _tool(
 
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         value = await call(own, args, _progress_of(ctx, server))
-        return redacted(result_from(value, server), redact)
+        return redacted(read_result(value, server), redact)
 
     tool = Tool(
         name=tool_name(server, own),
@@ -135,7 +135,7 @@ def resource_tools(server: str, ask: Ask, redact: Callable[[str], str]) -> tuple
         if not isinstance(contents, list):
             raise ToolError(f"the MCP server {server!r} answered with a resource that has no contents")
         blocks = [{"type": "resource", "resource": each} for each in contents]
-        return redacted(result_from({"content": blocks}, server), redact)
+        return redacted(read_result({"content": blocks}, server), redact)
 
     return (
         _own(f"{part}__{RESOURCES_LIST}", f"List the resources of the MCP server {server!r}.", _CURSOR, listed, source),

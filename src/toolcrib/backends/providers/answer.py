@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolcrib.adapter.wire import fields
+from toolcrib.adapter.wire import as_object
 
 from .failures import FailedError, Place, retry_of
 from .reading import NotJsonError, parsed
@@ -102,16 +102,16 @@ class Answer:
     def _value(self, event: Sent) -> Any:
         try:
             value = parsed(event.data)
-            if event.name == "error" or fields(value).get("error"):
+            if event.name == "error" or as_object(value).get("error"):
                 value = parsed(self._place.redact(event.data.decode()).encode())
         except NotJsonError:
             raise FailedError(f"{self._place.provider} sent an event that is no JSON", 0.0) from None
-        if event.name == "error" and not fields(value).get("error"):
+        if event.name == "error" and not as_object(value).get("error"):
             value = {"type": "error", "error": value}
         self._count += 1
         if self._count > _MOST_EVENTS:
             raise FailedError(f"{self._place.provider} was stopped: it sent more than {_MOST_EVENTS:,} events")
-        stage = self._wire.stage(fields(value))
+        stage = self._wire.stage(as_object(value))
         if stage != "open":
             self.stage, self.last = stage, value
         return value
@@ -124,8 +124,8 @@ class Answer:
         if isinstance(value, list):
             self.last = value[-1] if value else None
             return value
-        if error := fields(value).get("error"):
-            said = error if isinstance(error, str) else str(fields(error).get("message") or error)
+        if error := as_object(value).get("error"):
+            said = error if isinstance(error, str) else str(as_object(error).get("message") or error)
             raise FailedError(f"{self._place.provider} answered: {self._place.said(said)}", retry_of(value))
         self.whole = value
         return []

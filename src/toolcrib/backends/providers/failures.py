@@ -14,7 +14,7 @@ import httpx2
 
 from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.trim import error_text
-from toolcrib.adapter.wire import fields, items, words
+from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Message
 
@@ -133,9 +133,9 @@ def _refused(place: Place) -> FailedError:
 
 def retry_of(value: Any) -> float | None:
     """Return whether a failure that a provider told in its stream, as a value there, is worth another try."""
-    said = fields(value)
-    within = fields(said.get("response")).get("error")
-    error = fields(said.get("error") or within or said)
+    said = as_object(value)
+    within = as_object(said.get("response")).get("error")
+    error = as_object(said.get("error") or within or said)
     if _codes(error) & _SPENT:
         return None
     status = error.get("code") if type(error.get("code")) is int else error.get("status")
@@ -150,7 +150,7 @@ def _complaint(place: Place, body: bytes) -> tuple[str, frozenset[str]]:
         is_page = text[:1] == "<"
         return ("a web page" if is_page else place.said(text) if text else ""), frozenset()
     error = _error(body)
-    message = words(error.get("message")) or words(error.get("detail")) or words(error.get("error")) or text
+    message = as_text(error.get("message")) or as_text(error.get("detail")) or as_text(error.get("error")) or text
     codes, said = _codes(error), place.said(message)
     code = next((code for code in sorted(codes) if is_overflow(_failed(code))), "")
     return (f"{said} ({code})" if code and not is_overflow(_failed(said)) else said), codes
@@ -163,12 +163,12 @@ def _error(body: bytes) -> Mapping[str, Any]:
     except NotJsonError:
         return {}
     first = value[0] if isinstance(value, list) and value else value
-    said = fields(first)
-    return fields(said.get("error")) or said
+    said = as_object(first)
+    return as_object(said.get("error")) or said
 
 
 def _codes(error: Mapping[str, Any]) -> frozenset[str]:
-    named = (words(error.get(field)) for field in ("code", "type", "status"))
+    named = (as_text(error.get(field)) for field in ("code", "type", "status"))
     return frozenset(name.lower() for name in named if _CODE.fullmatch(name))
 
 
@@ -195,7 +195,7 @@ def _retry_in(body: bytes) -> float:
 
 def _delay(error: Mapping[str, Any]) -> float:
     """Return the seconds that Gemini asks to wait, among the details of its error."""
-    said = (words(fields(each).get("retryDelay")) for each in items(error.get("details")))
+    said = (as_text(as_object(each).get("retryDelay")) for each in as_list(error.get("details")))
     return max((_seconds(delay.removesuffix("s")) for delay in said), default=0.0)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import httpx2
 
-from toolcrib.adapter.body import body_of, names_of
+from toolcrib.adapter.body import encode_body, own_names
 from toolcrib.adapter.cards import Target
 from toolcrib.adapter.reply import BROKE_OFF
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta
@@ -70,11 +70,11 @@ class HttpModel:
 
     async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
         """Ask once. Yield what comes, and last a `Replied`: also when it failed, then with the sentence why."""
-        names = names_of(request, self._target)
+        names = own_names(request, self._target)
         chunks, answer = self._wire.chunks(self._target, names), Answer(self._wire, self._place)
         failed: FailedError | None = None
         try:
-            async with self._sent(body_of(request, self._target)) as body:
+            async with self._sent(encode_body(request, self._target)) as body:
                 while answer.stage != "over" and not chunks.is_over:
                     piece = await body.next_of(answer)
                     for value in answer.close() if piece is None else answer.feed(piece):

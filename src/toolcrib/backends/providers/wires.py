@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.adapter.wire import fields, items, words
+from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied, ReplyEvent
 
 __all__ = ["WIRES", "Chunks", "Stage", "Wire"]
@@ -52,22 +52,22 @@ def _gemini_path(model: str) -> str:
 def _chat_stage(chunk: Mapping[str, Any]) -> Stage:
     if chunk.get("error"):
         return "over"
-    ended = any(fields(choice).get("finish_reason") for choice in items(chunk.get("choices"))[:1])
+    ended = any(as_object(choice).get("finish_reason") for choice in as_list(chunk.get("choices"))[:1])
     return "closing" if ended else "open"
 
 
 def _responses_stage(event: Mapping[str, Any]) -> Stage:
-    match words(event.get("type")):
+    match as_text(event.get("type")):
         case "error" | "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
             return "over"
     return "open"
 
 
 def _anthropic_stage(event: Mapping[str, Any]) -> Stage:
-    match words(event.get("type")):
+    match as_text(event.get("type")):
         case "error" | "message_stop":
             return "over"
-        case "message_delta" if fields(event.get("delta")).get("stop_reason"):
+        case "message_delta" if as_object(event.get("delta")).get("stop_reason"):
             return "closing"
     return "open"
 
@@ -75,8 +75,8 @@ def _anthropic_stage(event: Mapping[str, Any]) -> Stage:
 def _gemini_stage(chunk: Mapping[str, Any]) -> Stage:
     if chunk.get("error"):
         return "over"
-    ended = any(fields(candidate).get("finishReason") for candidate in items(chunk.get("candidates"))[:1])
-    return "closing" if ended or fields(chunk.get("promptFeedback")).get("blockReason") else "open"
+    ended = any(as_object(candidate).get("finishReason") for candidate in as_list(chunk.get("candidates"))[:1])
+    return "closing" if ended or as_object(chunk.get("promptFeedback")).get("blockReason") else "open"
 
 
 WIRES: Mapping[Api, Wire] = {
@@ -86,24 +86,24 @@ WIRES: Mapping[Api, Wire] = {
             api="openai",
             path=lambda model: "/chat/completions",
             keyed=_bearer,
-            chunks=openai.Chunks,
-            whole=openai.reply_from,
+            chunks=openai.OpenAIStream,
+            whole=openai.read_reply,
             stage=_chat_stage,
         ),
         Wire(
             api="responses",
             path=lambda model: "/responses",
             keyed=_bearer,
-            chunks=responses.Chunks,
-            whole=responses.reply_from,
+            chunks=responses.ResponsesStream,
+            whole=responses.read_reply,
             stage=_responses_stage,
         ),
         Wire(
             api="anthropic",
             path=lambda model: "/messages",
             keyed=lambda key: {"x-api-key": key},
-            chunks=anthropic.Chunks,
-            whole=anthropic.reply_from,
+            chunks=anthropic.AnthropicStream,
+            whole=anthropic.read_reply,
             stage=_anthropic_stage,
             headers={"anthropic-version": "2023-06-01"},
         ),
@@ -111,8 +111,8 @@ WIRES: Mapping[Api, Wire] = {
             api="gemini",
             path=_gemini_path,
             keyed=lambda key: {"x-goog-api-key": key},
-            chunks=gemini.Chunks,
-            whole=gemini.reply_from,
+            chunks=gemini.GeminiStream,
+            whole=gemini.read_reply,
             stage=_gemini_stage,
         ),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolcrib.adapter.conversation import BROKEN, answer
+from toolcrib.adapter.conversation import BROKEN, answer_message
 from toolcrib.app import Belt
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
@@ -32,7 +32,7 @@ async def answered(belt: Belt, replied: Replied) -> list[Message]:
         calls = [Call(id=call.id, name=call.name, flaw=cut_off(replied.error or reply.finish)) for call in calls]
     results = await belt.call_all(calls)
     asked = Message(role="assistant", calls=tuple(calls), finish="calls", by=reply.by)
-    return [asked, *map(answer, calls, results)]
+    return [asked, *map(answer_message, calls, results)]
 
 
 def cut_off(why: str) -> str:

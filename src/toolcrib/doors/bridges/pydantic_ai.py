@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from toolcrib.adapter.arguments import arguments_from
-from toolcrib.adapter.conversation import answer
-from toolcrib.adapter.names import shown_to
+from toolcrib.adapter.arguments import parse_arguments
+from toolcrib.adapter.conversation import answer_message
+from toolcrib.adapter.names import schema_for
 from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call, Message
@@ -79,7 +79,7 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         flaw = _cut(ctx) or str(tool_args.get(_FLAW, ""))
         call = Call(id=ctx.tool_call_id or "", name=name, args={} if flaw else tool_args, flaw=flaw)
         result = (await self._belt_of(ctx).call_all([call]))[0]
-        told = answer(call, result)
+        told = answer_message(call, result)
         if told.status != "error":
             return _returned(told, result.details)
         if isinstance(result.details, Mapping) and result.details.get("code") == "bad_arguments":
@@ -96,7 +96,7 @@ class _AsWritten:
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:
         text = input if isinstance(input, str) else input.decode(errors="replace")
         try:
-            return arguments_from(text)
+            return parse_arguments(text)
         except ArgumentError as error:
             return {_FLAW: str(error)}
 
@@ -108,7 +108,7 @@ def _definition(tool: Tool, model: str) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.description,
-        parameters_json_schema=deepcopy(shown_to(model, tool, "portable")),
+        parameters_json_schema=deepcopy(schema_for(model, tool, "portable")),
         sequential=tool.exclusive,
         metadata={"source": tool.source, "group": tool.group, "effects": sorted(tool.effects)},
     )

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 import click
 
-from toolcrib.adapter.events import event_text
+from toolcrib.adapter.events import event_line
 from toolcrib.define.event import (
     CallDelta,
     Compacted,
@@ -59,7 +59,7 @@ class JsonLines:
 
     def show(self, event: Event) -> None:
         """Print an event as one object on one line."""
-        _write(self._out, f"{event_text(event)}\n")
+        _write(self._out, f"{event_line(event)}\n")
 
     def interrupted(self) -> None:
         """Nothing to mend: a program reads this."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from toolcrib.adapter.mcp import result as written
+from toolcrib.adapter.mcp import encode_result as written
 from toolcrib.adapter.trim import for_watchers
 from toolcrib.define.result import Result
 

@@ -93,7 +93,7 @@ class BeltServer(Server[Any]):
                 result = await _made(belt, ctx, params)
         else:
             result = await _made(belt, ctx, params)
-        return {"resultType": "complete", **wire.result(result)}
+        return {"resultType": "complete", **wire.encode_result(result)}
 
     async def _met(self, ctx: Context, params: NotificationParams) -> None:
         """Remember a client that has to be told of changes; those of newer protocols ask for that themselves."""
