@@ -6,8 +6,7 @@ The recordings count the empty string behind a last newline as a line; the count
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.tools.fs._cut import Cut, first_lines, last_lines, shortened
-from toolcrib.tools.fs._size import size
+from toolcrib.tools.fs._text import Cut, first_lines, last_lines, shortened, size
 
 from .files import Json
 

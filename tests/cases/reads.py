@@ -11,8 +11,7 @@ from typing import Any
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.tools.fs._paths import spaced
-from toolcrib.tools.fs._size import size
+from toolcrib.tools.fs._text import size, spaced
 from toolcrib.tools.fs.read import read
 
 from .files import Json, folder_of, is_text, run

@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.define.errors import ToolError
 from toolcrib.define.paths import joined, parts_of, plain
 from toolcrib.define.result import Text
-from toolcrib.tools.fs._paths import spaced
+from toolcrib.tools.fs._text import spaced
 from toolcrib.tools.fs.ls import ls
 from toolcrib.tools.fs.write import write
 

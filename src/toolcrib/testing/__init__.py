@@ -21,8 +21,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.rpc import Progress
 
-from ._words import listed
-from .files import MemoryWorkspace
+from .files import MemoryWorkspace, listed
 from .models import FunctionModel, ScriptedModel, said, wants
 from .shell import FakeRun, FakeRunning, FakeShell
 

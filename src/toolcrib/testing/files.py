@@ -5,16 +5,24 @@ import fnmatch
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry, Find, Found, Line, Listing, Names, Passage, Search, in_order
 from toolcrib.define.paths import joined, outside, parts_of, plain
 
-from ._words import as_bytes, listed
+__all__ = ["MemoryWorkspace", "as_bytes", "listed"]
 
-__all__ = ["MemoryWorkspace"]
+
+def listed(known: Iterable[str]) -> str:
+    """Return what there is, for a sentence about what there is not."""
+    return ", ".join(sorted(known)) or "none"
+
+
+def as_bytes(data: bytes | str) -> bytes:
+    """Return what a test wrote as text or as bytes, as bytes."""
+    return data.encode() if isinstance(data, str) else data
 
 
 class MemoryWorkspace:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits, Whole
 
-from ._words import as_bytes, listed
+from .files import as_bytes, listed
 
 __all__ = ["FakeRun", "FakeRunning", "FakeShell"]
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from toolcrib import Result, ToolError
 from toolcrib.testing import FakeCtx, fake_ctx
-from toolcrib.tools.fs._hunks import splices_of
-from toolcrib.tools.fs._patch import read_patch
-from toolcrib.tools.fs._splice import spliced
+from toolcrib.tools.fs._diff import spliced
+from toolcrib.tools.fs._patch import read_patch, splices_of
 from toolcrib.tools.fs.apply_patch import apply_patch
 
 pytestmark = pytest.mark.anyio

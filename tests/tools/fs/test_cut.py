@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.fs._cut import Cut, first_lines, last_lines, shortened
+from toolcrib.tools.fs._text import Cut, first_lines, last_lines, shortened
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from tests.cases.edits import numbered
 
 from toolcrib import Result, ToolError
 from toolcrib.testing import FakeCtx, fake_ctx
-from toolcrib.tools.fs._diff import diff_of
+from toolcrib.tools.fs._diff import Splice, diff_of, replacements, spliced
 from toolcrib.tools.fs._match import Body
-from toolcrib.tools.fs._splice import Splice, replacements, spliced
 from toolcrib.tools.fs.edit import edit
 
 pytestmark = pytest.mark.anyio

@@ -1,12 +1,145 @@
 """A unified diff of what was changed, made from the surroundings of the changes alone and never longer than a page."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
 
-from ._lines import Step, steps
-from ._splice import Splice
+from ._match import Body, Indentation, Matches, Reading, Spot, split_lines
 
-__all__ = ["Diff", "diff_of"]
+__all__ = ["Diff", "Splice", "Step", "diff_of", "overlapping", "replacements", "spliced", "steps"]
+
+_WORK = 5_000_000  # comparisons; beyond it the lines between the first and the last difference count as all new
+
+
+class Step(NamedTuple):
+    """Lines `old` to `old_end` became lines `new` to `new_end`; `kept` when they are the same."""
+
+    kept: bool
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+
+def steps(old: Sequence[object], new: Sequence[object]) -> list[Step]:
+    """Return the steps from `old` to `new`, kept and changed ones in turn."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    rest = shorter - head
+    tail = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
+    found = [Step(True, 0, head, 0, head)] if head else []
+    found += _between(old[head : len(old) - tail], new[head : len(new) - tail], head)
+    if tail:
+        found.append(Step(True, len(old) - tail, len(old), len(new) - tail, len(new)))
+    return found
+
+
+def _between(old: Sequence[object], new: Sequence[object], at: int) -> list[Step]:
+    if not old and not new:
+        return []
+    known = Counter(old)
+    pairs = sum(known[line] * times for line, times in Counter(new).items())
+    if not pairs or pairs * min(len(old), len(new)) > _WORK:
+        return [Step(False, at, at + len(old), at, at + len(new))]
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [Step(tag == "equal", at + a, at + b, at + c, at + d) for tag, a, b, c, d in codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """Bytes `start` to `end` of a file give way to `data`."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+def spliced(data: bytes, splices: Iterable[Splice]) -> bytes:
+    """Return the file with the splices made; they are in order and do not overlap."""
+    parts: list[bytes] = []
+    at = 0
+    for splice in splices:
+        parts += (data[at : splice.start], splice.data)
+        at = splice.end
+    return b"".join((*parts, data[at:]))
+
+
+def overlapping(spots: Iterable[tuple[int, Spot]]) -> tuple[int, int] | None:
+    """Return the numbers of two passages that share a byte; None when none do."""
+    ordered = sorted(spots, key=lambda each: (each[1].start, each[1].end))
+    for (one, before), (other, after) in pairwise(ordered):
+        if after.start < before.end:
+            return one, other
+    return None
+
+
+def replacements(body: Body, matches: Matches, old: str, new: str) -> list[Splice]:
+    """Return what `new` becomes at each place: with the line endings of the place and, where need be, its indentation.
+
+    Where a tolerant reading found the passage, a line that `old` and `new` have in common stays as the file has it.
+    """
+    if matches.reading == "exact" and "\n" not in new:
+        data = new.encode()
+        return [Splice(spot.start, spot.end, data) for spot in matches.spots]
+    made: dict[tuple[bytes, str], bytes] = {}  # most places of a passage are the same
+    splices = []
+    for spot in matches.spots:
+        key = body.data[spot.start : spot.end], _ending_near(body, spot)
+        if key not in made:
+            made[key] = _fitted(body, key, matches.reading, old, new)
+        splices.append(Splice(spot.start, spot.end, made[key]))
+    return splices
+
+
+def _fitted(body: Body, place: tuple[bytes, str], reading: Reading, old: str, new: str) -> bytes:
+    data, near = place
+    own, ends = split_lines(data.decode("utf-8", "surrogateescape"), bare_returns=body.has_bare_returns)
+    wanted = split_lines(new)[0]
+    if reading == "exact" and len(set(ends)) <= 1:
+        text = (ends[0] if ends else near).join(wanted)
+    else:
+        written = split_lines(old, bare_returns=body.has_bare_returns)[0]
+        text = _woven(_Place(own, ends or [near], written), wanted, reading)
+    return text.encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The lines of a passage as the file has them, the endings between them, and the lines as they were asked for."""
+
+    own: Sequence[str]
+    ends: Sequence[str]
+    written: Sequence[str]
+
+
+def _woven(place: _Place, wanted: Sequence[str], reading: Reading) -> str:
+    own, ends, written = place.own, place.ends, place.written
+    if reading == "indentation":
+        indented = Indentation(zip(written, own, strict=True))
+        written, wanted = indented(written), indented(wanted)
+    lines: list[str] = []
+    after: list[str] = []
+    for step in steps(written, wanted):
+        for at in range(step.new, step.new_end):
+            line = step.old + at - step.new
+            lines.append(own[line] if step.kept else wanted[at])
+            after.append(ends[min(line, len(ends) - 1)])
+    return "".join(line + end for line, end in zip(lines, [*after[:-1], ""], strict=True))
+
+
+def _ending_near(body: Body, spot: Spot) -> str:
+    """Return how the line ends that the place is in, or else the one before it."""
+    if body.has_bare_returns:
+        return "\r"
+    data = body.data
+    at = data.find(b"\n", spot.end)
+    if at < 0:
+        at = data.rfind(b"\n", 0, spot.start)
+    return "\r\n" if at > 0 and data[at - 1] == 0x0D else "\n"
+
 
 _AROUND = 4  # lines shown before and after a change
 _LONGEST, _WIDEST = 50_000, 2_000  # characters of a diff and of a line in it

@@ -6,15 +6,122 @@ what is counted is what that reading found. All of it takes time in proportion t
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Literal
 
-from ._fold import BLANKS, folded, without_marks, without_spaces
+__all__ = [
+    "BLANKS",
+    "MARKS",
+    "MOST",
+    "SPACES",
+    "Body",
+    "Indentation",
+    "Matches",
+    "Near",
+    "Reading",
+    "Spot",
+    "folded",
+    "indent_of",
+    "named",
+    "nearest",
+    "shown",
+    "split_lines",
+    "without_marks",
+    "without_spaces",
+]
 
-__all__ = ["MOST", "Body", "Matches", "Reading", "Spot", "split_lines"]
+# What may stand at the end of a line unseen; the byte-order mark is blank too.
+BLANKS = " \t\v\f\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
+
+# Each character gives way to exactly one other, so that places in a folded text are places in the text itself.
+MARKS = {
+    **dict.fromkeys(range(0x2018, 0x201C), "'"),
+    **dict.fromkeys(range(0x201C, 0x2020), '"'),
+    **dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-"),
+}
+SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
+
+
+def without_marks(line: str) -> str:
+    """Return a line with its quotes and dashes in the plainest spelling."""
+    return line if line.isascii() else line.translate(MARKS)
+
+
+def without_spaces(line: str) -> str:
+    """Return a line with its quotes, dashes and spaces in the plainest spelling."""
+    return line if line.isascii() else line.translate(MARKS).translate(SPACES)
+
+
+def folded(line: str) -> str:
+    """Return a line without the blanks around it, its quotes, dashes and spaces in the plainest spelling."""
+    return without_spaces(line.strip(BLANKS))
+
+
+def indent_of(line: str) -> str:
+    """Return the blanks that a line begins with."""
+    return line[: len(line) - len(line.lstrip(BLANKS))]
+
+
+class Indentation:
+    """How the indentation that somebody wrote is written in the file, learnt from lines that stand in both."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        known: dict[str, str] = {}
+        for written, own in pairs:
+            if written.strip(BLANKS):
+                known.setdefault(indent_of(written), indent_of(own))
+        self._known = known
+        self._unit = _unit_of(known)
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines as they would be indented in the file; blank ones stay as they are."""
+        if all(written == own for written, own in self._known.items()):
+            return list(lines)
+        return [self._own(indent_of(line)) + line.lstrip(BLANKS) if line.strip(BLANKS) else line for line in lines]
+
+    def _own(self, indent: str) -> str:
+        if indent in self._known:
+            return self._known[indent]
+        around = [written for written in self._known if indent.startswith(written)]
+        if around:
+            nearest = max(around, key=len)
+            return self._known[nearest] + self._stretch(indent[len(nearest) :])
+        inside = [written for written in self._known if written.startswith(indent)]
+        if not inside:
+            return indent  # tabs against spaces, and nothing to compare with
+        nearest = min(inside, key=len)
+        own, less = self._known[nearest], self._stretch(nearest[len(indent) :])
+        return own.removesuffix(less) if own.endswith(less) else own[: max(len(own) - len(less), 0)]
+
+    def _stretch(self, indent: str) -> str:
+        """Return a piece of indentation in the file's own unit, when it is a whole number of units."""
+        written, own = self._unit
+        times = len(indent) // len(written) if written else 0
+        return own * times if times and written * times == indent else indent
+
+
+def _unit_of(known: Mapping[str, str]) -> tuple[str, str]:
+    """Return one step of indentation as it is written and as the file has it; two empty texts when nothing tells."""
+    steps = [
+        (more[len(less) :], own[len(known[less]) :])
+        for more, own in known.items()
+        for less in known
+        if len(more) > len(less) and more.startswith(less) and own.startswith(known[less])
+    ]
+    told = [(written, own) for written, own in steps if own]
+    if told:
+        return min(told, key=lambda step: len(step[0]))
+    for written, own in known.items():
+        if own and written and not own.strip("\t") and len(written) % len(own) == 0:
+            return written[: len(written) // len(own)], "\t"
+        if own and written and not written.strip("\t") and len(own) % len(written) == 0:
+            return "\t", own[: len(own) // len(written)]
+    return "", ""
+
 
 Reading = Literal["exact", "endings", "blanks", "marks", "spaces", "indentation"]
 
@@ -191,3 +298,88 @@ def _places(text: str, wanted: str) -> Iterator[int]:
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
+
+
+_LINES, _WIDTH, _WANTED = 200_000, 400, 2_000  # how much is looked at: lines, characters of a line, lines asked for
+_COMPARED = 5_000  # lines that are compared letter by letter
+_VOTES = 50  # a line that stands in more places than this says nothing about where a passage is
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The first line that differs in the nearest passage: its number from 1, as it is, and as it was asked for."""
+
+    line: int
+    text: str
+    asked: str
+
+    def __str__(self) -> str:
+        return f"the nearest is line {self.line}, {shown(self.text)}"
+
+
+def nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> Near | None:
+    """Return where the asked-for lines nearly stand, at or behind line `first` (from 0); None when nothing is like it.
+
+    Lines that are there vote for the place of the passage; without any, the line that shares most words is told.
+    """
+    wanted = {at: plain for at, line in enumerate(asked[:_WANTED]) if (plain := folded(line[:_WIDTH]))}
+    if not wanted:
+        return None
+    seen = [folded(line[:_WIDTH]) for line in lines[first : first + _LINES]]
+    at = _voted(seen, wanted)
+    if at is None:
+        at = _alike(seen, wanted)
+    if at is None:
+        return None
+    for number, plain in wanted.items():
+        if not 0 <= at + number < len(seen) or seen[at + number] != plain:
+            line = min(max(at + number, 0), len(seen) - 1)
+            return Near(first + line + 1, lines[first + line], asked[number])
+    return Near(first + at + 1, lines[first + at], asked[0])
+
+
+def _voted(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, plain in wanted.items():
+        numbers[plain].append(number)
+    votes: Counter[int] = Counter()
+    places: Counter[str] = Counter()
+    for at, plain in enumerate(seen):
+        if plain in numbers and places[plain] < _VOTES:
+            places[plain] += 1
+            for number in numbers[plain][:_VOTES]:
+                votes[at - number] += len(plain)  # a long line says more than a bracket
+    return max(votes, key=lambda at: (votes[at], -at)) if votes else None
+
+
+def _alike(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
+    number, plain = max(wanted.items(), key=lambda each: len(each[1]))
+    words = set(re.findall(r"\w{3,}", plain.lower())[:8])
+    likely = (at for at, line in enumerate(seen) if any(word in line.lower() for word in words))
+    some = list(islice(likely, _COMPARED)) or range(min(len(seen), _COMPARED))
+    pairs = _pairs(plain)
+    best, most = None, 0.2  # below it, two lines have nothing to do with each other
+    for at in some:
+        own = _pairs(seen[at])
+        score = len(pairs & own) / (len(pairs | own) or 1)
+        if score > most:
+            best, most = at, score
+    return None if best is None else best - number
+
+
+def _pairs(line: str) -> set[str]:
+    """Return the pairs of letters in a line: what a misspelt word still shares with itself."""
+    low = line.lower()
+    return {low[at : at + 2] for at in range(len(low) - 1)}
+
+
+def named(path: str) -> str:
+    """Return a path for a sentence: as it is, or quoted when it holds what cannot be printed."""
+    return path if path.isprintable() else repr(path)
+
+
+def shown(text: str) -> str:
+    """Return a line for a sentence: quoted, on one line, cut when it is long; bytes that are no text become marks."""
+    plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return repr(plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…")

@@ -8,7 +8,7 @@ from PIL import Image, ImageOps
 
 from toolcrib import ToolError
 
-from ._size import size
+from ._text import size
 
 __all__ = ["Shrunk", "upright"]
 

@@ -8,11 +8,9 @@ from typing import Annotated
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Change
 
-from ._diff import diff_of
-from ._hunks import splices_of
-from ._near import named
-from ._patch import Hunk, Section, read_patch
-from ._splice import spliced
+from ._diff import diff_of, spliced
+from ._match import named
+from ._patch import Hunk, Section, read_patch, splices_of
 
 __all__ = ["apply_patch"]
 

@@ -5,8 +5,7 @@ from typing import Annotated
 from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
-from ._found import BYTES, fitting, told
-from ._paths import existing, shown
+from ._text import BYTES, existing, fitting, shown, told
 
 __all__ = ["grep"]
 

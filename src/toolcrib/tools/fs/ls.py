@@ -7,7 +7,7 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Entry
 
-from ._paths import existing, shown
+from ._text import existing, shown
 
 __all__ = ["ls"]
 

@@ -8,11 +8,8 @@ from pydantic import Field
 from toolcrib import Ctx, Image, Result, Text, ToolError, tool
 from toolcrib.files import Passage
 
-from ._binary import encoding_of, is_binary, kind_of
-from ._cut import first_lines
-from ._paths import existing, shown
-from ._picture import fitted
-from ._size import size
+from ._media import encoding_of, fitted, is_binary, kind_of
+from ._text import existing, first_lines, shown, size
 
 __all__ = ["read"]
 

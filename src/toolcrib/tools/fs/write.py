@@ -4,7 +4,7 @@ from typing import Annotated
 
 from toolcrib import Ctx, Result, ToolError, tool
 
-from ._paths import named, shown, spaced
+from ._text import named, shown, spaced
 
 __all__ = ["write"]
 

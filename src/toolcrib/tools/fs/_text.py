@@ -1,0 +1,182 @@
+"""What the file tools share: sizes, cuts to whole lines, other spellings of a path, the rows of a search.
+
+A workspace takes a path as it stands. Models copy paths from where people see them: with a no-break space, an
+apostrophe in the wrong form, letters composed in the other way, an `@` in front. A file that is not there under the
+path as written is looked for under those spellings.
+"""
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from toolcrib import Ctx, ToolError
+
+__all__ = [
+    "BYTES",
+    "Cut",
+    "existing",
+    "first_lines",
+    "fitting",
+    "last_lines",
+    "named",
+    "shortened",
+    "shown",
+    "size",
+    "spaced",
+    "told",
+]
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people read it, in steps of 1,024."""
+    if count < 1 << 10:
+        return f"{count}B"
+    return f"{count / (1 << 10):.1f}KB" if count < 1 << 20 else f"{count / (1 << 20):.1f}MB"
+
+
+_ROW = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is left of a text: `count` of its `total` lines, and what ended it. `partial` when it begins in a line."""
+
+    text: str
+    count: int
+    total: int
+    by: Literal["lines", "bytes"] | None = None
+    partial: bool = False
+
+
+def first_lines(text: str, most: int, size: int) -> Cut:
+    """Return the first whole lines: at most `most`, at most `size` bytes of UTF-8 without the end of the last."""
+    rows = _ROW.findall(text)
+    count = _fitting(rows, most, size)
+    if count == len(rows):
+        return Cut(text, count, count)
+    kept = "".join(rows[:count]).removesuffix("\n")
+    return Cut(kept, count, len(rows), "lines" if count >= most else "bytes")
+
+
+def last_lines(text: str, most: int, size: int) -> Cut:
+    """Return the last whole lines that fit; of a last line that does not fit alone, its end."""
+    rows = _ROW.findall(text)
+    count = _fitting(rows[::-1], most, size)
+    if count == len(rows):
+        return Cut(text, count, count)
+    if count or most < 1:
+        return Cut("".join(rows[len(rows) - count :]), count, len(rows), "lines" if count >= most else "bytes")
+    end = rows[-1].encode("utf-8", "surrogatepass")[-size:] if size > 0 else b""
+    return Cut(end.decode("utf-8", "ignore"), 1, len(rows), "bytes", partial=True)
+
+
+def shortened(line: str, width: int, mark: str) -> str:
+    """Return the line, or so many of its characters and the mark."""
+    return line if len(line) <= width else line[:width] + mark
+
+
+def _fitting(rows: list[str], most: int, size: int) -> int:
+    """Return how many of the rows fit, counted from the first."""
+    left = size + 1  # the end of one line is free
+    for at, row in enumerate(rows[: max(most, 0)]):
+        left -= len(row.encode("utf-8", "surrogatepass")) + (not row.endswith("\n"))
+        if left < 0:
+            return at
+    return min(len(rows), max(most, 0))
+
+
+T = TypeVar("T")
+
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_CLOCK = re.compile(r" (AM|PM)\b", re.IGNORECASE)
+
+
+def named(path: str) -> str:
+    """Return the path; refuse one that is blank."""
+    if not path.strip():
+        raise ToolError("the path is empty; name a file in the workspace", code="bad_path")
+    return path
+
+
+def spaced(path: str) -> str:
+    """Return the path with every kind of space as a plain one."""
+    return _SPACES.sub(" ", path)
+
+
+async def existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
+    """Use the path, or the first other spelling of it that exists; say what is near when none does."""
+    try:
+        return path, await use(named(path))
+    except ToolError as error:
+        if error.code != "not_found":
+            raise
+        first = error
+    for other in _spellings(path):
+        try:
+            return other, await use(other)
+        except ToolError as error:
+            if error.code not in ("not_found", "denied", "bad_path"):
+                raise
+    raise await _with_names(ctx, path, first)
+
+
+def shown(name: str) -> str:
+    """Return a name as it can be printed: on one line, undecodable bytes escaped."""
+    text = name.encode("utf-8", "backslashreplace").decode()
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _spellings(path: str) -> list[str]:
+    """Return the other spellings of a path, likeliest first."""
+    plain = spaced(path).removeprefix("@") if path.startswith("@") else spaced(path)
+    clock = _CLOCK.sub("\u202f\\1", plain)  # how screenshots are named on a Mac
+    composed = [unicodedata.normalize(form, plain) for form in ("NFC", "NFD")]
+    curly = [each.replace("'", "\u2019") for each in (plain, *composed)]
+    return [each for each in dict.fromkeys((plain, clock, *composed, *curly)) if each and each != path]
+
+
+async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
+    """Return the error with the names that are nearest to the one that is missing."""
+    folder, _, name = path.rstrip("/").rpartition("/")
+    try:
+        listing = await ctx.workspace.list(folder or ("/" if path.startswith("/") else "."), most=2_000)
+    except ToolError:
+        return error
+    names = {entry.name.casefold(): entry.path for entry in listing.entries}
+    near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.65)
+    sentence = str(error).partition("; ")[0]
+    if near:
+        return ToolError(
+            f"{sentence}; did you mean {' or '.join(repr(names[each]) for each in near)}?", code=error.code
+        )
+    where = repr(folder) if folder else "the workspace"
+    some = ", ".join(shown(entry.name) for entry in listing.entries[:8])
+    more = f" and {listing.total - 8} more" if listing.total > 8 else ""
+    return ToolError(f"{sentence}; {where} holds {some + more if some else 'nothing'}", code=error.code)
+
+
+BYTES = 50 << 10
+
+
+def fitting(rows: Iterable[str]) -> list[str]:
+    """Return the first rows, as many as fit."""
+    kept: list[str] = []
+    room = BYTES
+    for row in rows:
+        room -= len(row.encode("utf-8", "replace")) + (1 if kept else 0)
+        if room < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def told(rows: list[str], total: int, what: str, notes: Mapping[str, object]) -> str:
+    """Return the rows (or `what` stands for none), the word on those that did not fit, and the notes that hold."""
+    said = [note for note, holds in notes.items() if holds]
+    if len(rows) < total:
+        said.insert(0, f"{size(BYTES)} shown, {len(rows)} of {total} rows; narrow the search")
+    text = "\n".join(rows) or f"[{what}]"
+    return f"{text}\n\n[{'; '.join(said)}]" if said else text
