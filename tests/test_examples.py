@@ -111,7 +111,7 @@ def test_the_example_plugin_is_declared_as_it_is() -> None:
     found, broken = find_plugins([EXAMPLES])
     assert broken == []
     shop = found["shop"]
-    assert [tool.name for tool in shop.loaded().tools] == ["dice", "word_count"]  # type: ignore[union-attr]  # no factories
+    assert [tool.name for tool in shop.load().tools] == ["dice", "word_count"]  # type: ignore[union-attr]  # no factories
 
 
 def test_the_tools_of_the_plugin_are_listed() -> None:

@@ -12,7 +12,7 @@ from toolcrib.define.errors import DeclarationError
 from toolcrib.define.schema import Schema
 from toolcrib.define.tool import Tool, tool
 from toolcrib.policy.settings import PolicySettings, ToolsSettings
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.sources import Offer, collect_catalog
 
 
 def only_text(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
@@ -26,7 +26,7 @@ def message(text: str, buttons: list[str] | None = None) -> str:
     return f"{text} {buttons}"
 
 
-CATALOG = catalog_from(
+CATALOG = collect_catalog(
     [
         Offer(
             source="core",

@@ -32,7 +32,7 @@ from toolcrib.define.ports import Approver
 from toolcrib.define.record import Decided, Entry, Finished
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
-from toolcrib.doors.bridges._calls import answered
+from toolcrib.doors.bridges._calls import run_calls
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import ScriptedModel, wants
@@ -248,7 +248,7 @@ def by_bridge(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(app, situation)
         reply = Message(role="assistant", calls=(situation.call,), finish="calls")
-        return seen(handle, (await answered(handle, Replied(reply)))[1])
+        return seen(handle, (await run_calls(handle, Replied(reply)))[1])
 
     return enter
 

@@ -23,7 +23,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 from toolcrib.registry.catalog import Catalog
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF
 
 from . import Outcome, alternatives, broken, kept, subagents
@@ -220,7 +220,7 @@ def _registered(asked: Json, profile: Json, must: Json) -> Outcome:
     except DeclarationError:
         registered = False
     else:
-        catalog = catalog_from([_core(profile), Offer(source=source, tools=(tool,))])
+        catalog = collect_catalog([_core(profile), Offer(source=source, tools=(tool,))])
         registered = any(each.name == tool.name and each.source == source for each in catalog.values())
     if registered == must["registered"]:
         return kept({"registered": registered})
@@ -240,7 +240,7 @@ def _catalog(setup: Json, profile: Json, ran: list[str]) -> Catalog:
         Offer(source=f"plugin:{plugin['id']}", tools=tuple(Tool.declared(name, name) for name in plugin["tools"]))
         for plugin in setup.get("plugins", ())
     ]
-    catalog = catalog_from([_core(profile), *plugins])
+    catalog = collect_catalog([_core(profile), *plugins])
     return Catalog({name: _noting(tool, ran) for name, tool in catalog.tools.items()}, catalog.problems)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.plugins import MANIFEST, Found, find_plugins, pick, read_manifest
+from toolcrib.backends.plugins import MANIFEST, FoundPlugin, find_plugins, pick, read_manifest
 from toolcrib.define.errors import PluginError
 from toolcrib.define.tool import EFFECTS, Tool
-from toolcrib.registry import Offer, catalog_from
+from toolcrib.registry import Offer, collect_catalog
 
 DICE = {"name": "dice", "description": "Roll.", "effects": []}
 SHOP = {"id": "shop", "configSchema": {}, "tools": [DICE]}
@@ -39,15 +39,15 @@ def make(folder: Path, manifest: Any = SHOP, source: str = SOURCE, main: str = "
     return folder
 
 
-def found_in(*folders: Path) -> dict[str, Found]:
+def found_in(*folders: Path) -> dict[str, FoundPlugin]:
     found, broken = find_plugins(folders)
     assert broken == []
     return found
 
 
-def made(plugin: Found, config: dict[str, Any] | None = None) -> list[Tool]:
+def made(plugin: FoundPlugin, config: dict[str, Any] | None = None) -> list[Tool]:
     """Return the tools of a loaded plugin, factories called."""
-    catalog = catalog_from([Offer(source="plugin:shop", tools=plugin.loaded().tools, config=config or {})])
+    catalog = collect_catalog([Offer(source="plugin:shop", tools=plugin.load().tools, config=config or {})])
     for problem in catalog.problems:
         raise PluginError(problem.sentence)
     return list(catalog.values())
@@ -71,7 +71,7 @@ def test_a_folder_is_a_plugin_or_holds_plugins(tmp_path: Path) -> None:
 
 def test_finding_and_judging_import_nothing(tmp_path: Path) -> None:
     plugin = found_in(make(tmp_path / "shop", source="raise RuntimeError('imported')"))["shop"]
-    (dice,) = plugin.declared()
+    (dice,) = plugin.declare_tools()
     assert isinstance(dice, Tool)
     assert (dice.name, dice.effects, dice.has_body) == ("dice", frozenset(), False)
 
@@ -89,14 +89,14 @@ def test_finding_and_judging_import_nothing(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_declared_tool_says_all_that_policy_needs(tmp_path: Path, declared: Any, fields: tuple[Any, ...]) -> None:
     plugin = found_in(make(tmp_path / "shop", {**SHOP, "tools": [declared]}))["shop"]
-    (t,) = plugin.declared()
+    (t,) = plugin.declare_tools()
     assert isinstance(t, Tool)
     assert (t.name, t.description, t.group, t.effects, t.optional, t.owner_only, t.requires) == fields
 
 
 def test_a_plugin_that_declares_no_tools_is_loaded_to_learn_them(tmp_path: Path) -> None:
     plugin = found_in(make(tmp_path / "shop", {"id": "shop", "configSchema": {}}))["shop"]
-    (dice,) = plugin.declared()
+    (dice,) = plugin.declare_tools()
     assert isinstance(dice, Tool)
     assert dice.has_body
 
@@ -144,7 +144,7 @@ def test_policy_reads_the_same_from_the_manifest_and_from_the_loaded_plugin(tmp_
     def judged(tool: Any) -> tuple[Any, ...]:
         return (tool.effects, tool.group, tool.optional, tool.owner_only, tool.requires)
 
-    assert [judged(tool) for tool in made(plugin)] == [judged(tool) for tool in plugin.declared()]
+    assert [judged(tool) for tool in made(plugin)] == [judged(tool) for tool in plugin.declare_tools()]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_policy_reads_the_same_from_the_manifest_and_from_the_loaded_plugin(tmp_
 )
 def test_a_tool_may_not_have_what_its_manifest_keeps_silent_about(tmp_path: Path, options: str, unsaid: str) -> None:
     folder = make(tmp_path / "shop", source=SOURCE.replace("effects=frozenset()", options))
-    assert complaint(found_in(folder)["shop"].loaded) == (
+    assert complaint(found_in(folder)["shop"].load) == (
         f"plugin 'shop': the tool 'dice' has {unsaid}, and its manifest does not say so; add it in {folder / MANIFEST}"
     )
 
@@ -182,20 +182,20 @@ def test_a_tool_may_not_have_what_its_manifest_keeps_silent_about(tmp_path: Path
 )
 def test_a_plugin_that_cannot_be_loaded_says_why_in_one_sentence(tmp_path: Path, source: str, sentence: str) -> None:
     folder = make(tmp_path / "shop", source=source)
-    said = complaint(found_in(folder)["shop"].loaded)
+    said = complaint(found_in(folder)["shop"].load)
     assert said.startswith(sentence.format(path=folder / MANIFEST))
 
 
 def test_a_plugin_that_raised_leaves_no_half_made_module(tmp_path: Path) -> None:
     folder = make(tmp_path / "half", {**SHOP, "id": "half-made"}, "raise ValueError")
-    complaint(found_in(folder)["half-made"].loaded)
+    complaint(found_in(folder)["half-made"].load)
     assert "toolcrib_plugin_half_made" not in sys.modules
 
 
 def test_a_plugin_without_its_main_file_is_told(tmp_path: Path) -> None:
     folder = make(tmp_path / "shop")
     (folder / "plugin.py").unlink()
-    said = complaint(found_in(folder)["shop"].loaded)
+    said = complaint(found_in(folder)["shop"].load)
     assert said == f"plugin 'shop': {folder / 'plugin.py'} is no Python file; `main` in its manifest names it"
 
 
@@ -302,7 +302,7 @@ PROBE = """
     said = {}
     for id, plugin in found.items():
         try:
-            said[id] = [tool.name for tool in plugin.loaded().tools]
+            said[id] = [tool.name for tool in plugin.load().tools]
         except PluginError as error:
             said[id] = str(error)
     print(json.dumps({"untouched": untouched, "found": said, "broken": [str(error) for error in broken]}))

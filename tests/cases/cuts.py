@@ -6,14 +6,14 @@ The recordings count the empty string behind a last newline as a line; the count
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.tools.fs._text import Cut, first_lines, last_lines, shortened, size
+from toolcrib.tools.fs._text import LineCut, first_lines, format_size, last_lines, shorten_line
 
 from .files import Json
 
 _LINES, _BYTES = 2_000, 51_200
 
 
-def _cut(cut: Callable[[str, int, int], Cut], args: Json) -> Json:
+def _cut(cut: Callable[[str, int, int], LineCut], args: Json) -> Json:
     text, options = (args["content"], args["options"]) if "content" in args else (args["text"], args)
     lines, most = options.get("maxLines", _LINES), options.get("maxBytes", _BYTES)
     kept = cut(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), lines, most)
@@ -38,12 +38,12 @@ def _tail(args: Json) -> Json:
 
 def _line(args: Json) -> Json:
     text = args["line"].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    made = shortened(text, args.get("maxChars", 500), "... [truncated]")
+    made = shorten_line(text, args.get("maxChars", 500), "... [truncated]")
     return {"text": made, "wasTruncated": made != text}
 
 
 def _size(args: Json) -> str:
-    return size(args["bytes"])
+    return format_size(args["bytes"])
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {

@@ -9,8 +9,8 @@ from toolcrib.config.parse_yaml import parse_yaml
 from toolcrib.define.agent import Agent
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.mandate import inputs_shape
-from toolcrib.registry.agents import AgentOffer, Known, agents_from
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.agents import AgentOffer, KnownNames, collect_agents
+from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF
 
 from .load import Case
@@ -20,8 +20,8 @@ Json = dict[str, Any]
 
 
 @cache
-def _shelf() -> Known:
-    return Known(catalog_from([Offer(source="core", tools=SHELF)]))
+def _shelf() -> KnownNames:
+    return KnownNames(collect_catalog([Offer(source="core", tools=SHELF)]))
 
 
 def _read(args: Json) -> Json:
@@ -31,7 +31,7 @@ def _read(args: Json) -> Json:
     if agent is None:
         raise DeclarationError("; ".join(header.complaints))
     offer = AgentOffer(agent=agent, source="user", file="agent.md", lines=header.lines)
-    found = agents_from([offer], _shelf())
+    found = collect_agents([offer], _shelf())
     if found.problems:
         raise DeclarationError(found.problems[0].sentence)
     return {"ok": True, "definitions": [_definition(agent)]}

@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.tools.fs._text import size, spaced
+from toolcrib.tools.fs._text import format_size, normalize_spaces
 from toolcrib.tools.fs.read import read
 
 from .files import Json, folder_of, is_text, run
@@ -68,10 +68,10 @@ def _words(result: Result, data: bytes) -> str:
         return f"{body}\n\n[{total - last} more lines in file. Use offset={last + 1} to continue.]"
     if facts["cut"] == "line":
         row = data.split(b"\n")[first - 1]
-        assert size(len(row)) in text, "our notice does not say how long the line is"
+        assert format_size(len(row)) in text, "our notice does not say how long the line is"
         name = facts["path"]
         return (
-            f"[Line {first} is {size(len(row))}, exceeds 50.0KB limit. "
+            f"[Line {first} is {format_size(len(row))}, exceeds 50.0KB limit. "
             f"Use bash: sed -n '{first}p' {name} | head -c {_BYTES}]"
         )
     why = " (50.0KB limit)" if facts["cut"] == "bytes" else ""
@@ -150,7 +150,7 @@ def _path(args: Json) -> Json:
             except ToolError as error:
                 if error.code != "not_found":
                     raise
-            relative = "/".join(disk.spelled(spaced(path)))
+            relative = "/".join(disk.spelled(normalize_spaces(path)))
         finally:
             disk.close()
     return {"resolved": f"{{ROOT}}/{relative}".rstrip("/"), "relative": relative}

@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.define.errors import ToolError
 from toolcrib.define.paths import joined, parts_of, plain
 from toolcrib.define.result import Text
-from toolcrib.tools.fs._text import spaced
+from toolcrib.tools.fs._text import normalize_spaces
 from toolcrib.tools.fs.ls import ls
 from toolcrib.tools.fs.write import write
 
@@ -94,7 +94,7 @@ def _openclaw_ls(args: Json) -> Json:
 
 
 def _resolved(args: Json) -> str:
-    parts = plain(parts_of(spaced(args["path"]), args["cwd"]))
+    parts = plain(parts_of(normalize_spaces(args["path"]), args["cwd"]))
     if parts is None:
         raise ToolError("out of the workspace")
     return posixpath.normpath(posixpath.join(args["cwd"], joined(parts)))

@@ -11,7 +11,7 @@ from toolcrib.agent.recall import recall
 from toolcrib.app.state import state_in
 from toolcrib.define.event import Event, ToolStarted, TurnFinished
 from toolcrib.define.message import Message
-from toolcrib.testing.models import Asked, FunctionModel
+from toolcrib.testing.models import FunctionModel, RecordedRequest
 
 from .ledger import Ledger, kept_in
 from .life import CARD, KEY, Life, Mind, config_for, told, tools_for
@@ -33,7 +33,7 @@ class Journey:
     def open(self) -> toolcrib.Crib:
         return toolcrib.open(config_for(self.life), state=self.life.state, env={})
 
-    async def turn(self, crib: toolcrib.Crib) -> Asked:
+    async def turn(self, crib: toolcrib.Crib) -> RecordedRequest:
         """Take a turn; return what the model was asked first, summaries not counted."""
         at, events = len(self.model.asked), list[Event]()
         turn = crib.turn(

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from toolcrib.define.agent import Agent
-from toolcrib.registry.agents import AgentOffer, Agents, Known, agents_from
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
+from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import AGENTS, SHELF
 
-KNOWN = Known(catalog_from([Offer(source="core", tools=SHELF)]), servers=("GitHub",))
+KNOWN = KnownNames(collect_catalog([Offer(source="core", tools=SHELF)]), servers=("GitHub",))
 
 
 def offer(name: str, tools: Any = (), *, source: str = "user") -> AgentOffer:
@@ -25,7 +25,7 @@ def told(agents: Agents) -> list[str]:
 
 
 def test_the_shelf_s_own_agents_can_work() -> None:
-    found = agents_from([AgentOffer(agent=agent, source="core") for agent in AGENTS], KNOWN)
+    found = collect_agents([AgentOffer(agent=agent, source="core") for agent in AGENTS], KNOWN)
     assert ([agent.name for agent in found], told(found)) == (["codebase_investigator", "generalist"], [])
 
 
@@ -34,7 +34,7 @@ def test_the_shelf_s_own_agents_can_work() -> None:
     ["read", "Read", "bash", "*", "mem*", "group:fs", "group:agents", "effect:read", "other", "github__create_issue"],
 )
 def test_an_entry_may_be_a_tool_a_group_a_glob_an_effect_an_agent_or_a_tool_of_a_server(entry: str) -> None:
-    found = agents_from([offer("a", (entry,)), offer("other")], KNOWN)
+    found = collect_agents([offer("a", (entry,)), offer("other")], KNOWN)
     assert told(found) == []
     assert sorted(found.offers) == ["a", "other"]
 
@@ -51,13 +51,13 @@ def test_an_entry_may_be_a_tool_a_group_a_glob_an_effect_an_agent_or_a_tool_of_a
     ],
 )
 def test_a_tool_that_nobody_has_is_told_at_its_line_and_the_others_stay(entry: str, complaint: str) -> None:
-    found = agents_from([offer("a", ("read", entry)), offer("b", ("a",))], KNOWN)
+    found = collect_agents([offer("a", ("read", entry)), offer("b", ("a",))], KNOWN)
     assert told(found) == [f"a.md:5: {complaint} (the agent was left out)"]
     assert list(found.offers) == ["b"]
 
 
 def test_while_plugins_are_not_loaded_nobody_knows_whether_a_tool_is_missing() -> None:
-    found = agents_from([offer("a", ("plugin_agent",))], Known(KNOWN.catalog, is_whole=False))
+    found = collect_agents([offer("a", ("plugin_agent",))], KnownNames(KNOWN.catalog, is_whole=False))
     assert (list(found.offers), told(found)) == (["a"], [])
 
 
@@ -70,7 +70,7 @@ def test_a_circle_leaves_out_those_in_it_each_at_its_line_and_nobody_else() -> N
         offer("outside", ("a",)),
         offer("wide", ("*", "group:agents")),
     ]
-    found = agents_from(offers, KNOWN)
+    found = collect_agents(offers, KNOWN)
     assert sorted(found.offers) == ["outside", "wide"]
     assert told(found) == [
         "a.md:5: a → b → c → a: it leads back to itself (the agent was left out)",
@@ -82,12 +82,12 @@ def test_a_circle_leaves_out_those_in_it_each_at_its_line_and_nobody_else() -> N
 
 def test_a_long_chain_is_no_circle() -> None:
     chain = [offer(f"a{at}", (f"a{at + 1}",)) for at in range(200)]
-    assert len(agents_from([*chain, offer("a200")], KNOWN)) == 201
+    assert len(collect_agents([*chain, offer("a200")], KNOWN)) == 201
 
 
 def test_the_first_of_a_name_stays_whatever_the_order_of_the_offers() -> None:
     sources = ["workspace", "user", "plugin:x", "core"]
-    found = agents_from([offer("a", source=source) for source in sources], KNOWN)
+    found = collect_agents([offer("a", source=source) for source in sources], KNOWN)
     assert found.offers["a"].source == "core"
     assert told(found) == [
         "agent a (plugin:x): core has an agent 'a'; this one was left out, rename it",
@@ -98,7 +98,7 @@ def test_the_first_of_a_name_stays_whatever_the_order_of_the_offers() -> None:
 
 @pytest.mark.parametrize("name", ["read", "complete_task"])
 def test_an_agent_is_never_taken_for_a_tool(name: str) -> None:
-    found = agents_from([offer(name)], KNOWN)
+    found = collect_agents([offer(name)], KNOWN)
     assert (len(found), told(found)) == (
         0,
         [f"{name}.md:2: there is a tool {name!r}; the agent was left out, give it another name"],

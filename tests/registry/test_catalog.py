@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.tool import Tool
-from toolcrib.registry import Catalog, Offer, Problem, catalog_from, groups_of
+from toolcrib.registry import Catalog, Offer, Problem, collect_catalog, groups_of
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 
@@ -31,7 +31,7 @@ def test_six_sources_become_one_catalog_whatever_order_they_come_in() -> None:
         Offer(source="plugin:shop", tools=declared("dice")),
         CORE,
     ]
-    catalog = catalog_from(offers)
+    catalog = collect_catalog(offers)
     assert sources(catalog) == {
         "read": "core",
         "write": "core",
@@ -42,7 +42,7 @@ def test_six_sources_become_one_catalog_whatever_order_they_come_in() -> None:
         "issue_get": "mcp:github",
         "reader": "agent",
     }
-    assert list(catalog) == list(sources(catalog_from(reversed(offers))))
+    assert list(catalog) == list(sources(collect_catalog(reversed(offers))))
     assert catalog.problems == ()
 
 
@@ -53,7 +53,7 @@ def test_a_source_that_does_not_exist_is_refused(source: str) -> None:
 
 
 def test_whoever_comes_first_keeps_a_name_and_the_other_is_named() -> None:
-    catalog = catalog_from(
+    catalog = collect_catalog(
         [
             CORE,
             Offer(source="mcp:files", tools=declared("read", "dice")),
@@ -85,13 +85,13 @@ def test_whoever_comes_first_keeps_a_name_and_the_other_is_named() -> None:
     ],
 )
 def test_a_plugin_whose_id_could_mean_something_else_in_a_rule_is_left_out(id: str, sentence: str) -> None:
-    catalog = catalog_from([Offer(source=f"plugin:{id}", tools=declared("dice")), CORE])
+    catalog = collect_catalog([Offer(source=f"plugin:{id}", tools=declared("dice")), CORE])
     assert "dice" not in catalog
     assert catalog.problems == (Problem(f"plugin:{id}", sentence),)
 
 
 def test_a_plugin_may_be_called_like_its_own_tool() -> None:
-    catalog = catalog_from([Offer(source="plugin:dice", tools=declared("dice"))])
+    catalog = collect_catalog([Offer(source="plugin:dice", tools=declared("dice"))])
     assert (sources(catalog), catalog.problems) == ({"dice": "plugin:dice"}, ())
 
 
@@ -150,13 +150,13 @@ def test_a_factory_makes_what_it_makes_and_takes_nobody_down(
     factory: Any, tools: list[str], sentences: list[str]
 ) -> None:
     offer = Offer(source="plugin:shop", tools=(factory, *declared("hat")), config={"sides": 6})
-    catalog = catalog_from([offer])
+    catalog = collect_catalog([offer])
     assert sources(catalog) == dict.fromkeys([*tools, "hat"], "plugin:shop")
     assert catalog.problems == tuple(Problem("plugin:shop", sentence) for sentence in sentences)
 
 
 def test_groups_come_from_what_the_tools_say_about_themselves() -> None:
-    catalog = catalog_from(
+    catalog = collect_catalog(
         [
             CORE,
             Offer(source="core", tools=(*declared("agents_list"), *declared("exec", group="runtime"))),
@@ -181,7 +181,7 @@ def test_the_group_of_plugins_exists_without_plugins() -> None:
 
 
 def test_the_groups_of_the_shelf_are_those_of_the_documents() -> None:
-    groups = catalog_from([Offer(source="core", tools=SHELF)]).groups
+    groups = collect_catalog([Offer(source="core", tools=SHELF)]).groups
     assert {name: members for name, members in groups.items() if members} == {
         "group:fs": {"read", "write", "edit", "apply_patch", "grep", "find", "ls"},
         "group:runtime": {"exec", "process"},
@@ -227,7 +227,7 @@ def test_a_snapshot_never_changes() -> None:
 
 
 def test_a_catalog_is_a_mapping_that_equals_only_itself() -> None:
-    first, second = catalog_from([CORE]), catalog_from([CORE])
+    first, second = collect_catalog([CORE]), collect_catalog([CORE])
     assert (len(first), "read" in first, "exec" in first, first["read"].group) == (3, True, False, "fs")
     assert first == first
     assert first != second

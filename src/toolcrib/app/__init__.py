@@ -32,7 +32,7 @@ from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.policy.resolve import is_owner, sender_key
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.services.agents import AgentShelf
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import TOOL_SCOPES, Router
@@ -225,7 +225,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     found, problems = plugin_offers(loaded, import_plugins=import_plugins)
     offers = [*found, *handed_over(plugins)]
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
-    catalog = catalog_from([Offer(source="core", tools=SHELF), *offers, *channels], problems)
+    catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
     folder, surroundings = None if state is None else Path(state), os.environ if env is None else env

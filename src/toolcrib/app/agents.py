@@ -13,7 +13,7 @@ from toolcrib.backends.stores.accepted_agents import AcceptedAgents
 from toolcrib.config.load import Loaded
 from toolcrib.config.parse_yaml import parse_yaml
 from toolcrib.config.places import printable
-from toolcrib.registry.agents import AgentOffer, Agents, Known, agents_from
+from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.tools import AGENTS
@@ -75,10 +75,10 @@ def agents_for(
         found += _from_files(folders.own, folders.accepted if is_inside else None, "user", problems)
     for workspace in folders.workspaces:
         found += _from_files(workspace / IN_WORKSPACE, folders.accepted, "workspace", problems)
-    known = Known(
+    known = KnownNames(
         catalog, servers=tuple(loaded.config.mcp_servers), is_whole=imported or not enabled_plugins(loaded.config)
     )
-    agents = agents_from(found, known, problems)
+    agents = collect_agents(found, known, problems)
     # the name of a file is whatever somebody gave it
     told = tuple(replace(problem, sentence=printable(problem.sentence)) for problem in agents.problems)
     return replace(agents, problems=told)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.plugins import Found, find_plugins, pick
+from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
 from toolcrib.config.places import printable
@@ -55,7 +55,7 @@ def handed_over(plugins: Sequence[Plugin | Offer]) -> list[Offer]:
     return [each if isinstance(each, Offer) else _offer_of(each, f"plugin:{each.name}", {}) for each in plugins]
 
 
-def _picked(id: str, found: Mapping[str, Found], broken: Sequence[PluginError]) -> Found:
+def _picked(id: str, found: Mapping[str, FoundPlugin], broken: Sequence[PluginError]) -> FoundPlugin:
     try:
         return pick(found, [id])[0]
     except PluginError as missing:
@@ -83,14 +83,14 @@ def _placed(error: PluginError, id: str, loaded: Loaded) -> PluginError:
     return PluginError(f"{place}: {sentence}{remedy}" if str(place) else f"{sentence}{remedy}")
 
 
-def _plugin_offer(plugin: Found, config: Config, *, import_plugins: bool) -> Offer:
+def _plugin_offer(plugin: FoundPlugin, config: Config, *, import_plugins: bool) -> Offer:
     entry = config.plugins.get(plugin.id)
     own = entry.config if isinstance(entry, PluginSettings) else {}
     plugin.check_config(own)
     source = f"plugin:{plugin.id}"
     if not import_plugins:
-        return Offer(source=source, tools=plugin.declared(), config=own)
-    return _offer_of(plugin.loaded(), source, own)
+        return Offer(source=source, tools=plugin.declare_tools(), config=own)
+    return _offer_of(plugin.load(), source, own)
 
 
 def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:

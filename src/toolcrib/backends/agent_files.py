@@ -153,12 +153,12 @@ def _tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
 
 
 def _inputs(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
-    if _is_declared(key, value, header, _checked_inputs):
+    if _is_declared(key, value, header, _check_inputs):
         said["inputs"] = value
 
 
 def _output(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
-    if _is_declared(key, value, header, _checked_output):
+    if _is_declared(key, value, header, _check_output):
         said["output"] = value
 
 
@@ -188,11 +188,11 @@ def _is_good(path: KeyPath, header: Header, work: Callable[[], Any]) -> bool:
     return True
 
 
-def _checked_inputs(value: Mapping[str, Any]) -> None:
+def _check_inputs(value: Mapping[str, Any]) -> None:
     schema_of(value, "inputs")
 
 
-def _checked_output(value: Mapping[str, Any]) -> None:
+def _check_output(value: Mapping[str, Any]) -> None:
     output_schema(value, "output")
 
 
@@ -303,7 +303,7 @@ def _bytes(path: Path) -> bytes:
 
 def read_agent_text(text: str, header: Header, parse: Parse) -> Agent | None:
     """Return the agent that the text of a file declares, or None after saying everything that is wrong to `header`."""
-    cut = _cut(text.replace("\r\n", "\n").split("\n"))
+    cut = _split_header(text.replace("\r\n", "\n").split("\n"))
     if cut is None:
         header.say((), f"a file of an agent starts with {_MARK}, its keys and another {_MARK}; the prompt comes after")
         return None
@@ -321,10 +321,10 @@ def read_agent_text(text: str, header: Header, parse: Parse) -> Agent | None:
         header.say((), "the prompt is missing; write it under the header", line=after)
     if header.complaints:
         return None
-    return _declared({**said, "prompt": body}, header)
+    return _make_agent({**said, "prompt": body}, header)
 
 
-def _declared(said: Mapping[str, Any], header: Header) -> Agent | None:
+def _make_agent(said: Mapping[str, Any], header: Header) -> Agent | None:
     key = "name"
     try:
         agent = Agent(**said)
@@ -337,7 +337,7 @@ def _declared(said: Mapping[str, Any], header: Header) -> Agent | None:
     return agent
 
 
-def _cut(lines: list[str]) -> tuple[str, str, int] | None:
+def _split_header(lines: list[str]) -> tuple[str, str, int] | None:
     """Return the text of the header, the body without blanks around it, and the line after the header."""
     if lines[0].rstrip() != _MARK:
         return None

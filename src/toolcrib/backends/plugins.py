@@ -22,7 +22,16 @@ from toolcrib.define.names import canonical, nearest
 from toolcrib.define.plugin import Factory, Plugin
 from toolcrib.define.tool import Effect, Tool
 
-__all__ = ["ENTRY_POINTS", "MANIFEST", "DeclaredTool", "Found", "Manifest", "find_plugins", "pick", "read_manifest"]
+__all__ = [
+    "ENTRY_POINTS",
+    "MANIFEST",
+    "DeclaredTool",
+    "FoundPlugin",
+    "Manifest",
+    "find_plugins",
+    "pick",
+    "read_manifest",
+]
 
 MANIFEST = "toolcrib.plugin.json"
 ENTRY_POINTS = "toolcrib.plugins"
@@ -69,23 +78,23 @@ class Manifest(_Model):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A plugin that is there. `load` imports it and raises PluginError when that fails."""
+class FoundPlugin:
+    """A plugin that is there. `importer` imports it and raises PluginError when that fails."""
 
     id: str
     where: str
     manifest: Manifest | None
-    load: Callable[[], Plugin] = field(repr=False)
+    importer: Callable[[], Plugin] = field(repr=False)
 
-    def declared(self) -> tuple[Tool | Factory, ...]:
+    def declare_tools(self) -> tuple[Tool | Factory, ...]:
         """Return the tools as the manifest declares them; without one the plugin has to be loaded."""
         if self.manifest is not None and self.manifest.tools is not None:
             return tuple(declared.tool() for declared in self.manifest.tools)
-        return self.loaded().tools
+        return self.importer().tools
 
-    def loaded(self) -> Plugin:
+    def load(self) -> Plugin:
         """Return the plugin itself, its tools as the manifest declares them to policy."""
-        plugin = self.load()
+        plugin = self.importer()
         if canonical(plugin.name) != canonical(self.id):
             raise PluginError(f"plugin {self.id!r} ({self.where}) calls itself {plugin.name!r}; give both one name")
         if self.manifest is None or self.manifest.tools is None:
@@ -95,17 +104,17 @@ class Found:
 
     def _as_declared(self, item: Tool | Factory, declared: Mapping[str, Tool]) -> Tool | Factory:
         if isinstance(item, Tool):
-            return self._judged(item, declared)
+            return self._check_tool(item, declared)
 
         @wraps(item)
         def factory(config: Mapping[str, Any]) -> tuple[Tool, ...]:
             made: Any = item(config)
             tools = () if made is None else (made,) if isinstance(made, Tool) else tuple(made)
-            return tuple(self._judged(tool, declared) if isinstance(tool, Tool) else tool for tool in tools)
+            return tuple(self._check_tool(tool, declared) if isinstance(tool, Tool) else tool for tool in tools)
 
         return factory
 
-    def _judged(self, tool: Tool, declared: Mapping[str, Tool]) -> Tool:
+    def _check_tool(self, tool: Tool, declared: Mapping[str, Tool]) -> Tool:
         """Return the tool with what policy reads taken from the manifest, so that explain and a call say the same."""
         said = declared.get(tool.name)
         if said is None:
@@ -198,14 +207,14 @@ def _manifest(value: Mapping[str, Any], path: Path) -> Manifest:
     return manifest
 
 
-def find_plugins(folders: Iterable[Path]) -> tuple[dict[str, Found], list[PluginError]]:
+def find_plugins(folders: Iterable[Path]) -> tuple[dict[str, FoundPlugin], list[PluginError]]:
     """Return every plugin that is there, by id, and what was wrong with those that could not be read.
 
     A folder in `folders` is a plugin itself or holds plugins. Of two with one id the first counts.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, FoundPlugin] = {}
     broken: list[PluginError] = []
-    for make in (*_folder_plugins(folders), *_installed_plugins()):
+    for make in (*_folder_plugins(folders), *_entry_point_plugins()):
         try:
             plugin = make()
         except PluginError as error:
@@ -219,7 +228,7 @@ def find_plugins(folders: Iterable[Path]) -> tuple[dict[str, Found], list[Plugin
     return found, broken
 
 
-def pick(found: Mapping[str, Found], wanted: Sequence[str]) -> list[Found]:
+def pick(found: Mapping[str, FoundPlugin], wanted: Sequence[str]) -> list[FoundPlugin]:
     """Return the wanted plugins in order; raise PluginError for one that is not there."""
     for id in wanted:
         if id not in found:
@@ -229,7 +238,7 @@ def pick(found: Mapping[str, Found], wanted: Sequence[str]) -> list[Found]:
     return [found[id] for id in wanted]
 
 
-def _folder_plugins(folders: Iterable[Path]) -> Iterable[Callable[[], Found]]:
+def _folder_plugins(folders: Iterable[Path]) -> Iterable[Callable[[], FoundPlugin]]:
     for folder in folders:
         if not folder.is_dir():
             yield lambda folder=folder: _raise(PluginError(f"plugins.folders: {folder} is no folder"))  # type: ignore[misc]
@@ -242,17 +251,17 @@ def _folder_plugins(folders: Iterable[Path]) -> Iterable[Callable[[], Found]]:
                 yield lambda each=each: _from_folder(each)  # type: ignore[misc]
 
 
-def _raise(error: PluginError) -> Found:
+def _raise(error: PluginError) -> FoundPlugin:
     raise error
 
 
-def _from_folder(folder: Path) -> Found:
+def _from_folder(folder: Path) -> FoundPlugin:
     manifest = read_manifest(folder / MANIFEST)
     main = folder / manifest.main
     if not main.resolve().is_relative_to(folder.resolve()):
         raise PluginError(f"plugin {manifest.id!r}: main leads out of its folder ({manifest.main})")
-    return Found(
-        id=manifest.id, where=str(folder / MANIFEST), manifest=manifest, load=lambda: _load_file(manifest.id, main)
+    return FoundPlugin(
+        id=manifest.id, where=str(folder / MANIFEST), manifest=manifest, importer=lambda: _load_file(manifest.id, main)
     )
 
 
@@ -275,22 +284,22 @@ def _load_file(id: str, main: Path) -> Plugin:
         raise
 
 
-def _installed_plugins() -> Iterable[Callable[[], Found]]:
+def _entry_point_plugins() -> Iterable[Callable[[], FoundPlugin]]:
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         yield lambda point=point: _from_entry_point(point)  # type: ignore[misc]
 
 
-def _from_entry_point(point: importlib.metadata.EntryPoint) -> Found:
+def _from_entry_point(point: importlib.metadata.EntryPoint) -> FoundPlugin:
     files = (point.dist.files or ()) if point.dist else ()
     manifests = {path: read_manifest(path) for path in (Path(str(f.locate())) for f in files if f.name == MANIFEST)}
     path, manifest = next(((p, m) for p, m in manifests.items() if m.id == point.name), (None, None))
     for other, misnamed in manifests.items() if manifest is None else ():
         raise PluginError(f"plugin {point.name!r}: its manifest {other} calls it {misnamed.id!r}; give both one name")
-    return Found(
+    return FoundPlugin(
         id=point.name,
         where=str(path or point.value),
         manifest=manifest,
-        load=lambda: _plugin_from(point.name, point.load),
+        importer=lambda: _plugin_from(point.name, point.load),
     )
 
 

@@ -2,6 +2,6 @@
 
 from .catalog import Catalog, Problem
 from .groups import groups_of
-from .sources import Offer, catalog_from
+from .sources import Offer, collect_catalog
 
-__all__ = ["Catalog", "Offer", "Problem", "catalog_from", "groups_of"]
+__all__ = ["Catalog", "Offer", "Problem", "collect_catalog", "groups_of"]

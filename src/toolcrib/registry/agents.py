@@ -15,7 +15,7 @@ from toolcrib.define.tool import EFFECTS
 
 from .catalog import Catalog, Problem
 
-__all__ = ["AgentOffer", "Agents", "Known", "agents_from"]
+__all__ = ["AgentOffer", "Agents", "KnownNames", "collect_agents"]
 
 SOURCE = "agents"  # of problems
 
@@ -55,7 +55,7 @@ class Agents:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNames:
     """The tools that the lists of agents may name: those of a catalog, and those that may come later.
 
     `servers` are MCP servers, whose tools are called `server__tool`. When it is not `is_whole`, any name may be that of
@@ -71,21 +71,21 @@ class Known:
         return not self.is_whole or any(name.startswith(f"{fold(server)}__") for server in self.servers)
 
 
-def agents_from(offers: Iterable[AgentOffer], known: Known, problems: Iterable[Problem] = ()) -> Agents:
+def collect_agents(offers: Iterable[AgentOffer], known: KnownNames, problems: Iterable[Problem] = ()) -> Agents:
     """Return the agents among the offers that can work; `problems` found earlier are kept with the new ones."""
     told = list(problems)
-    first = _named(offers, known.catalog, told)
-    circles = _circles(first)
+    first = _offers_by_name(offers, known.catalog, told)
+    circles = _find_cycles(first)
     kept: dict[str, AgentOffer] = {}
     for name, offer in first.items():
-        complaints = [*_unknown(offer, known, frozenset(first)), *circles.get(name, ())]
+        complaints = [*_unknown_tools(offer, known, frozenset(first)), *circles.get(name, ())]
         told += [Problem(SOURCE, f"{each} (the agent was left out)") for each in complaints]
         if not complaints:
             kept[name] = offer
     return Agents(kept, tuple(told))
 
 
-def _named(offers: Iterable[AgentOffer], catalog: Catalog, told: list[Problem]) -> dict[str, AgentOffer]:
+def _offers_by_name(offers: Iterable[AgentOffer], catalog: Catalog, told: list[Problem]) -> dict[str, AgentOffer]:
     """Return the first agent of every name that no tool has."""
     found: dict[str, AgentOffer] = {}
     for offer in sorted(offers, key=lambda each: _KINDS.index(each.source.partition(":")[0])):
@@ -102,14 +102,14 @@ def _named(offers: Iterable[AgentOffer], catalog: Catalog, told: list[Problem]) 
     return found
 
 
-def _unknown(offer: AgentOffer, known: Known, agents: frozenset[str]) -> Iterator[str]:
+def _unknown_tools(offer: AgentOffer, known: KnownNames, agents: frozenset[str]) -> Iterator[str]:
     """Yield what is wrong with the entries of an agent's list."""
     for at, entry in enumerate(offer.agent.tools or ()):
         if complaint := _complaint(entry, known, agents):
             yield f"{offer.place('tools', at)}: {complaint}"
 
 
-def _complaint(entry: str, known: Known, agents: frozenset[str]) -> str | None:
+def _complaint(entry: str, known: KnownNames, agents: frozenset[str]) -> str | None:
     folded, catalog = fold(entry), known.catalog
     if folded.startswith("effect:"):
         effects = sorted(EFFECTS)
@@ -126,7 +126,7 @@ def _complaint(entry: str, known: Known, agents: frozenset[str]) -> str | None:
     return f"there is no {'group' if is_group else 'tool'} {entry[:64]!r}; {hint}"
 
 
-def _circles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
+def _find_cycles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
     """Return a complaint for every agent that leads back to itself by the names in lists.
 
     Globs and groups are no promise to call anybody; how deep those go is bounded where agents run.
@@ -137,14 +137,14 @@ def _circles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
     }
     told: dict[str, list[str]] = {}
     for name, offer in offers.items():
-        way = _way_back(name, lists)
+        way = _find_cycle(name, lists)
         if way:
             at = lists[name][way[1]]
             told[name] = [f"{offer.place('tools', at)}: {' → '.join(way)}: it leads back to itself"]
     return told
 
 
-def _way_back(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list[str]:
+def _find_cycle(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list[str]:
     """Return the shortest way from an agent over the lists back to it, empty when there is none."""
     came: dict[str, str] = {}
     edge = [start]
@@ -153,7 +153,7 @@ def _way_back(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list
         for name in edge:
             for entry in lists[name]:
                 if entry == start:
-                    return [*_walked(name, start, came), start]
+                    return [*_trace(name, start, came), start]
                 if entry is not None and entry in lists and entry not in came:
                     came[entry] = name
                     beyond.append(entry)
@@ -161,7 +161,7 @@ def _way_back(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list
     return []
 
 
-def _walked(end: str, start: str, came: Mapping[str, str]) -> list[str]:
+def _trace(end: str, start: str, came: Mapping[str, str]) -> list[str]:
     way = [end]
     while way[-1] != start:
         way.append(came[way[-1]])

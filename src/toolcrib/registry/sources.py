@@ -17,7 +17,7 @@ from toolcrib.define.tool import Tool
 
 from .catalog import Catalog, Problem
 
-__all__ = ["Offer", "catalog_from"]
+__all__ = ["Offer", "collect_catalog"]
 
 # In this order: a core tool can never be displaced by anything that is installed or connected.
 _KINDS = ("core", "plugin", "channel", "client", "mcp", "agent")
@@ -41,7 +41,7 @@ class Offer:
             raise DeclarationError(f"no source is called {self.source!r}; write core, plugin:NAME, channel:NAME ...")
 
 
-def catalog_from(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -> Catalog:
+def collect_catalog(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -> Catalog:
     """Return one catalog of everything offered; `problems` found earlier are kept with the new ones."""
     ordered = sorted(offers, key=lambda offer: _KINDS.index(offer.source.partition(":")[0]))
     tools: dict[str, Tool] = {}
@@ -51,7 +51,7 @@ def catalog_from(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -> C
         if refusal:
             told.append(Problem(offer.source, refusal))
             continue
-        for tool in _made(offer, told):
+        for tool in _make_tools(offer, told):
             first = tools.setdefault(tool.name, tool)
             if first is not tool:
                 sentence = f"{offer.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
@@ -76,14 +76,14 @@ def _refuse_owner(source: str, tools: Mapping[str, Tool]) -> str | None:
     return None
 
 
-def _made(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
+def _make_tools(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
     """Yield the offer's tools, factories called, each marked with its source."""
     for item in offer.tools:
-        for tool in _called(item, offer, told):
+        for tool in _call_factory(item, offer, told):
             yield tool if tool.source == offer.source else replace(tool, source=offer.source)
 
 
-def _called(item: Tool | Factory, offer: Offer, told: list[Problem]) -> tuple[Tool, ...]:
+def _call_factory(item: Tool | Factory, offer: Offer, told: list[Problem]) -> tuple[Tool, ...]:
     if isinstance(item, Tool):
         return (item,)
     name = getattr(item, "__name__", "a factory")

@@ -21,7 +21,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.rpc import Progress
 
-from .files import MemoryWorkspace, listed
+from .files import MemoryWorkspace, list_names
 from .models import FunctionModel, ScriptedModel, said, wants
 from .shell import FakeRun, FakeRunning, FakeShell
 
@@ -49,7 +49,7 @@ class FakeHttp:
     async def get(self, url: str, /) -> FakePage:
         self.asked.append(url)
         if url not in self.pages:
-            raise ToolError(f"{url} does not answer; there are {listed(self.pages)}", code="unreachable")
+            raise ToolError(f"{url} does not answer; there are {list_names(self.pages)}", code="unreachable")
         return self.pages[url]
 
 
@@ -71,7 +71,7 @@ class FakeRpc:
             if progress is not None:
                 progress(part)
         if method not in self.answers:
-            raise ToolError(f"no method {method!r}; there are {listed(self.answers)}", code="not_found")
+            raise ToolError(f"no method {method!r}; there are {list_names(self.answers)}", code="not_found")
         answer = self.answers[method]
         if isinstance(answer, BaseException):
             raise answer

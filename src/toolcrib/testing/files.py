@@ -12,10 +12,10 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry, Find, Found, Line, Listing, Names, Passage, Search, in_order
 from toolcrib.define.paths import joined, outside, parts_of, plain
 
-__all__ = ["MemoryWorkspace", "as_bytes", "listed"]
+__all__ = ["MemoryWorkspace", "as_bytes", "list_names"]
 
 
-def listed(known: Iterable[str]) -> str:
+def list_names(known: Iterable[str]) -> str:
     """Return what there is, for a sentence about what there is not."""
     return ", ".join(sorted(known)) or "none"
 
@@ -40,7 +40,7 @@ class MemoryWorkspace:
             data = self.files[known]
             return Entry(path=known, kind="file", size=len(data), version=hashlib.sha256(data).hexdigest())
         if known not in self._folders():
-            raise ToolError(f"no file {path!r}; there are {listed(self.files)}", code="not_found")
+            raise ToolError(f"no file {path!r}; there are {list_names(self.files)}", code="not_found")
         return Entry(path=known, kind="folder")
 
     async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
@@ -86,7 +86,7 @@ class MemoryWorkspace:
             if change.data is not None:
                 files[known] = change.data
             elif files.pop(known, None) is None:
-                raise ToolError(f"no file {change.path!r}; there are {listed(self.files)}", code="not_found")
+                raise ToolError(f"no file {change.path!r}; there are {list_names(self.files)}", code="not_found")
         self.files = files
         written = tuple([await self.stat(change.path) for change in changes if change.data is not None])
         self._noted |= {entry.path: entry for entry in written}

@@ -9,7 +9,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
 
-__all__ = ["Asked", "FunctionModel", "ScriptedModel", "said", "wants"]
+__all__ = ["FunctionModel", "RecordedRequest", "ScriptedModel", "said", "wants"]
 
 _CARD = ModelCard(provider="test", model="scripted", sees=True)
 _NOTHING = Usage()
@@ -29,7 +29,7 @@ def wants(*calls: Call, text: str = "", usage: Usage = _NOTHING) -> Replied:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordedRequest:
     """One request as a model got it: the messages that stood there then, and the names of its tools."""
 
     messages: Sequence[Message]
@@ -52,14 +52,14 @@ class FunctionModel:
         keep: bool = True,
     ) -> None:
         self._answer, self.card, self._keep = answer, card, keep
-        self.asked: list[Asked] = []
+        self.asked: list[RecordedRequest] = []
 
     async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
         if self._keep:
             names = tuple(tool.name for tool in request.tools)
-            self.asked.append(Asked(tuple(request.history), names, request.system, request))
+            self.asked.append(RecordedRequest(tuple(request.history), names, request.system, request))
         answer = self._answer(request)
-        replied = _replied(await answer if inspect.isawaitable(answer) else answer)
+        replied = _as_replied(await answer if inspect.isawaitable(answer) else answer)
         for part in replied.message.content:
             if isinstance(part, Text):
                 yield TextDelta(part.text)
@@ -90,7 +90,7 @@ class ScriptedModel(FunctionModel):
             raise AssertionError(f"{len(self.asked)} of {len(self._script)} replies were asked for")
 
 
-def _replied(reply: Reply) -> Replied:
+def _as_replied(reply: Reply) -> Replied:
     if isinstance(reply, str):
         return said(reply)
     if isinstance(reply, Message):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits, Whole
 
-from .files import as_bytes, listed
+from .files import as_bytes, list_names
 
 __all__ = ["FakeRun", "FakeRunning", "FakeShell"]
 
@@ -107,7 +107,7 @@ class FakeShell:
         line = command.line if command.line is not None else " ".join(command.argv or ())
         run = self.runs.get(line)
         if run is None:
-            raise ToolError(f"no program {line!r} here; there are {listed(self.runs)}", code="not_found")
+            raise ToolError(f"no program {line!r} here; there are {list_names(self.runs)}", code="not_found")
         if isinstance(run, ToolError):
             raise run
         run = FakeRun(run) if isinstance(run, str) else run

@@ -11,7 +11,7 @@ from toolcrib.define.mcp_names import tool_name
 from toolcrib.define.tool import Tool
 from toolcrib.policy.lint import lint
 from toolcrib.registry.catalog import Catalog
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.sources import Offer, collect_catalog
 
 OWN = {"github": ("create_issue", "deleteRepo", "delete_file", "read"), "My Files": ("read", "write")}
 ALL = {tool_name(server, tool) for server, tools in OWN.items() for tool in tools}
@@ -23,7 +23,7 @@ def catalog() -> Catalog:
         Offer(source=f"mcp:{server}", tools=tuple(Tool.declared(tool_name(server, tool), "Theirs.") for tool in tools))
         for server, tools in OWN.items()
     ]
-    return catalog_from([Offer(source="core", tools=(Tool.declared("read", "Ours."),)), *offers])
+    return collect_catalog([Offer(source="core", tools=(Tool.declared("read", "Ours."),)), *offers])
 
 
 def left(tools: dict[str, Any], **servers: Any) -> set[str]:
@@ -62,7 +62,7 @@ ODD = {"inner__echo": "srv__inner__echo", LONG: f"srv__{LONG}", "browser.click":
 )
 def test_a_rule_need_not_know_how_we_spell_what_a_server_calls_otherwise(own: str, entry: str) -> None:
     tools = tuple(Tool.declared(tool_name("srv", name), "Theirs.") for name in (*ODD, "plain"))
-    known = catalog_from([Offer(source="mcp:srv", tools=tools)])
+    known = collect_catalog([Offer(source="mcp:srv", tools=tools)])
     belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(Caller())
     assert set(belt.tools) == set(known.tools) - {tool_name("srv", own)}
 
@@ -70,7 +70,7 @@ def test_a_rule_need_not_know_how_we_spell_what_a_server_calls_otherwise(own: st
 @pytest.mark.parametrize("server", ["the-knowledge-base-of-the-company", "a__b", "_x", "y_"])
 @pytest.mark.parametrize("own", ["delete", "deleteAll", "de__lete"])
 def test_a_rule_may_call_a_server_as_the_configuration_does(server: str, own: str) -> None:
-    known = catalog_from(
+    known = collect_catalog(
         [
             Offer(
                 source=f"mcp:{server}",
@@ -85,7 +85,7 @@ def test_a_rule_may_call_a_server_as_the_configuration_does(server: str, own: st
 
 def test_a_name_that_looks_like_a_digest_is_none() -> None:
     tools = tuple(Tool.declared(tool_name("srv", own), "Theirs.") for own in ("facade", "_decade"))
-    known = catalog_from([Offer(source="mcp:srv", tools=tools)])
+    known = collect_catalog([Offer(source="mcp:srv", tools=tools)])
     assert not known.groups.keys() & {"srv", "srv_"}
     assert not Belts(known, load({"tools": {"allow": ["srv", "srv_"]}}, {}).policy).belt_for(Caller()).tools
 
@@ -93,7 +93,7 @@ def test_a_name_that_looks_like_a_digest_is_none() -> None:
 def test_a_server_that_begins_the_names_of_its_tools_with_its_own_is_denied_them() -> None:
     tools = tuple(Tool.declared(tool_name("srv", own), "Theirs.") for own in ("srv__wipe", "wipe", "get"))
     config = {"mcpServers": {"srv": {"command": "x", "tools": {"deny": ["srv__wipe"]}}}}
-    belt = Belts(catalog_from([Offer(source="mcp:srv", tools=tools)]), load(config, {}).policy).belt_for(Caller())
+    belt = Belts(collect_catalog([Offer(source="mcp:srv", tools=tools)]), load(config, {}).policy).belt_for(Caller())
     assert set(belt.tools) == {"srv__get"}
 
 

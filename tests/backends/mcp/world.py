@@ -21,7 +21,7 @@ from toolcrib.define.event import CallEvent
 from toolcrib.define.mcp import LinkTerms
 from toolcrib.define.result import Result, Text
 from toolcrib.registry.catalog import Catalog
-from toolcrib.registry.sources import Offer, catalog_from
+from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.services.mcp import McpTerms
 from toolcrib.tools import SHELF
 
@@ -57,7 +57,7 @@ class World:
 
     @property
     def catalog(self) -> Catalog:
-        return self.servers.joined(catalog_from([Offer(source="core", tools=SHELF)]))
+        return self.servers.joined(collect_catalog([Offer(source="core", tools=SHELF)]))
 
     @property
     def problems(self) -> list[str]:

@@ -22,7 +22,7 @@ from tests.doors.mcp.world import HELLO, call_of
 import toolcrib
 from toolcrib.app import Crib
 from toolcrib.doors.cli._mcp_serving import Serving
-from toolcrib.doors.mcp import PATH, listening
+from toolcrib.doors.mcp import PATH, listen_on
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +136,7 @@ async def test_progress_of_another_server_reaches_the_client(tmp_path: Path) -> 
 @contextlib.asynccontextmanager
 async def over_http(crib: Crib) -> AsyncIterator[str]:
     """Serve a crib in this process on a free port, and yield its address."""
-    with contextlib.closing(listening(0)) as at:
+    with contextlib.closing(listen_on(0)) as at:
         serving = asyncio.create_task(Serving(crib, crib.belt, asks=False).serve(at, (TOKEN, False)))
         try:
             async with asyncio.timeout(SECONDS):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from toolcrib import Result, ToolError
 from toolcrib.testing import FakeCtx, fake_ctx
-from toolcrib.tools.fs._diff import spliced
-from toolcrib.tools.fs._patch import read_patch, splices_of
+from toolcrib.tools.fs._diff import apply_splices
+from toolcrib.tools.fs._patch import find_splices, read_patch
 from toolcrib.tools.fs.apply_patch import apply_patch
 
 pytestmark = pytest.mark.anyio
@@ -190,7 +190,7 @@ def test_a_patch_made_of_two_texts_turns_one_into_the_other(old: list[str], new:
     if not body:
         return
     (section,) = read_patch(patch("*** Update File: f", *body))
-    assert spliced(before, splices_of("f", before, section.hunks)) == wanted
+    assert apply_splices(before, find_splices("f", before, section.hunks)) == wanted
 
 
 GARBAGE = st.sampled_from([*HEADERS, "@@", "@@ a", "-a", "+b", " a", "", "x"]) | st.text(max_size=8)

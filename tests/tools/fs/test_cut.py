@@ -4,22 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.fs._text import Cut, first_lines, last_lines, shortened
+from toolcrib.tools.fs._text import LineCut, first_lines, last_lines, shorten_line
 
 
 @pytest.mark.parametrize(
     ("text", "most", "size", "first", "last"),
     [
-        ("", 1, 1, Cut("", 0, 0), Cut("", 0, 0)),
-        ("a\nb\n", 2, 3, Cut("a\nb\n", 2, 2), Cut("a\nb\n", 2, 2)),
-        ("a\nb\nc", 2, 99, Cut("a\nb", 2, 3, "lines"), Cut("b\nc", 2, 3, "lines")),
-        ("aa\nbb\ncc", 9, 5, Cut("aa\nbb", 2, 3, "bytes"), Cut("bb\ncc", 2, 3, "bytes")),
-        ("abcdef", 9, 3, Cut("", 0, 1, "bytes"), Cut("def", 1, 1, "bytes", partial=True)),
-        ("x\n€€€", 9, 4, Cut("x", 1, 2, "bytes"), Cut("€", 1, 2, "bytes", partial=True)),
-        ("a\nb", 0, 99, Cut("", 0, 2, "lines"), Cut("", 0, 2, "lines")),
+        ("", 1, 1, LineCut("", 0, 0), LineCut("", 0, 0)),
+        ("a\nb\n", 2, 3, LineCut("a\nb\n", 2, 2), LineCut("a\nb\n", 2, 2)),
+        ("a\nb\nc", 2, 99, LineCut("a\nb", 2, 3, "lines"), LineCut("b\nc", 2, 3, "lines")),
+        ("aa\nbb\ncc", 9, 5, LineCut("aa\nbb", 2, 3, "bytes"), LineCut("bb\ncc", 2, 3, "bytes")),
+        ("abcdef", 9, 3, LineCut("", 0, 1, "bytes"), LineCut("def", 1, 1, "bytes", partial=True)),
+        ("x\n€€€", 9, 4, LineCut("x", 1, 2, "bytes"), LineCut("€", 1, 2, "bytes", partial=True)),
+        ("a\nb", 0, 99, LineCut("", 0, 2, "lines"), LineCut("", 0, 2, "lines")),
     ],
 )
-def test_whole_lines_are_kept_from_either_end(text: str, most: int, size: int, first: Cut, last: Cut) -> None:
+def test_whole_lines_are_kept_from_either_end(text: str, most: int, size: int, first: LineCut, last: LineCut) -> None:
     assert first_lines(text, most, size) == first
     assert last_lines(text, most, size) == last
 
@@ -34,4 +34,4 @@ def test_what_is_kept_is_part_of_the_text_and_fits(text: str, most: int, size: i
 
 
 def test_a_line_is_cut_between_characters() -> None:
-    assert [shortened("ab😀", width, "…") for width in (2, 3)] == ["ab…", "ab😀"]
+    assert [shorten_line("ab😀", width, "…") for width in (2, 3)] == ["ab…", "ab😀"]

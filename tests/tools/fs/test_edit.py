@@ -11,8 +11,8 @@ from tests.cases.edits import numbered
 
 from toolcrib import Result, ToolError
 from toolcrib.testing import FakeCtx, fake_ctx
-from toolcrib.tools.fs._diff import Splice, diff_of, replacements, spliced
-from toolcrib.tools.fs._match import Body
+from toolcrib.tools.fs._diff import Splice, apply_splices, make_diff, make_splices
+from toolcrib.tools.fs._match import FileBody
 from toolcrib.tools.fs.edit import edit
 
 pytestmark = pytest.mark.anyio
@@ -193,10 +193,10 @@ def test_an_exact_unique_passage_is_replaced_and_every_other_byte_stays(
     data = before + old.encode() + behind
     assume(data.count(old.encode()) == 1)
     assume(not (old.startswith("\n") and before.endswith(b"\r")))  # a line ending is one thing, not two
-    body = Body(data)
+    body = FileBody(data)
     matches = body.find(old)
     assert matches is not None
-    assert spliced(data, replacements(body, matches, old, new)) == before + new.encode() + behind
+    assert apply_splices(data, make_splices(body, matches, old, new)) == before + new.encode() + behind
 
 
 @given(BYTES, TEXT, BYTES, st.text('ab"“ \n', max_size=8), st.randoms(use_true_random=False))
@@ -205,12 +205,12 @@ def test_whatever_the_reading_what_is_outside_of_the_passage_stays(
 ) -> None:
     data = before + passage.encode() + behind
     old = "".join(chance.choice({'"': '"“', "“": '"“', " ": " \t", "\n": "\n\r"}.get(each, each)) for each in passage)
-    body = Body(data)
+    body = FileBody(data)
     matches = body.find(old)
     if matches is None:
         return
-    splices = replacements(body, matches, old, new)
-    result, at, seen = spliced(data, splices), 0, 0
+    splices = make_splices(body, matches, old, new)
+    result, at, seen = apply_splices(data, splices), 0, 0
     for splice in splices:
         kept = data[at : splice.start]
         assert result[seen : seen + len(kept)] == kept
@@ -224,5 +224,5 @@ def test_a_diff_turns_the_old_file_into_the_new_one(lines: list[str], data: st.D
     ends = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pairs = zip(ends[::2], ends[1::2], strict=False)
     splices = [Splice(start, end, data.draw(st.sampled_from([b"", b"x", b"a\n", b"\nq\n"]))) for start, end in pairs]
-    told = diff_of("f", text, splices).text
-    numbered(told, text.decode(), spliced(text, splices).decode())
+    told = make_diff("f", text, splices).text
+    numbered(told, text.decode(), apply_splices(text, splices).decode())

@@ -8,7 +8,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Call, Message
 
-__all__ = ["MissingPackageError", "answered", "cut_off"]
+__all__ = ["MissingPackageError", "cut_off_sentence", "run_calls"]
 
 
 class MissingPackageError(CribError, ImportError):
@@ -18,7 +18,7 @@ class MissingPackageError(CribError, ImportError):
         super().__init__(f"this bridge needs the package {package}; install it with: pip install 'toolcrib[{extra}]'")
 
 
-async def answered(belt: Belt, replied: Replied) -> list[Message]:
+async def run_calls(belt: Belt, replied: Replied) -> list[Message]:
     """Run the calls of a reply; return the reply with its answers, or nothing when it made no calls.
 
     A call in a reply that broke off never runs, and is answered all the same: the client keeps that reply, and its
@@ -29,12 +29,14 @@ async def answered(belt: Belt, replied: Replied) -> list[Message]:
     if not calls:
         return []
     if reply.finish in BROKEN:
-        calls = [Call(id=call.id, name=call.name, flaw=cut_off(replied.error or reply.finish)) for call in calls]
+        calls = [
+            Call(id=call.id, name=call.name, flaw=cut_off_sentence(replied.error or reply.finish)) for call in calls
+        ]
     results = await belt.call_all(calls)
     asked = Message(role="assistant", calls=tuple(calls), finish="calls", by=reply.by)
     return [asked, *map(answer_message, calls, results)]
 
 
-def cut_off(why: str) -> str:
+def cut_off_sentence(why: str) -> str:
     """Return what a model is told of a call that was in a reply that broke off."""
     return f"the reply was cut off ({why}), so this call was not run; make it again"

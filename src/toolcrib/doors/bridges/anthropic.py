@@ -15,7 +15,7 @@ from toolcrib.adapter.cards import Target
 from toolcrib.adapter.names import claude_names
 from toolcrib.app import Belt
 
-from ._calls import answered
+from ._calls import run_calls
 
 if TYPE_CHECKING:
     from anthropic.types import Message, MessageParam, ToolParam
@@ -40,7 +40,7 @@ async def answers(
     """Run the calls of a reply and return the message that answers them all, in their order, pictures inside."""
     target = Target(api="anthropic", model=reply.model or "", claude_code=claude_code, sees=sees)
     said = reply.model_dump(mode="json", warnings=False)
-    exchange = await answered(belt, wire.read_reply(said, target, _own_names(belt, target)))
+    exchange = await run_calls(belt, wire.read_reply(said, target, _own_names(belt, target)))
     if not exchange:
         return []
     *_, told = wire.request(exchange, (), target)["messages"]

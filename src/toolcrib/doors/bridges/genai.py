@@ -16,7 +16,7 @@ from toolcrib.adapter import gemini as wire
 from toolcrib.adapter.cards import Target
 from toolcrib.app import Belt
 
-from ._calls import MissingPackageError, answered
+from ._calls import MissingPackageError, run_calls
 
 try:
     from google.genai import types
@@ -43,7 +43,7 @@ async def answers(belt: Belt, *reply: types.GenerateContentResponse, sees: bool 
     for each in reply:
         told = {"candidates", "prompt_feedback"}
         chunks.feed(each.model_dump(mode="json", by_alias=True, exclude_none=True, include=told))
-    exchange = await answered(belt, chunks.end())
+    exchange = await run_calls(belt, chunks.end())
     if not exchange:
         return []
     turns = wire.request(exchange, (), target)["contents"]

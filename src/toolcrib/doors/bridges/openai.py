@@ -18,7 +18,7 @@ from toolcrib.adapter import responses
 from toolcrib.adapter.cards import Target
 from toolcrib.app import Belt
 
-from ._calls import answered
+from ._calls import run_calls
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion, ChatCompletionFunctionToolParam, ChatCompletionMessageParam
@@ -50,7 +50,7 @@ async def answers(belt: Belt, reply: "ChatCompletion", *, sees: bool = True) -> 
     """
     target = Target(api="openai", model=reply.model or "", sees=sees)
     said = reply.model_dump(mode="json", warnings=False)
-    exchange = await answered(belt, chat.read_reply(said, target))
+    exchange = await run_calls(belt, chat.read_reply(said, target))
     if not exchange:
         return []
     _, *told = chat.request(exchange, (), target)["messages"]
@@ -65,7 +65,7 @@ async def response_answers(belt: Belt, reply: "Response", *, sees: bool = True) 
     """Run the calls of a response and return the items that answer them, in their order, pictures inside."""
     target = Target(api="responses", model=reply.model or "", sees=sees)
     said = reply.model_dump(mode="json", by_alias=True, warnings=False)
-    exchange = await answered(belt, responses.read_reply(said, target))
+    exchange = await run_calls(belt, responses.read_reply(said, target))
     if not exchange:
         return []
     told = [item for item in responses.request(exchange, (), target)["input"] if item["type"] != "function_call"]

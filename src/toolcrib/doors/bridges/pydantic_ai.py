@@ -19,7 +19,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
-from ._calls import MissingPackageError, cut_off
+from ._calls import MissingPackageError, cut_off_sentence
 
 try:
     from pydantic_ai import BinaryContent, ModelRetry, RunContext, ToolDefinition, ToolFailed, ToolReturn
@@ -81,7 +81,7 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         result = (await self._belt_of(ctx).call_all([call]))[0]
         told = answer_message(call, result)
         if told.status != "error":
-            return _returned(told, result.details)
+            return _to_tool_return(told, result.details)
         if isinstance(result.details, Mapping) and result.details.get("code") == "bad_arguments":
             raise ModelRetry(_words(told))
         raise ToolFailed(_words(told))
@@ -114,7 +114,7 @@ def _definition(tool: Tool, model: str) -> ToolDefinition:
     )
 
 
-def _returned(told: Message, details: Any) -> ToolReturn:
+def _to_tool_return(told: Message, details: Any) -> ToolReturn:
     """Return the words and pictures for the model, `details` for the program."""
     pictures = [BinaryContent(part.data, media_type=part.mime) for part in told.content if isinstance(part, Image)]
     words = _words(told)
@@ -130,6 +130,6 @@ def _cut(ctx: RunContext[Any]) -> str:
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):
             if message.state == "interrupted":
-                return cut_off("interrupted")
-            return cut_off(message.finish_reason) if message.finish_reason in _CUT else ""
+                return cut_off_sentence("interrupted")
+            return cut_off_sentence(message.finish_reason) if message.finish_reason in _CUT else ""
     return ""

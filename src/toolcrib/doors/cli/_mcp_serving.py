@@ -14,7 +14,7 @@ import click
 from toolcrib.app import Belt, Crib
 from toolcrib.define.approval import Question
 from toolcrib.define.errors import CribError
-from toolcrib.doors.mcp import PATH, BeltServer, listening, own_wire, serve_http, serve_stdio
+from toolcrib.doors.mcp import PATH, BeltServer, claim_stdio, listen_on, serve_http, serve_stdio
 
 from ._show import visible
 from .approvals import asking_here, is_attended
@@ -49,13 +49,13 @@ def wire(port: int | None) -> Iterator[Pipes | socket.socket]:
     Either way nothing that a tool starts gets hold of our stdin, unless there is a person at it.
     """
     if port is None:
-        with own_wire() as pipes:
+        with claim_stdio() as pipes:
             yield pipes
     else:
         attended = is_attended()
         with (
-            contextlib.closing(listening(port)) as at,
-            contextlib.redirect_stdout(sys.stderr) if attended else own_wire(),
+            contextlib.closing(listen_on(port)) as at,
+            contextlib.redirect_stdout(sys.stderr) if attended else claim_stdio(),
         ):
             yield at
 

@@ -8,8 +8,8 @@
 It needs the official SDK, the extra `mcp`, which is imported here and nowhere else.
 """
 
-from .http import PATH, listening, serve_http
+from .http import PATH, listen_on, serve_http
 from .server import BeltServer
-from .stdio import own_wire, serve_stdio
+from .stdio import claim_stdio, serve_stdio
 
-__all__ = ["PATH", "BeltServer", "listening", "own_wire", "serve_http", "serve_stdio"]
+__all__ = ["PATH", "BeltServer", "claim_stdio", "listen_on", "serve_http", "serve_stdio"]

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolcrib.define.errors import CribError
 
-__all__ = ["PATH", "listening", "serve_http"]
+__all__ = ["PATH", "listen_on", "serve_http"]
 
 PATH = "/mcp"
 
@@ -22,7 +22,7 @@ _LARGEST = 32 * 1024 * 1024  # bytes of one request
 _HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
-def listening(port: int) -> socket.socket:
+def listen_on(port: int) -> socket.socket:
     """Return a socket that listens on this machine alone; port 0 is one that is free."""
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

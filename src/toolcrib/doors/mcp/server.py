@@ -26,12 +26,12 @@ from toolcrib.define.names import canonical
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection
 
-__all__ = ["BeltServer", "Once", "Progress"]
+__all__ = ["BeltServer", "CancelOnce", "ProgressSender"]
 
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class CancelOnce(Generic[T]):
     """Returns what the call returns, when awaited; from the first cancellation on it is shielded from more of them."""
 
     __slots__ = ("_call",)
@@ -68,18 +68,18 @@ log = logging.getLogger("toolcrib")
 
 Send = Callable[[float, float | None, str | None], Awaitable[None]]
 
-_MOST_WAITING = 64  # of a client that is slow to read the oldest are left out
-_LARGEST = 2**53  # beyond that, one more is no more
-_LONGEST = 4_000  # characters of one message: the end of them, where the newest stands
+_MAX_WAITING = 64  # of a client that is slow to read the oldest are left out
+_MAX_NUMBER = 2**53  # beyond that, one more is no more
+_MAX_MESSAGE_CHARS = 4_000  # characters of one message: the end of them, where the newest stands
 
 
-class _Step(NamedTuple):
+class _ProgressStep(NamedTuple):
     done: float
     total: float | None
     words: str
 
 
-class Progress:
+class ProgressSender:
     """Sends what it hears of one call. The numbers grow from step to step, as the protocol wants.
 
     Most bodies show nothing, and that costs nothing: what sends is started by the first step.
@@ -92,7 +92,7 @@ class Progress:
         self._sending: asyncio.Task[None] | None = None
         self._is_over = False
 
-    def hear(self, partial: Result) -> None:
+    def queue(self, partial: Result) -> None:
         """Take note of a step, from whichever thread."""
         shown = for_watchers(partial)
         if threading.get_ident() == self._thread:
@@ -108,7 +108,7 @@ class Progress:
             return
         if self._sending is None:
             self._last, self._news = 0.0, asyncio.Event()
-            self._waiting: deque[_Step] = deque(maxlen=_MOST_WAITING)
+            self._waiting: deque[_ProgressStep] = deque(maxlen=_MAX_WAITING)
             self._sending = asyncio.create_task(self._tell())
         self._waiting.append(self._step(partial))
         self._news.set()
@@ -133,7 +133,7 @@ class Progress:
             while self._waiting:
                 await self._send(*self._waiting.popleft())
 
-    def _step(self, partial: Result) -> _Step:
+    def _step(self, partial: Result) -> _ProgressStep:
         """Return a step; what a body says in its details, how much of how much, counts as long as it grows."""
         said = partial.details if isinstance(partial.details, Mapping) else {}
         done, total = _number(said.get("progress")), _number(said.get("total"))
@@ -141,11 +141,11 @@ class Progress:
             done, total = self._last + 1, None
         self._last = done
         words = "\n".join(block["text"] for block in written(partial)["content"] if block["type"] == "text")
-        return _Step(done, total, words[-_LONGEST:])
+        return _ProgressStep(done, total, words[-_MAX_MESSAGE_CHARS:])
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MAX_NUMBER:
         return None
     return float(value)
 
@@ -216,9 +216,9 @@ class BeltServer(Server[Any]):
         if tool is not None and tool.exclusive:
             # a client may send the calls of one reply side by side: those that change files come one after the other
             async with self._alone:
-                result = await _made(belt, ctx, params)
+                result = await _call_tool(belt, ctx, params)
         else:
-            result = await _made(belt, ctx, params)
+            result = await _call_tool(belt, ctx, params)
         return {"resultType": "complete", **wire.encode_result(result)}
 
     async def _met(self, ctx: Context, params: NotificationParams) -> None:
@@ -229,11 +229,11 @@ class BeltServer(Server[Any]):
             connection.exit_stack.callback(self._connections.discard, connection)
 
 
-async def _made(belt: Belt, ctx: Context, params: CallToolRequestParams) -> Result:
+async def _call_tool(belt: Belt, ctx: Context, params: CallToolRequestParams) -> Result:
     """Make a call; a client that wants to know how far it is, is told, all of it before the result."""
-    progress = Progress(ctx.session.report_progress)
+    progress = ProgressSender(ctx.session.report_progress)
     try:
-        result = await Once(belt.call(params.name, params.arguments, progress=progress.hear))
+        result = await CancelOnce(belt.call(params.name, params.arguments, progress=progress.queue))
         await progress.sent()
     finally:
         progress.stop()

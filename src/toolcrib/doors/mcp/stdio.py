@@ -18,14 +18,14 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-__all__ = ["own_wire", "serve_stdio"]
+__all__ = ["claim_stdio", "serve_stdio"]
 
 _LONGEST = 32 * 1024 * 1024  # bytes of one message
 _PIECE = 64 * 1024
 
 
 @contextmanager
-def own_wire() -> Iterator[tuple[int, int]]:
+def claim_stdio() -> Iterator[tuple[int, int]]:
     """Take stdin and stdout for the protocol and yield their descriptors.
 
     Meanwhile whoever reads stdin, here or in a child, is at its end, and what is printed to stdout goes to stderr.
@@ -50,12 +50,12 @@ async def serve_stdio(server: Server, stdin: int, stdout: int) -> None:
     heard, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
     answers, said = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as group:
-        group.start_soon(_hear, stdin, heard, answers.clone())
-        group.start_soon(_say, stdout, said, group.cancel_scope)
+        group.start_soon(_read_messages, stdin, heard, answers.clone())
+        group.start_soon(_write_messages, stdout, said, group.cancel_scope)
         await server.run(messages, answers, server.create_initialization_options())
 
 
-async def _hear(
+async def _read_messages(
     stdin: int,
     heard: MemoryObjectSendStream[SessionMessage | Exception],
     answers: MemoryObjectSendStream[SessionMessage],
@@ -93,7 +93,9 @@ async def _lines(stdin: int) -> AsyncIterator[bytes | None]:
         yield bytes(begun)
 
 
-async def _say(stdout: int, said: MemoryObjectReceiveStream[SessionMessage], everything: anyio.CancelScope) -> None:
+async def _write_messages(
+    stdout: int, said: MemoryObjectReceiveStream[SessionMessage], everything: anyio.CancelScope
+) -> None:
     async with said:
         async for message in said:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)

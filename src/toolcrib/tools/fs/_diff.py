@@ -7,14 +7,16 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
-from ._match import Body, Indentation, Matches, Reading, Spot, split_lines
+from ._match import FileBody, Indentation, Matches, Reading, Spot, split_lines
 
-__all__ = ["Diff", "Splice", "Step", "diff_of", "overlapping", "replacements", "spliced", "steps"]
+__all__ = ["Diff", "LineStep", "Splice", "apply_splices", "compare_lines", "find_overlap", "make_diff", "make_splices"]
 
-_WORK = 5_000_000  # comparisons; beyond it the lines between the first and the last difference count as all new
+_MAX_COMPARISONS = (
+    5_000_000  # comparisons; beyond it the lines between the first and the last difference count as all new
+)
 
 
-class Step(NamedTuple):
+class LineStep(NamedTuple):
     """Lines `old` to `old_end` became lines `new` to `new_end`; `kept` when they are the same."""
 
     kept: bool
@@ -24,28 +26,28 @@ class Step(NamedTuple):
     new_end: int
 
 
-def steps(old: Sequence[object], new: Sequence[object]) -> list[Step]:
+def compare_lines(old: Sequence[object], new: Sequence[object]) -> list[LineStep]:
     """Return the steps from `old` to `new`, kept and changed ones in turn."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     rest = shorter - head
     tail = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
-    found = [Step(True, 0, head, 0, head)] if head else []
+    found = [LineStep(True, 0, head, 0, head)] if head else []
     found += _between(old[head : len(old) - tail], new[head : len(new) - tail], head)
     if tail:
-        found.append(Step(True, len(old) - tail, len(old), len(new) - tail, len(new)))
+        found.append(LineStep(True, len(old) - tail, len(old), len(new) - tail, len(new)))
     return found
 
 
-def _between(old: Sequence[object], new: Sequence[object], at: int) -> list[Step]:
+def _between(old: Sequence[object], new: Sequence[object], at: int) -> list[LineStep]:
     if not old and not new:
         return []
     known = Counter(old)
     pairs = sum(known[line] * times for line, times in Counter(new).items())
-    if not pairs or pairs * min(len(old), len(new)) > _WORK:
-        return [Step(False, at, at + len(old), at, at + len(new))]
+    if not pairs or pairs * min(len(old), len(new)) > _MAX_COMPARISONS:
+        return [LineStep(False, at, at + len(old), at, at + len(new))]
     codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [Step(tag == "equal", at + a, at + b, at + c, at + d) for tag, a, b, c, d in codes]
+    return [LineStep(tag == "equal", at + a, at + b, at + c, at + d) for tag, a, b, c, d in codes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Splice:
     data: bytes
 
 
-def spliced(data: bytes, splices: Iterable[Splice]) -> bytes:
+def apply_splices(data: bytes, splices: Iterable[Splice]) -> bytes:
     """Return the file with the splices made; they are in order and do not overlap."""
     parts: list[bytes] = []
     at = 0
@@ -67,7 +69,7 @@ def spliced(data: bytes, splices: Iterable[Splice]) -> bytes:
     return b"".join((*parts, data[at:]))
 
 
-def overlapping(spots: Iterable[tuple[int, Spot]]) -> tuple[int, int] | None:
+def find_overlap(spots: Iterable[tuple[int, Spot]]) -> tuple[int, int] | None:
     """Return the numbers of two passages that share a byte; None when none do."""
     ordered = sorted(spots, key=lambda each: (each[1].start, each[1].end))
     for (one, before), (other, after) in pairwise(ordered):
@@ -76,7 +78,7 @@ def overlapping(spots: Iterable[tuple[int, Spot]]) -> tuple[int, int] | None:
     return None
 
 
-def replacements(body: Body, matches: Matches, old: str, new: str) -> list[Splice]:
+def make_splices(body: FileBody, matches: Matches, old: str, new: str) -> list[Splice]:
     """Return what `new` becomes at each place: with the line endings of the place and, where need be, its indentation.
 
     Where a tolerant reading found the passage, a line that `old` and `new` have in common stays as the file has it.
@@ -89,12 +91,12 @@ def replacements(body: Body, matches: Matches, old: str, new: str) -> list[Splic
     for spot in matches.spots:
         key = body.data[spot.start : spot.end], _ending_near(body, spot)
         if key not in made:
-            made[key] = _fitted(body, key, matches.reading, old, new)
+            made[key] = _fit_replacement(body, key, matches.reading, old, new)
         splices.append(Splice(spot.start, spot.end, made[key]))
     return splices
 
 
-def _fitted(body: Body, place: tuple[bytes, str], reading: Reading, old: str, new: str) -> bytes:
+def _fit_replacement(body: FileBody, place: tuple[bytes, str], reading: Reading, old: str, new: str) -> bytes:
     data, near = place
     own, ends = split_lines(data.decode("utf-8", "surrogateescape"), bare_returns=body.has_bare_returns)
     wanted = split_lines(new)[0]
@@ -102,7 +104,7 @@ def _fitted(body: Body, place: tuple[bytes, str], reading: Reading, old: str, ne
         text = (ends[0] if ends else near).join(wanted)
     else:
         written = split_lines(old, bare_returns=body.has_bare_returns)[0]
-        text = _woven(_Place(own, ends or [near], written), wanted, reading)
+        text = _weave(_Place(own, ends or [near], written), wanted, reading)
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -115,14 +117,14 @@ class _Place:
     written: Sequence[str]
 
 
-def _woven(place: _Place, wanted: Sequence[str], reading: Reading) -> str:
+def _weave(place: _Place, wanted: Sequence[str], reading: Reading) -> str:
     own, ends, written = place.own, place.ends, place.written
     if reading == "indentation":
         indented = Indentation(zip(written, own, strict=True))
         written, wanted = indented(written), indented(wanted)
     lines: list[str] = []
     after: list[str] = []
-    for step in steps(written, wanted):
+    for step in compare_lines(written, wanted):
         for at in range(step.new, step.new_end):
             line = step.old + at - step.new
             lines.append(own[line] if step.kept else wanted[at])
@@ -130,7 +132,7 @@ def _woven(place: _Place, wanted: Sequence[str], reading: Reading) -> str:
     return "".join(line + end for line, end in zip(lines, [*after[:-1], ""], strict=True))
 
 
-def _ending_near(body: Body, spot: Spot) -> str:
+def _ending_near(body: FileBody, spot: Spot) -> str:
     """Return how the line ends that the place is in, or else the one before it."""
     if body.has_bare_returns:
         return "\r"
@@ -141,9 +143,9 @@ def _ending_near(body: Body, spot: Spot) -> str:
     return "\r\n" if at > 0 and data[at - 1] == 0x0D else "\n"
 
 
-_AROUND = 4  # lines shown before and after a change
-_LONGEST, _WIDEST = 50_000, 2_000  # characters of a diff and of a line in it
-_LARGEST = 1_000_000  # bytes of one place that is told line by line
+_CONTEXT_LINES = 4  # lines shown before and after a change
+_MAX_DIFF_CHARS, _MAX_LINE_CHARS = 50_000, 2_000  # characters of a diff and of a line in it
+_MAX_REGION_BYTES = 1_000_000  # bytes of one place that is told line by line
 _NO_END = "\\ No newline at end of file"
 
 
@@ -164,17 +166,17 @@ class _Region:
     new: Sequence[bytes]
 
 
-def diff_of(path: str, data: bytes, splices: Sequence[Splice]) -> Diff:
+def make_diff(path: str, data: bytes, splices: Sequence[Splice]) -> Diff:
     """Return the diff of a file with these splices, in order; what is over the limit is counted, not shown."""
     shown = [f"--- a/{path}", f"+++ b/{path}"]
-    told = _Page(_LONGEST)
+    told = _Page(_MAX_DIFF_CHARS)
     first = shift = 0
     for region in _regions(data, splices):
-        changed = steps(region.old, region.new)
+        changed = compare_lines(region.old, region.new)
         if not first:
             first = region.line + 1 + next((step.new for step in changed if not step.kept), 0)
         for hunk in _hunks(changed):
-            told.add(_told(region, hunk, shift))
+            told.add(_render_hunk(region, hunk, shift))
         shift += len(region.new) - len(region.old)
     return Diff("\n".join([*shown, *told.lines, *told.note()]), first)
 
@@ -202,13 +204,13 @@ def _regions(data: bytes, splices: Sequence[Splice]) -> Iterator[_Region]:
     """Give the lines around each splice; splices whose surroundings touch share a region."""
     line = seen = at = 0
     while at < len(splices):
-        start = _back(data, splices[at].start, _AROUND)
+        start = _back(data, splices[at].start, _CONTEXT_LINES)
         parts: list[bytes] = []
         end = copied = start
         while at < len(splices) and (splices[at].start <= end or end == start):
             splice = splices[at]
             parts += (data[copied : splice.start], splice.data)
-            copied, end = splice.end, _forth(data, splice.end, _AROUND + 1)
+            copied, end = splice.end, _forth(data, splice.end, _CONTEXT_LINES + 1)
             at += 1
         parts.append(data[copied:end])
         line += data.count(b"\n", seen, start)
@@ -218,24 +220,26 @@ def _regions(data: bytes, splices: Sequence[Splice]) -> Iterator[_Region]:
 
 def _split(data: bytes) -> list[bytes]:
     """Return the lines with their endings; what is too much to tell line by line is one line."""
-    return data.splitlines(keepends=True) if b"\r" not in data and len(data) <= _LARGEST else _split_by_lf(data)
+    return (
+        data.splitlines(keepends=True) if b"\r" not in data and len(data) <= _MAX_REGION_BYTES else _split_by_lf(data)
+    )
 
 
 def _split_by_lf(data: bytes) -> list[bytes]:
-    if len(data) > _LARGEST:
+    if len(data) > _MAX_REGION_BYTES:
         return [data]
     lines = data.split(b"\n")
     return [*(line + b"\n" for line in lines[:-1]), *(lines[-1:] if lines[-1] else ())]
 
 
-def _hunks(changed: Sequence[Step]) -> Iterator[list[Step]]:
+def _hunks(changed: Sequence[LineStep]) -> Iterator[list[LineStep]]:
     """Give the changes in groups that stand near one another, with the kept lines around them cut short."""
-    group: list[Step] = []
+    group: list[LineStep] = []
     for step in changed:
         if not step.kept:
             group.append(step)
             continue
-        long = step.old_end - step.old > 2 * _AROUND
+        long = step.old_end - step.old > 2 * _CONTEXT_LINES
         if group and any(not each.kept for each in group):
             if not long:
                 group.append(step)
@@ -247,34 +251,34 @@ def _hunks(changed: Sequence[Step]) -> Iterator[list[Step]]:
         yield [*group[:-1], _cut(last, tail=False) if last.kept else last]
 
 
-def _cut(step: Step, *, tail: bool) -> Step:
-    over = max(step.old_end - step.old - _AROUND, 0)
+def _cut(step: LineStep, *, tail: bool) -> LineStep:
+    over = max(step.old_end - step.old - _CONTEXT_LINES, 0)
     if tail:
         return step._replace(old=step.old + over, new=step.new + over)
     return step._replace(old_end=step.old_end - over, new_end=step.new_end - over)
 
 
-def _told(region: _Region, hunk: Sequence[Step], shift: int) -> Iterator[str]:
+def _render_hunk(region: _Region, hunk: Sequence[LineStep], shift: int) -> Iterator[str]:
     old, new = hunk[-1].old_end - hunk[0].old, hunk[-1].new_end - hunk[0].new
     line = region.line + 1
     yield f"@@ -{_range(line + hunk[0].old, old)} +{_range(line + shift + hunk[0].new, new)} @@"
     for step in hunk:
         if step.kept:
-            yield from _marked(" ", region.old[step.old : step.old_end])
+            yield from _mark_lines(" ", region.old[step.old : step.old_end])
         else:
-            yield from _marked("-", region.old[step.old : step.old_end])
-            yield from _marked("+", region.new[step.new : step.new_end])
+            yield from _mark_lines("-", region.old[step.old : step.old_end])
+            yield from _mark_lines("+", region.new[step.new : step.new_end])
 
 
 def _range(line: int, count: int) -> str:
     return f"{line if count else line - 1},{count}" if count != 1 else f"{line}"
 
 
-def _marked(mark: str, lines: Sequence[bytes]) -> Iterator[str]:
+def _mark_lines(mark: str, lines: Sequence[bytes]) -> Iterator[str]:
     for line in lines:
         # a tenth more than is shown, so that no character is cut in the middle
-        text = line[: 4 * _WIDEST].decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
-        yield mark + (text if len(text) <= _WIDEST else f"{text[:_WIDEST]}… [{len(line)} bytes]")
+        text = line[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+        yield mark + (text if len(text) <= _MAX_LINE_CHARS else f"{text[:_MAX_LINE_CHARS]}… [{len(line)} bytes]")
         if not line.endswith(b"\n"):
             yield _NO_END
 

@@ -16,19 +16,19 @@ from typing import Literal
 __all__ = [
     "BLANKS",
     "MARKS",
-    "MOST",
+    "MAX_SPOTS",
     "SPACES",
-    "Body",
+    "FileBody",
     "Indentation",
     "Matches",
     "Near",
     "Reading",
     "Spot",
-    "folded",
+    "find_nearest",
+    "fold_line",
     "indent_of",
-    "named",
-    "nearest",
-    "shown",
+    "quote_line",
+    "quote_path",
     "split_lines",
     "without_marks",
     "without_spaces",
@@ -56,7 +56,7 @@ def without_spaces(line: str) -> str:
     return line if line.isascii() else line.translate(MARKS).translate(SPACES)
 
 
-def folded(line: str) -> str:
+def fold_line(line: str) -> str:
     """Return a line without the blanks around it, its quotes, dashes and spaces in the plainest spelling."""
     return without_spaces(line.strip(BLANKS))
 
@@ -125,16 +125,16 @@ def _unit_of(known: Mapping[str, str]) -> tuple[str, str]:
 
 Reading = Literal["exact", "endings", "blanks", "marks", "spaces", "indentation"]
 
-MOST = 100_000  # places that are kept of one passage; all are counted
-_LARGEST = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
-_MARK = "\ufeff"  # of a byte order; never part of a line
+MAX_SPOTS = 100_000  # places that are kept of one passage; all are counted
+_MAX_TOLERANT_BYTES = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
+_BYTE_ORDER_MARK = "\ufeff"  # of a byte order; never part of a line
 
 _FOLDS: dict[Reading, Callable[[str], str]] = {
     "endings": lambda line: line,
     "blanks": lambda line: line.rstrip(BLANKS),
     "marks": lambda line: without_marks(line.rstrip(BLANKS)),
     "spaces": lambda line: without_spaces(line.rstrip(BLANKS)),
-    "indentation": folded,
+    "indentation": fold_line,
 }
 
 
@@ -155,7 +155,7 @@ class Matches:
     total: int
 
 
-class Body:
+class FileBody:
     """A file's bytes, and what the tolerant readings need of them, made when it is first needed."""
 
     def __init__(self, data: bytes) -> None:
@@ -170,7 +170,7 @@ class Body:
     @property
     def is_large(self) -> bool:
         """Whether the file is too large to be read tolerantly."""
-        return len(self.data) > _LARGEST
+        return len(self.data) > _MAX_TOLERANT_BYTES
 
     @cached_property
     def text(self) -> str:
@@ -214,7 +214,7 @@ class Body:
         data = self.data
         return Spot(start - (start > 0 and data[start] == 0x0A and data[start - 1] == 0x0D), end)
 
-    def _folded(self, reading: Reading) -> str:
+    def _fold(self, reading: Reading) -> str:
         if reading not in self._joined:
             fold = _FOLDS[reading]
             self._joined[reading] = "\n".join([fold(line) for line in self.pieces[0]])
@@ -222,7 +222,7 @@ class Body:
 
     def _anywhere(self, reading: Reading, wanted: list[str]) -> Matches:
         """Return the places that begin and end anywhere in a line: a folded line has the columns of the line itself."""
-        joined, passage = self._folded(reading), "\n".join(wanted)
+        joined, passage = self._fold(reading), "\n".join(wanted)
         starts = self.pieces[1]
         places = []
         line = seen = 0
@@ -240,7 +240,7 @@ class Body:
         lines, starts = self.pieces
         is_ended = not wanted[-1]
         asked = wanted[:-1] if is_ended else wanted
-        joined, passage = f"\n{self._folded('indentation')}\n", "\n".join(["", *asked, ""])
+        joined, passage = f"\n{self._fold('indentation')}\n", "\n".join(["", *asked, ""])
         places = []
         line = seen = 0
         at = joined.find(passage)
@@ -248,13 +248,13 @@ class Body:
             line += joined.count("\n", seen, at)
             seen = at
             last = line + len(asked) - 1
-            start = starts[line] + (line == 0 and self.text.startswith(_MARK))
+            start = starts[line] + (line == 0 and self.text.startswith(_BYTE_ORDER_MARK))
             if not is_ended:
                 places.append((start, starts[last] + len(lines[last].rstrip(BLANKS))))
             elif last + 1 < len(lines):
                 places.append((start, starts[last + 1]))
             at = joined.find(passage, at + len(passage) - 1)
-        return Matches("indentation", self._in_bytes(places[:MOST]), len(places))
+        return Matches("indentation", self._in_bytes(places[:MAX_SPOTS]), len(places))
 
     def _in_bytes(self, places: list[tuple[int, int]]) -> tuple[Spot, ...]:
         text = self.text
@@ -281,7 +281,7 @@ def split_lines(text: str, *, bare_returns: bool = False) -> tuple[list[str], li
 def _all(data: bytes, wanted: bytes, spot: Callable[[int, int], Spot]) -> Matches:
     spots: list[Spot] = []
     at = data.find(wanted)
-    while at >= 0 and len(spots) < MOST:
+    while at >= 0 and len(spots) < MAX_SPOTS:
         end = at + len(wanted)
         spots.append(spot(at, end))
         at = data.find(wanted, end)
@@ -290,7 +290,7 @@ def _all(data: bytes, wanted: bytes, spot: Callable[[int, int], Spot]) -> Matche
 
 def _places(text: str, wanted: str) -> Iterator[int]:
     at, seen = text.find(wanted), 0
-    while at >= 0 and seen < MOST:
+    while at >= 0 and seen < MAX_SPOTS:
         yield at
         seen += 1
         at = text.find(wanted, at + len(wanted))
@@ -300,10 +300,13 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-_LINES, _WIDTH, _WANTED = 200_000, 400, 2_000  # how much is looked at: lines, characters of a line, lines asked for
-_COMPARED = 5_000  # lines that are compared letter by letter
-_VOTES = 50  # a line that stands in more places than this says nothing about where a passage is
-_SHOWN = 80
+# How much is looked at.
+_MAX_LINES = 200_000
+_MAX_LINE_CHARS = 400
+_MAX_ASKED_LINES = 2_000
+_MAX_COMPARED_LINES = 5_000  # lines that are compared letter by letter
+_MAX_VOTES = 50  # a line that stands in more places than this says nothing about where a passage is
+_QUOTED_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,19 +318,21 @@ class Near:
     asked: str
 
     def __str__(self) -> str:
-        return f"the nearest is line {self.line}, {shown(self.text)}"
+        return f"the nearest is line {self.line}, {quote_line(self.text)}"
 
 
-def nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> Near | None:
+def find_nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> Near | None:
     """Return where the asked-for lines nearly stand, at or behind line `first` (from 0); None when nothing is like it.
 
     Lines that are there vote for the place of the passage; without any, the line that shares most words is told.
     """
-    wanted = {at: plain for at, line in enumerate(asked[:_WANTED]) if (plain := folded(line[:_WIDTH]))}
+    wanted = {
+        at: plain for at, line in enumerate(asked[:_MAX_ASKED_LINES]) if (plain := fold_line(line[:_MAX_LINE_CHARS]))
+    }
     if not wanted:
         return None
-    seen = [folded(line[:_WIDTH]) for line in lines[first : first + _LINES]]
-    at = _voted(seen, wanted)
+    seen = [fold_line(line[:_MAX_LINE_CHARS]) for line in lines[first : first + _MAX_LINES]]
+    at = _vote(seen, wanted)
     if at is None:
         at = _alike(seen, wanted)
     if at is None:
@@ -339,16 +344,16 @@ def nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> Near 
     return Near(first + at + 1, lines[first + at], asked[0])
 
 
-def _voted(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
+def _vote(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, plain in wanted.items():
         numbers[plain].append(number)
     votes: Counter[int] = Counter()
     places: Counter[str] = Counter()
     for at, plain in enumerate(seen):
-        if plain in numbers and places[plain] < _VOTES:
+        if plain in numbers and places[plain] < _MAX_VOTES:
             places[plain] += 1
-            for number in numbers[plain][:_VOTES]:
+            for number in numbers[plain][:_MAX_VOTES]:
                 votes[at - number] += len(plain)  # a long line says more than a bracket
     return max(votes, key=lambda at: (votes[at], -at)) if votes else None
 
@@ -357,7 +362,7 @@ def _alike(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
     number, plain = max(wanted.items(), key=lambda each: len(each[1]))
     words = set(re.findall(r"\w{3,}", plain.lower())[:8])
     likely = (at for at, line in enumerate(seen) if any(word in line.lower() for word in words))
-    some = list(islice(likely, _COMPARED)) or range(min(len(seen), _COMPARED))
+    some = list(islice(likely, _MAX_COMPARED_LINES)) or range(min(len(seen), _MAX_COMPARED_LINES))
     pairs = _pairs(plain)
     best, most = None, 0.2  # below it, two lines have nothing to do with each other
     for at in some:
@@ -374,12 +379,12 @@ def _pairs(line: str) -> set[str]:
     return {low[at : at + 2] for at in range(len(low) - 1)}
 
 
-def named(path: str) -> str:
+def quote_path(path: str) -> str:
     """Return a path for a sentence: as it is, or quoted when it holds what cannot be printed."""
     return path if path.isprintable() else repr(path)
 
 
-def shown(text: str) -> str:
+def quote_line(text: str) -> str:
     """Return a line for a sentence: quoted, on one line, cut when it is long; bytes that are no text become marks."""
     plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return repr(plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…")
+    return repr(plain if len(plain) <= _QUOTED_CHARS else f"{plain[:_QUOTED_CHARS]}…")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from toolcrib import ToolError
 
-from ._text import size
+from ._text import format_size
 
-__all__ = ["Picture", "encoding_of", "fitted", "is_binary", "kind_of"]
+__all__ = ["Picture", "detect_encoding", "file_kind", "fit_picture", "is_binary"]
 
 _KINDS = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive (or a document made of one)"),
@@ -23,10 +23,10 @@ _KINDS = (
     (b"\0asm", "WebAssembly"), (b"wOF2", "a web font"), (b"wOFF", "a web font"),
 )  # fmt: skip
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_LARGEST_SHARE = 0.3
+_MAX_CONTROL_SHARE = 0.3
 
 
-def encoding_of(head: bytes) -> str | None:
+def detect_encoding(head: bytes) -> str | None:
     """Return the encoding a byte-order mark announces, unless it is UTF-8, which needs no telling."""
     if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
@@ -38,19 +38,19 @@ def is_binary(head: bytes) -> bool:
     if b"\0" in head:
         return True
     strange = len(head) - len(head.translate(None, _CONTROL))
-    return bool(head) and strange / len(head) > _LARGEST_SHARE
+    return bool(head) and strange / len(head) > _MAX_CONTROL_SHARE
 
 
-def kind_of(head: bytes) -> str:
+def file_kind(head: bytes) -> str:
     """Return what kind of binary file begins so."""
     if head[4:8] == b"ftyp":
         return "an MPEG-4 or HEIF file"
     return next((kind for signature, kind in _KINDS if head.startswith(signature)), "binary data")
 
 
-_LONGEST_SIDE = 2_000
-_MOST_BYTES = (9 << 20) // 2 * 3 // 4  # 4.5 MiB once it is written in base64
-_MOST_PIXELS = 40_000_000
+_MAX_SIDE = 2_000
+_MAX_BYTES = (9 << 20) // 2 * 3 // 4  # 4.5 MiB once it is written in base64
+_MAX_PIXELS = 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +62,34 @@ class Picture:
     note: str
 
 
-def fitted(data: bytes, mime: str) -> Picture:
+def fit_picture(data: bytes, mime: str) -> Picture:
     """Return the picture upright and small enough; raise ToolError when it cannot be had so."""
     sides = _sides(data, mime)
     if sides is None:
-        raise ToolError(f"it begins like {mime} but is cut off or damaged ({size(len(data))})", code="damaged")
+        raise ToolError(f"it begins like {mime} but is cut off or damaged ({format_size(len(data))})", code="damaged")
     width, height = sides
-    if width * height > _MOST_PIXELS:
+    if width * height > _MAX_PIXELS:
         raise ToolError(f"its {width}x{height} pixels are too many to open; make a smaller copy", code="too_large")
-    fits = max(sides) <= _LONGEST_SIDE and len(data) <= _MOST_BYTES
+    fits = max(sides) <= _MAX_SIDE and len(data) <= _MAX_BYTES
     if fits and not (mime == "image/jpeg" and b"Exif\0\0" in data[:65_536]):
         return Picture(data, mime, f"{mime}, {width}x{height}")
     try:
-        from ._shrink import upright  # noqa: PLC0415  Pillow is an extra, and slow to load
+        from ._shrink import turn_and_shrink  # noqa: PLC0415  Pillow is an extra, and slow to load
     except ImportError:
         if fits:
             return Picture(data, mime, f"{mime}, {width}x{height}")
         raise ToolError(
-            f"its {width}x{height} pixels and {size(len(data))} are more than models take, and making it smaller needs "
-            "Pillow; install toolcrib[media], or make a smaller copy",
+            f"its {width}x{height} pixels and {format_size(len(data))} are more than models take, and making it "
+            "smaller needs Pillow; install toolcrib[media], or make a smaller copy",
             code="too_large",
         ) from None
-    made = upright(data, mime, side=_LONGEST_SIDE, most=_MOST_BYTES)
+    made = turn_and_shrink(data, mime, side=_MAX_SIDE, most=_MAX_BYTES)
     if made is None:
         return Picture(data, mime, f"{mime}, {width}x{height}")
-    return Picture(made.data, made.mime, _told(made.mime, made.full, made.sides))
+    return Picture(made.data, made.mime, _describe_shrunk(made.mime, made.full, made.sides))
 
 
-def _told(mime: str, full: tuple[int, int], sides: tuple[int, int]) -> str:
+def _describe_shrunk(mime: str, full: tuple[int, int], sides: tuple[int, int]) -> str:
     if sides == full:
         return f"{mime}, {full[0]}x{full[1]}"
     return (

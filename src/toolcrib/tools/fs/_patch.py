@@ -23,9 +23,9 @@ from typing import Literal, NamedTuple
 from toolcrib import ToolError
 
 from ._diff import Splice
-from ._match import BLANKS, Indentation, folded, nearest, shown
+from ._match import BLANKS, Indentation, find_nearest, fold_line, quote_line
 
-__all__ = ["Hunk", "Item", "Mark", "Section", "read_patch", "splices_of"]
+__all__ = ["Hunk", "Item", "Mark", "Section", "find_splices", "read_patch"]
 
 Mark = Literal[" ", "-", "+"]
 
@@ -34,7 +34,7 @@ _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Upda
 _HEREDOCS = ("<<EOF", "<<'EOF'", '<<"EOF"')
 _NUMBERS = re.compile(r"-\d+(,\d+)? \+\d+(,\d+)? @@")
 _HEADERS = "a section begins with '*** Add File: path', '*** Delete File: path' or '*** Update File: path'"
-_MOST = 1_000  # sections of one patch
+_MAX_SECTIONS = 1_000  # sections of one patch
 
 
 class Item(NamedTuple):
@@ -67,28 +67,28 @@ class Section:
 
 def read_patch(text: str) -> tuple[Section, ...]:
     """Return the sections of a patch; raise ToolError that names the line where it is broken."""
-    lines = _unwrapped([line.removesuffix("\r") for line in text.strip().split("\n")])
+    lines = _unwrap([line.removesuffix("\r") for line in text.strip().split("\n")])
     if not any(line.strip() for line in lines):
         raise ToolError("the patch is empty; write one from '*** Begin Patch' to '*** End Patch'", code="bad_patch")
     if lines[0].strip() != _BEGIN:
-        raise ToolError(f"the first line of the patch must be {_BEGIN!r}, not {shown(lines[0])}", code="bad_patch")
+        raise ToolError(f"the first line of the patch must be {_BEGIN!r}, not {quote_line(lines[0])}", code="bad_patch")
     if lines[-1].strip() != _END or len(lines) < 2:
-        raise ToolError(f"the last line of the patch must be {_END!r}, not {shown(lines[-1])}", code="bad_patch")
-    reader = _Reader(lines[:-1])
+        raise ToolError(f"the last line of the patch must be {_END!r}, not {quote_line(lines[-1])}", code="bad_patch")
+    reader = _PatchReader(lines[:-1])
     sections = tuple(iter(reader.section, None))
     if not sections:
         raise ToolError("the patch changes no files; add a section between its first and last line", code="bad_patch")
     return sections
 
 
-def _unwrapped(lines: list[str]) -> list[str]:
+def _unwrap(lines: list[str]) -> list[str]:
     """Return the lines without the here-document of a shell around them."""
     if len(lines) >= 4 and lines[0].strip() in _HEREDOCS and lines[-1].strip().endswith("EOF"):
         return lines[1:-1]
     return lines
 
 
-class _Reader:
+class _PatchReader:
     """The lines of a patch, read from the second on."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -102,14 +102,14 @@ class _Reader:
         if self._at >= len(self._lines):
             return None
         self._read += 1
-        if self._read > _MOST:
-            raise self._broken(f"a patch has at most {_MOST} sections; apply it in several")
+        if self._read > _MAX_SECTIONS:
+            raise self._broken(f"a patch has at most {_MAX_SECTIONS} sections; apply it in several")
         header = self._lines[self._at].strip()
         for prefix in (_ADD, _DELETE, _UPDATE):
             if header.startswith(prefix):
                 self._at += 1
                 return self._body(prefix, header.removeprefix(prefix))
-        raise self._broken(f"{shown(self._lines[self._at])} is not the beginning of a section; {_HEADERS}")
+        raise self._broken(f"{quote_line(self._lines[self._at])} is not the beginning of a section; {_HEADERS}")
 
     def _body(self, prefix: str, path: str) -> Section:
         if prefix == _DELETE:
@@ -139,7 +139,7 @@ class _Reader:
     def _hunk(self, *, first: bool) -> Hunk:
         began, contexts = self._at, self._contexts()
         if self._at == began and not first:
-            raise self._broken(f"a hunk behind another begins with a line @@, not {shown(self._lines[self._at])}")
+            raise self._broken(f"a hunk behind another begins with a line @@, not {quote_line(self._lines[self._at])}")
         items: list[Item] = []
         at_end = False
         while self._at < len(self._lines) and not at_end:
@@ -165,7 +165,7 @@ class _Reader:
                 break
             context = line[3:]
             if _NUMBERS.match(context):
-                raise self._broken(f"{shown(line)} has line numbers; write @@ alone, or @@ and a line of the file")
+                raise self._broken(f"{quote_line(line)} has line numbers; write @@ alone, or @@ and a line of the file")
             if context.strip():
                 contexts.append(context)
             self._at += 1
@@ -175,7 +175,7 @@ class _Reader:
         if self._at >= len(self._lines):
             return self._broken("the hunk at the end of the patch is empty", len(self._lines) - 1)
         return self._broken(
-            f"{shown(self._lines[self._at])} is no line of a hunk; each begins with ' ' (kept), '-' (removed) or "
+            f"{quote_line(self._lines[self._at])} is no line of a hunk; each begins with ' ' (kept), '-' (removed) or "
             "'+' (added)"
         )
 
@@ -190,19 +190,19 @@ class _Reader:
 
 
 _MARK = b"\xef\xbb\xbf"  # of a byte order; not part of the first line
-_LARGEST = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
-_WORK = 1024 * 1024 * 1024  # bytes that are searched in vain for all hunks of a file; about a second
+_MAX_TOLERANT_BYTES = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
+_MAX_SEARCHED_BYTES = 1024 * 1024 * 1024  # bytes that are searched in vain for all hunks of a file; about a second
 
 # What two lines are compared by, in the order of the attempts that come after the exact one.
 _READINGS: tuple[tuple[Callable[[str], str], bool], ...] = (
     (lambda line: line, False),
     (lambda line: line.rstrip(BLANKS), False),
     (lambda line: line.strip(BLANKS), True),
-    (folded, True),
+    (fold_line, True),
 )
 
 
-def splices_of(path: str, data: bytes, hunks: Sequence[Hunk]) -> list[Splice]:
+def find_splices(path: str, data: bytes, hunks: Sequence[Hunk]) -> list[Splice]:
     """Return what the hunks change in a file, in order, each looked for behind the one before it.
 
     Raise ToolError when one does not fit, naming where it nearly does.
@@ -217,12 +217,12 @@ def splices_of(path: str, data: bytes, hunks: Sequence[Hunk]) -> list[Splice]:
             if place is None:
                 raise ToolError(f"{where} does not fit: {_near(file, [context], at)}", code="no_match")
             at = file.after(place[0])
-        splices, at = _placed(file, hunk, at, where)
+        splices, at = _place_hunk(file, hunk, at, where)
         found += splices
     return sorted(found, key=lambda splice: splice.start)
 
 
-def _placed(file: "_File", hunk: Hunk, at: int, where: str) -> tuple[list[Splice], int]:
+def _place_hunk(file: "_File", hunk: Hunk, at: int, where: str) -> tuple[list[Splice], int]:
     items = list(hunk.items)
     old = [item.text for item in items if item.mark != "+"]
     if not any(old) and _is_loose(items):
@@ -260,16 +260,16 @@ def _without_last_blank(items: Sequence[Item]) -> list[Item]:
 
 def _near(file: "_File", asked: Sequence[str], at: int) -> str:
     """Return the end of a sentence: what is missing, and where something like it stands."""
-    if len(file.data) > _LARGEST:
+    if len(file.data) > _MAX_TOLERANT_BYTES:
         return "in a file of this size its lines must be exactly those of the file"
     line = file.line_of(at)
     where = f"from line {line + 1} on" if line else "in the file"
-    near = nearest(file.lines, asked, line)
+    near = find_nearest(file.lines, asked, line)
     if near is None:
         return f"{where} there is nothing like it"
-    if folded(near.asked) == folded(near.text):
+    if fold_line(near.asked) == fold_line(near.text):
         return f"its lines do not stand together {where}; {near}"
-    return f"there is no {shown(near.asked)} {where} where it belongs; {near}"
+    return f"there is no {quote_line(near.asked)} {where} where it belongs; {near}"
 
 
 class _File:
@@ -308,30 +308,30 @@ class _File:
         """Return where these lines begin, at or behind a byte, and whether their indentation may be another one."""
         if self._has_bare_feeds or b"\n" not in self.data:  # else no line can be the same to the byte
             lines = "\n".join(wanted).encode("utf-8", "surrogateescape")
-            exact = self._exact(lines, bool(wanted[-1]), at, at_end=at_end)
+            exact = self._seek_exact(lines, bool(wanted[-1]), at, at_end=at_end)
             if exact is not None:
                 return exact, False
-            self._worked(at)
-        if len(self.data) > _LARGEST:
+            self._count_work(at)
+        if len(self.data) > _MAX_TOLERANT_BYTES:
             return None
         count = len(self.lines)
         first = bisect_left(self._starts, at)
         if at_end:
             first = max(first, count - len(wanted))
         for number, (fold, indented) in enumerate(_READINGS):
-            place = self._folded(number, [fold(line) for line in wanted], first, at_end=at_end)
+            place = self._seek_folded(number, [fold(line) for line in wanted], first, at_end=at_end)
             if place is not None:
                 return self._starts[place], indented
-            self._worked(at)
+            self._count_work(at)
         return None
 
-    def _worked(self, at: int) -> None:
+    def _count_work(self, at: int) -> None:
         """Count what was searched in vain, and give up when it is too much."""
         self._work += len(self.data) - at
-        if self._work > _WORK:
+        if self._work > _MAX_SEARCHED_BYTES:
             raise ToolError("the patch has too many hunks that nearly fit; apply it in several", code="too_large")
 
-    def _exact(self, wanted: bytes, is_whole: bool, at: int, *, at_end: bool) -> int | None:
+    def _seek_exact(self, wanted: bytes, is_whole: bool, at: int, *, at_end: bool) -> int | None:
         """Return where bytes stand as whole lines; what comes behind the last line ending is no blank line."""
         data = self.data
         if at_end:
@@ -350,7 +350,7 @@ class _File:
         last = len(data) - len(wanted)
         return last if is_whole and last > at and data.endswith(b"\n" + wanted) else None
 
-    def _folded(self, number: int, wanted: Sequence[str], first: int, *, at_end: bool) -> int | None:
+    def _seek_folded(self, number: int, wanted: Sequence[str], first: int, *, at_end: bool) -> int | None:
         kept = self._joined[number]
         if kept is None:
             lines = [_READINGS[number][0](line) for line in self.lines]
@@ -369,7 +369,7 @@ class _File:
         """Return what these items change from a byte on, and the byte behind them."""
         listed = list(items)
         if indented:
-            listed = self._indented(at, listed)
+            listed = self._indent(at, listed)
         splices: list[Splice] = []
         begin, added, endings = at, list[str](), list[bytes]()
         for item in [*listed, None]:
@@ -380,16 +380,16 @@ class _File:
                 at = self.after(at)
             else:
                 if added or endings:
-                    splices.append(self._spliced(begin, at, added, endings))
+                    splices.append(self._make_splice(begin, at, added, endings))
                 added, endings = [], []
                 begin = at = at if item is None else self.after(at)
         return splices, at
 
     def insertion(self, at: int, added: Sequence[str]) -> Splice:
         """Return new lines at a byte."""
-        return self._spliced(at, at, added, [])
+        return self._make_splice(at, at, added, [])
 
-    def _spliced(self, begin: int, end: int, added: Sequence[str], endings: Sequence[bytes]) -> Splice:
+    def _make_splice(self, begin: int, end: int, added: Sequence[str], endings: Sequence[bytes]) -> Splice:
         ends = endings or [self._ending(begin)]
         data = b"".join(
             text.encode("utf-8", "surrogateescape") + ends[min(at, len(ends) - 1)] for at, text in enumerate(added)
@@ -404,7 +404,7 @@ class _File:
             end = self.data.rfind(b"\n", 0, at)
         return b"\r\n" if end > 0 and self.data[end - 1] == 0x0D else b"\n"
 
-    def _indented(self, at: int, items: Sequence[Item]) -> list[Item]:
+    def _indent(self, at: int, items: Sequence[Item]) -> list[Item]:
         old = [item.text for item in items if item.mark != "+"]
         line = bisect_left(self._starts, at)
         indented = Indentation(zip(old, self.lines[line : line + len(old)], strict=True))

@@ -8,9 +8,9 @@ from PIL import Image, ImageOps
 
 from toolcrib import ToolError
 
-from ._text import size
+from ._text import format_size
 
-__all__ = ["Shrunk", "upright"]
+__all__ = ["Shrunk", "turn_and_shrink"]
 
 _QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
 
@@ -25,7 +25,7 @@ class Shrunk:
     sides: tuple[int, int]
 
 
-def upright(data: bytes, mime: str, *, side: int, most: int) -> Shrunk | None:
+def turn_and_shrink(data: bytes, mime: str, *, side: int, most: int) -> Shrunk | None:
     """Return the picture upright, no side longer than `side`, at most `most` bytes; None when it is so already."""
     try:
         with Image.open(io.BytesIO(data)) as opened:
@@ -34,12 +34,12 @@ def upright(data: bytes, mime: str, *, side: int, most: int) -> Shrunk | None:
                 return None
             image: Image.Image = ImageOps.exif_transpose(opened) if turned else opened
             image.load()
-            return _smaller(image, mime, side, most)
+            return _shrink(image, mime, side, most)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ToolError(f"it begins like {mime} but cannot be opened: {error}", code="damaged") from error
 
 
-def _smaller(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
+def _shrink(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
     """Return the largest writing of the picture that fits."""
     full = image.size
     first = min(1.0, side / max(full))
@@ -48,28 +48,28 @@ def _smaller(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
     for scale in _SCALES:
         sides = (max(1, round(full[0] * first * scale)), max(1, round(full[1] * first * scale)))
         shrunk = image if sides == full else image.resize(sides, Image.Resampling.LANCZOS)
-        for data, kind in _writings(shrunk, mime):
+        for data, kind in _encodings(shrunk, mime):
             if len(data) <= most:
                 return Shrunk(data, kind, full, sides)
-    raise ToolError(f"it stays above {size(most)} however small it is made", code="too_large")
+    raise ToolError(f"it stays above {format_size(most)} however small it is made", code="too_large")
 
 
-def _writings(image: Image.Image, mime: str) -> Iterator[tuple[bytes, str]]:
+def _encodings(image: Image.Image, mime: str) -> Iterator[tuple[bytes, str]]:
     """Give the picture without loss, unless it came as a photograph, then with more and more."""
     if mime != "image/jpeg":
-        yield _written(image, "PNG"), "image/png"
-    flat = image if image.mode != "RGBA" else _on_white(image)
+        yield _encode(image, "PNG"), "image/png"
+    flat = image if image.mode != "RGBA" else _flatten(image)
     for quality in _QUALITIES:
-        yield _written(flat, "JPEG", quality=quality), "image/jpeg"
+        yield _encode(flat, "JPEG", quality=quality), "image/jpeg"
 
 
-def _on_white(image: Image.Image) -> Image.Image:
+def _flatten(image: Image.Image) -> Image.Image:
     white = Image.new("RGB", image.size, "white")
     white.paste(image, mask=image.getchannel("A"))
     return white
 
 
-def _written(image: Image.Image, kind: str, **options: int) -> bytes:
+def _encode(image: Image.Image, kind: str, **options: int) -> bytes:
     out = io.BytesIO()
     image.save(out, kind, **options)
     return out.getvalue()

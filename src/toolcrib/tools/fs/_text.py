@@ -15,22 +15,22 @@ from typing import Literal, TypeVar
 from toolcrib import Ctx, ToolError
 
 __all__ = [
-    "BYTES",
-    "Cut",
-    "existing",
+    "MAX_SEARCH_BYTES",
+    "LineCut",
+    "escape_name",
     "first_lines",
-    "fitting",
+    "format_size",
     "last_lines",
-    "named",
-    "shortened",
-    "shown",
-    "size",
-    "spaced",
-    "told",
+    "normalize_spaces",
+    "render_rows",
+    "require_path",
+    "shorten_line",
+    "take_fitting",
+    "use_existing",
 ]
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Return a number of bytes as people read it, in steps of 1,024."""
     if count < 1 << 10:
         return f"{count}B"
@@ -41,7 +41,7 @@ _ROW = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class LineCut:
     """What is left of a text: `count` of its `total` lines, and what ended it. `partial` when it begins in a line."""
 
     text: str
@@ -51,29 +51,29 @@ class Cut:
     partial: bool = False
 
 
-def first_lines(text: str, most: int, size: int) -> Cut:
+def first_lines(text: str, most: int, size: int) -> LineCut:
     """Return the first whole lines: at most `most`, at most `size` bytes of UTF-8 without the end of the last."""
     rows = _ROW.findall(text)
     count = _fitting(rows, most, size)
     if count == len(rows):
-        return Cut(text, count, count)
+        return LineCut(text, count, count)
     kept = "".join(rows[:count]).removesuffix("\n")
-    return Cut(kept, count, len(rows), "lines" if count >= most else "bytes")
+    return LineCut(kept, count, len(rows), "lines" if count >= most else "bytes")
 
 
-def last_lines(text: str, most: int, size: int) -> Cut:
+def last_lines(text: str, most: int, size: int) -> LineCut:
     """Return the last whole lines that fit; of a last line that does not fit alone, its end."""
     rows = _ROW.findall(text)
     count = _fitting(rows[::-1], most, size)
     if count == len(rows):
-        return Cut(text, count, count)
+        return LineCut(text, count, count)
     if count or most < 1:
-        return Cut("".join(rows[len(rows) - count :]), count, len(rows), "lines" if count >= most else "bytes")
+        return LineCut("".join(rows[len(rows) - count :]), count, len(rows), "lines" if count >= most else "bytes")
     end = rows[-1].encode("utf-8", "surrogatepass")[-size:] if size > 0 else b""
-    return Cut(end.decode("utf-8", "ignore"), 1, len(rows), "bytes", partial=True)
+    return LineCut(end.decode("utf-8", "ignore"), 1, len(rows), "bytes", partial=True)
 
 
-def shortened(line: str, width: int, mark: str) -> str:
+def shorten_line(line: str, width: int, mark: str) -> str:
     """Return the line, or so many of its characters and the mark."""
     return line if len(line) <= width else line[:width] + mark
 
@@ -94,22 +94,22 @@ _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _CLOCK = re.compile(r" (AM|PM)\b", re.IGNORECASE)
 
 
-def named(path: str) -> str:
+def require_path(path: str) -> str:
     """Return the path; refuse one that is blank."""
     if not path.strip():
         raise ToolError("the path is empty; name a file in the workspace", code="bad_path")
     return path
 
 
-def spaced(path: str) -> str:
+def normalize_spaces(path: str) -> str:
     """Return the path with every kind of space as a plain one."""
     return _SPACES.sub(" ", path)
 
 
-async def existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
+async def use_existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
     """Use the path, or the first other spelling of it that exists; say what is near when none does."""
     try:
-        return path, await use(named(path))
+        return path, await use(require_path(path))
     except ToolError as error:
         if error.code != "not_found":
             raise
@@ -123,7 +123,7 @@ async def existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) -> t
     raise await _with_names(ctx, path, first)
 
 
-def shown(name: str) -> str:
+def escape_name(name: str) -> str:
     """Return a name as it can be printed: on one line, undecodable bytes escaped."""
     text = name.encode("utf-8", "backslashreplace").decode()
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
@@ -131,7 +131,7 @@ def shown(name: str) -> str:
 
 def _spellings(path: str) -> list[str]:
     """Return the other spellings of a path, likeliest first."""
-    plain = spaced(path).removeprefix("@") if path.startswith("@") else spaced(path)
+    plain = normalize_spaces(path).removeprefix("@") if path.startswith("@") else normalize_spaces(path)
     clock = _CLOCK.sub("\u202f\\1", plain)  # how screenshots are named on a Mac
     composed = [unicodedata.normalize(form, plain) for form in ("NFC", "NFD")]
     curly = [each.replace("'", "\u2019") for each in (plain, *composed)]
@@ -153,18 +153,18 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
             f"{sentence}; did you mean {' or '.join(repr(names[each]) for each in near)}?", code=error.code
         )
     where = repr(folder) if folder else "the workspace"
-    some = ", ".join(shown(entry.name) for entry in listing.entries[:8])
+    some = ", ".join(escape_name(entry.name) for entry in listing.entries[:8])
     more = f" and {listing.total - 8} more" if listing.total > 8 else ""
     return ToolError(f"{sentence}; {where} holds {some + more if some else 'nothing'}", code=error.code)
 
 
-BYTES = 50 << 10
+MAX_SEARCH_BYTES = 50 << 10
 
 
-def fitting(rows: Iterable[str]) -> list[str]:
+def take_fitting(rows: Iterable[str]) -> list[str]:
     """Return the first rows, as many as fit."""
     kept: list[str] = []
-    room = BYTES
+    room = MAX_SEARCH_BYTES
     for row in rows:
         room -= len(row.encode("utf-8", "replace")) + (1 if kept else 0)
         if room < 0:
@@ -173,10 +173,10 @@ def fitting(rows: Iterable[str]) -> list[str]:
     return kept
 
 
-def told(rows: list[str], total: int, what: str, notes: Mapping[str, object]) -> str:
+def render_rows(rows: list[str], total: int, what: str, notes: Mapping[str, object]) -> str:
     """Return the rows (or `what` stands for none), the word on those that did not fit, and the notes that hold."""
     said = [note for note, holds in notes.items() if holds]
     if len(rows) < total:
-        said.insert(0, f"{size(BYTES)} shown, {len(rows)} of {total} rows; narrow the search")
+        said.insert(0, f"{format_size(MAX_SEARCH_BYTES)} shown, {len(rows)} of {total} rows; narrow the search")
     text = "\n".join(rows) or f"[{what}]"
     return f"{text}\n\n[{'; '.join(said)}]" if said else text

@@ -8,14 +8,14 @@ from typing import Annotated
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Change
 
-from ._diff import diff_of, spliced
-from ._match import named
-from ._patch import Hunk, Section, read_patch, splices_of
+from ._diff import apply_splices, make_diff
+from ._match import quote_path
+from ._patch import Hunk, Section, find_splices, read_patch
 
 __all__ = ["apply_patch"]
 
-_LONGEST = 50_000  # characters of all diffs together
-_LARGEST = 256 * 1024 * 1024  # bytes of all files together
+_MAX_DIFF_CHARS = 50_000  # characters of all diffs together
+_MAX_FILES_BYTES = 256 * 1024 * 1024  # bytes of all files together
 
 
 @tool(group="fs", effects={"read", "write"}, exclusive=True, requires=("model:openai",), aliases={"patch": "input"})
@@ -43,7 +43,7 @@ async def apply_patch(
         await ctx.workspace.change(changes)
     summary = patched.summary
     marks = (("A", summary.added), ("M", summary.modified), ("D", summary.deleted))
-    listed = [f"{mark} {named(path)}" for mark, paths in marks for path in paths]
+    listed = [f"{mark} {quote_path(path)}" for mark, paths in marks for path in paths]
     return Result.text("\n".join(["Changed these files:", *listed]), details=patched.details())
 
 
@@ -83,11 +83,11 @@ class _Patched:
         match section.kind:
             case "add":
                 await self._create(path, "".join(f"{line}\n" for line in section.lines).encode())
-                _once(self.summary.added, path)
+                _refuse_twice(self.summary.added, path)
             case "delete":
                 file = await self._existing(path)
                 self._files[path] = replace(file, data=None)
-                _once(self.summary.deleted, path)
+                _refuse_twice(self.summary.deleted, path)
             case "update":
                 await self._update(path, section)
 
@@ -104,12 +104,16 @@ class _Patched:
         summary = self.summary
         lists = {"added": summary.added, "modified": summary.modified, "deleted": summary.deleted}
         diff = "\n".join(self._diffs)
-        cut = diff if len(diff) <= _LONGEST else f"{diff[:_LONGEST]}\n... and {len(diff) - _LONGEST} more characters"
+        cut = (
+            diff
+            if len(diff) <= _MAX_DIFF_CHARS
+            else f"{diff[:_MAX_DIFF_CHARS]}\n... and {len(diff) - _MAX_DIFF_CHARS} more characters"
+        )
         return {"summary": lists, "moved": self._moved, "diff": cut}
 
     async def _update(self, path: str, section: Section) -> None:
         file = await self._existing(path)
-        made, diff = await asyncio.to_thread(_updated, path, file.data or b"", section.hunks)
+        made, diff = await asyncio.to_thread(_update_bytes, path, file.data or b"", section.hunks)
         self._diffs += [diff] if diff else []
         to = _plain(section.to) if section.to is not None else path
         if to == path:
@@ -118,19 +122,23 @@ class _Patched:
             await self._create(to, made, like=path)
             self._files[path] = replace(file, data=None)
             self._moved[path] = to
-        _once(self.summary.modified, to)
+        _refuse_twice(self.summary.modified, to)
 
     async def _existing(self, path: str) -> _File:
         if path not in self._files:
             entry = await self._workspace.stat(path)
             data = await self._workspace.read(path)
             self._held += len(data)
-            if self._held > _LARGEST:
-                raise ToolError(f"the files of the patch have more than {_LARGEST} bytes; split it", code="too_large")
+            if self._held > _MAX_FILES_BYTES:
+                raise ToolError(
+                    f"the files of the patch have more than {_MAX_FILES_BYTES} bytes; split it", code="too_large"
+                )
             self._files[path] = _File(entry.version, data, data)
         file = self._files[path]
         if file.data is None:
-            raise ToolError(f"{named(path)} is gone earlier in the patch; name it as it is by then", code="not_found")
+            raise ToolError(
+                f"{quote_path(path)} is gone earlier in the patch; name it as it is by then", code="not_found"
+            )
         return file
 
     async def _create(self, path: str, data: bytes, like: str | None = None) -> None:
@@ -144,15 +152,15 @@ class _Patched:
         file = self._files[path]
         if file.data:
             raise ToolError(
-                f"{named(path)} exists already; update it, or delete it first in the same patch", code="exists"
+                f"{quote_path(path)} exists already; update it, or delete it first in the same patch", code="exists"
             )
         self._files[path] = replace(file, data=data, like=like)
 
 
-def _updated(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, str]:
+def _update_bytes(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, str]:
     """Return a file with the hunks applied, and the diff of it."""
-    splices = splices_of(named(path), data, hunks)
-    return spliced(data, splices), diff_of(named(path), data, splices).text if splices else ""
+    splices = find_splices(quote_path(path), data, hunks)
+    return apply_splices(data, splices), make_diff(quote_path(path), data, splices).text if splices else ""
 
 
 def _plain(path: str) -> str:
@@ -161,6 +169,6 @@ def _plain(path: str) -> str:
     return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
 
 
-def _once(paths: list[str], path: str) -> None:
+def _refuse_twice(paths: list[str], path: str) -> None:
     if path not in paths:
         paths.append(path)

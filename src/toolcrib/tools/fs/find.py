@@ -5,14 +5,14 @@ from typing import Annotated
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Find
 
-from ._text import BYTES, existing, fitting, shown, told
+from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use_existing
 
 __all__ = ["find"]
 
 _MOST = 100_000
 
 
-@tool(group="fs", effects={"read"}, aliases={"glob": "pattern", "file_path": "path"}, limit=BYTES + 2_000)
+@tool(group="fs", effects={"read"}, aliases={"glob": "pattern", "file_path": "path"}, limit=MAX_SEARCH_BYTES + 2_000)
 async def find(
     ctx: Ctx,
     pattern: Annotated[str, "a glob for names, such as *.py, or for the end of paths, such as src/**/*.spec.ts"],
@@ -26,11 +26,11 @@ async def find(
     """
     if not pattern.strip():
         raise ToolError("the pattern is empty; give a glob such as *.py", code="bad_arguments")
-    spelled, entry = await existing(ctx, path, ctx.workspace.stat)
+    spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
     most = max(1, min(limit, _MOST))
     found = await ctx.workspace.find(Find(pattern=pattern, path=spelled, limit=most))
     start = 0 if entry.path == "." else len(entry.path) + 1
-    rows = fitting(shown(name[start:]) for name in found.paths)
+    rows = take_fitting(escape_name(name[start:]) for name in found.paths)
     notes = {
         f"{most} results shown and there are more; limit={min(2 * most, _MOST)} shows more of them": found.more,
         f"folders that could not be read: {found.unreadable}": found.unreadable,
@@ -42,4 +42,4 @@ async def find(
         "more": found.more,
         "unreadable": found.unreadable,
     }
-    return Result.text(told(rows, len(found.paths), "nothing has such a name", notes), details=details)
+    return Result.text(render_rows(rows, len(found.paths), "nothing has such a name", notes), details=details)

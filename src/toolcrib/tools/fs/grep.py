@@ -5,7 +5,7 @@ from typing import Annotated
 from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
-from ._text import BYTES, existing, fitting, shown, told
+from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use_existing
 
 __all__ = ["grep"]
 
@@ -16,7 +16,7 @@ _CUT = "… [cut]"
 @tool(
     group="fs",
     effects={"read"},
-    limit=BYTES + 2_000,
+    limit=MAX_SEARCH_BYTES + 2_000,
     aliases={
         "file_path": "path",
         "ignore_case": "ignoreCase",
@@ -40,7 +40,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
     Hidden files are searched; files that .gitignore or .ignore names, binary files and links are not. Returns
     `path:line: text` in the order of paths, relative to the folder searched. Use find to search for names.
     """
-    spelled, entry = await existing(ctx, path, ctx.workspace.stat)
+    spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
     most = max(1, min(limit, _MOST))
     found = await ctx.workspace.search(
         Search(
@@ -54,7 +54,9 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         )
     )
     start = 0 if entry.path == "." else len(entry.path) + 1 if entry.kind == "folder" else entry.path.rfind("/") + 1
-    rows = fitting(_row(shown(line.path[start:]), line.number, line.text, line.matched) for line in found.lines)
+    rows = take_fitting(
+        _row(escape_name(line.path[start:]), line.number, line.text, line.matched) for line in found.lines
+    )
     cut = any(len(line.text) > _WIDTH for line in found.lines[: len(rows)])
     matches = sum(line.matched for line in found.lines)
     notes = {
@@ -74,7 +76,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         "linked": found.linked,
         "unreadable": found.unreadable,
     }
-    return Result.text(told(rows, len(found.lines), "no matches", notes), details=details)
+    return Result.text(render_rows(rows, len(found.lines), "no matches", notes), details=details)
 
 
 def _row(path: str, number: int, text: str, matched: bool) -> str:

@@ -7,7 +7,7 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Entry
 
-from ._text import existing, shown
+from ._text import escape_name, use_existing
 
 __all__ = ["ls"]
 
@@ -22,7 +22,7 @@ async def ls(
 ) -> Result:
     """List a folder in order of names, hidden files too. Folders end in a slash. Use find to search below it."""
     try:
-        found, listing = await existing(ctx, path, lambda each: ctx.workspace.list(each, most=limit))
+        found, listing = await use_existing(ctx, path, lambda each: ctx.workspace.list(each, most=limit))
     except ToolError as error:
         if error.code == "not_folder":
             raise ToolError(f"{path!r} is not a folder; use read for a file", code="not_folder") from None
@@ -46,9 +46,9 @@ async def ls(
 
 
 def _row(entry: Entry) -> str:
-    name = shown(entry.name)
+    name = escape_name(entry.name)
     if entry.kind == "folder":
         return f"{name}/"
     if entry.kind == "link":
-        return f"{name} -> {shown(entry.target or '')} (leads nowhere inside the workspace)"
+        return f"{name} -> {escape_name(entry.target or '')} (leads nowhere inside the workspace)"
     return f"{name} (a pipe, socket or device)" if entry.kind == "other" else name

@@ -8,17 +8,17 @@ from pydantic import Field
 from toolcrib import Ctx, Image, Result, Text, ToolError, tool
 from toolcrib.files import Passage
 
-from ._media import encoding_of, fitted, is_binary, kind_of
-from ._text import existing, first_lines, shown, size
+from ._media import detect_encoding, file_kind, fit_picture, is_binary
+from ._text import escape_name, first_lines, format_size, use_existing
 
 __all__ = ["read"]
 
-_LINES, _BYTES = 2_000, 50 << 10
-_HEAD, _LARGEST_DECODED = 8 << 10, 8 << 20
-_DOCS = "use exec with a program that knows the format to look inside"
+_MAX_LINES, _MAX_BYTES = 2_000, 50 << 10
+_HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20
+_OTHER_FORMATS = "use exec with a program that knows the format to look inside"
 
 
-@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_BYTES + 1_000)
+@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_MAX_BYTES + 1_000)
 async def read(
     ctx: Ctx,
     path: Annotated[str, "the file, relative to the workspace"],
@@ -30,7 +30,7 @@ async def read(
     Returns up to 2000 lines or 50KB; the end says how to go on in a longer file. Use ls for folders.
     """
     try:
-        found, head = await existing(ctx, path, lambda each: ctx.workspace.read(each, 0, _HEAD))
+        found, head = await use_existing(ctx, path, lambda each: ctx.workspace.read(each, 0, _HEAD_BYTES))
     except ToolError as error:
         if error.code == "is_folder":
             raise ToolError(f"{path!r} is a folder; use ls to see what is in it", code="is_folder") from None
@@ -38,15 +38,15 @@ async def read(
     mime = Image.mime_of(head)
     if mime is not None:
         return await _picture(ctx, found, mime)
-    first, most = max(1, offset or 1), _LINES if limit is None else min(limit, _LINES)
-    encoding = encoding_of(head)
+    first, most = max(1, offset or 1), _MAX_LINES if limit is None else min(limit, _MAX_LINES)
+    encoding = detect_encoding(head)
     if encoding is not None:
-        return await _decoded(ctx, found, encoding, first, most, limit)
+        return await _read_decoded(ctx, found, encoding, first, most, limit)
     if is_binary(head):
         entry = await ctx.workspace.stat(found)
-        text = f"[{shown(found)} is {kind_of(head)}, {size(entry.size)}, not text; {_DOCS}]"
+        text = f"[{escape_name(found)} is {file_kind(head)}, {format_size(entry.size)}, not text; {_OTHER_FORMATS}]"
         return Result.text(text, details={"path": entry.path, "kind": "binary", "bytes": entry.size})
-    passage = await ctx.workspace.lines(found, first, most, _BYTES)
+    passage = await ctx.workspace.lines(found, first, most, _MAX_BYTES)
     ctx.workspace.note(passage.entry)
     return _text(passage, passage.data.decode("utf-8", "replace"), limit)
 
@@ -54,28 +54,28 @@ async def read(
 async def _picture(ctx: Ctx, path: str, mime: str) -> Result:
     data = await ctx.workspace.read(path)
     try:
-        picture = await asyncio.to_thread(fitted, data, mime)
+        picture = await asyncio.to_thread(fit_picture, data, mime)
     except ToolError as error:
         details = {"path": path, "kind": "image", "bytes": len(data), "shown": False}
-        return Result.text(f"[{shown(path)} is a picture that cannot be shown: {error}]", details=details)
-    about = Text(f"{shown(path)}: {picture.note}")
+        return Result.text(f"[{escape_name(path)} is a picture that cannot be shown: {error}]", details=details)
+    about = Text(f"{escape_name(path)}: {picture.note}")
     details = {"path": path, "kind": "image", "bytes": len(data), "shown": True}
     return Result(content=(about, Image(picture.data, picture.mime)), details=details)
 
 
-async def _decoded(ctx: Ctx, path: str, encoding: str, first: int, most: int, limit: int | None) -> Result:
+async def _read_decoded(ctx: Ctx, path: str, encoding: str, first: int, most: int, limit: int | None) -> Result:
     """Return lines of a file whose line ends are not bytes of their own."""
     entry = await ctx.workspace.stat(path)
-    if entry.size > _LARGEST_DECODED:
+    if entry.size > _MAX_DECODED_BYTES:
         raise ToolError(
-            f"{path!r} is {encoding.upper()} and has {size(entry.size)}; beyond {size(_LARGEST_DECODED)} only UTF-8 "
-            "can be read by lines, so convert it first",
+            f"{path!r} is {encoding.upper()} and has {format_size(entry.size)}; beyond "
+            f"{format_size(_MAX_DECODED_BYTES)} only UTF-8 can be read by lines, so convert it first",
             code="too_large",
         )
     text = (await ctx.workspace.read(path)).decode(encoding, "replace")
     rows = text.split("\n")
     rest = "\n".join(rows[first - 1 :])
-    cut = first_lines(rest, most, _BYTES)
+    cut = first_lines(rest, most, _MAX_BYTES)
     total = len(rows) - (rows[-1] == "")
     passage = Passage(
         data=b"", first=first, count=cut.count, more=cut.by is not None, total=total, entry=entry,
@@ -110,7 +110,7 @@ def _cut_by(passage: Passage, limit: int | None) -> str | None:
         return "line"
     if limit is not None and passage.count >= limit:
         return "limit"
-    return "lines" if passage.count >= _LINES else "bytes"
+    return "lines" if passage.count >= _MAX_LINES else "bytes"
 
 
 def _notes(passage: Passage, by: str | None, text: str, encoding: str) -> list[str]:
@@ -118,13 +118,13 @@ def _notes(passage: Passage, by: str | None, text: str, encoding: str) -> list[s
     last, total = passage.first + passage.count - 1, passage.total
     if by == "line":
         notes.append(
-            f"line {passage.first} alone has {size(passage.long or 0)}, more than the {size(_BYTES)} shown at once; go "
-            f"on behind it with offset={passage.first + 1}, or search in it with grep"
+            f"line {passage.first} alone has {format_size(passage.long or 0)}, more than the {format_size(_MAX_BYTES)} "
+            f"shown at once; go on behind it with offset={passage.first + 1}, or search in it with grep"
         )
     elif by is not None:
         left = "more follow" if total is None else f"{total - last} more" if total - last > 1 else "1 more"
         seen = f"lines {passage.first}-{last}" if passage.count else "no lines"
-        why = f" ({size(_BYTES)} at once)" if by == "bytes" else ""
+        why = f" ({format_size(_MAX_BYTES)} at once)" if by == "bytes" else ""
         notes.append(f"{seen} of {total or 'many'} shown{why}, {left}; go on with offset={last + 1}")
     if encoding != "utf-8":
         notes.append(f"the file is {encoding.upper()}, shown here as text")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from toolcrib import Ctx, Result, ToolError, tool
 
-from ._text import named, shown, spaced
+from ._text import escape_name, normalize_spaces, require_path
 
 __all__ = ["write"]
 
@@ -22,15 +22,15 @@ async def write(
         raise ToolError(
             f"the content holds half a character at position {error.start}; send whole characters", code="bad_arguments"
         ) from None
-    entry = await ctx.workspace.write(await _meant(ctx, named(path)), data)
+    entry = await ctx.workspace.write(await _resolve_meant_path(ctx, require_path(path)), data)
     return Result.text(
-        f"wrote {entry.size} bytes to {shown(entry.path)}", details={"path": entry.path, "bytes": entry.size}
+        f"wrote {entry.size} bytes to {escape_name(entry.path)}", details={"path": entry.path, "bytes": entry.size}
     )
 
 
-async def _meant(ctx: Ctx, path: str) -> str:
+async def _resolve_meant_path(ctx: Ctx, path: str) -> str:
     """Return the path, with plain spaces unless a file has the others in its name."""
-    plain = spaced(path)
+    plain = normalize_spaces(path)
     if plain == path:
         return path
     try:

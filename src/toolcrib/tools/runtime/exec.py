@@ -7,7 +7,7 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, Text, tool
 
-__all__ = ["ended", "exec", "left_out", "meanwhile", "running"]
+__all__ = ["_note_cut", "_render_ended", "_render_notices", "_render_running", "exec"]
 
 _FACTS = (
     "status", "sessionId", "pid", "startedAt", "cwd", "exitCode", "signal", "timedOut", "durationMs", "limit", "left",
@@ -15,28 +15,28 @@ _FACTS = (
 )  # fmt: skip
 
 
-def running(state: Mapping[str, Any]) -> Result:
+def _render_running(state: Mapping[str, Any]) -> Result:
     """Tell that a command goes on in the background."""
     details = {name: state[name] for name in ("status", "sessionId", "pid", "startedAt", "cwd", "name", "tail")}
     said = f"The command is still running as {state['sessionId']} (pid {state['pid']})."
     how = "Follow it with process: poll for new output, log, write, send-keys, kill."
-    return Result.text("\n\n".join([f"{said} {how}", *meanwhile(state)]), details=details)
+    return Result.text("\n\n".join([f"{said} {how}", *_render_notices(state)]), details=details)
 
 
-def ended(state: Mapping[str, Any]) -> Result:
+def _render_ended(state: Mapping[str, Any]) -> Result:
     """Tell what a command printed and, unless all went well, how it ended: then it is a failure that keeps both."""
     output = state["text"].rstrip("\n")
-    parts = [part for part in (left_out(state), output) if part] or ["(no output)"]
+    parts = [part for part in (_note_cut(state), output) if part] or ["(no output)"]
     details: dict[str, Any] = {name: state[name] for name in _FACTS}
     if state["status"] == "completed":
-        return Result.text("\n\n".join(["\n".join(parts), *meanwhile(state)]), details=details)
+        return Result.text("\n\n".join(["\n".join(parts), *_render_notices(state)]), details=details)
     sentence = f"The command {state['sentence']}."
     details |= {"error": sentence, "code": state["reason"]}
-    text = "\n\n".join(["\n".join(parts), sentence, *meanwhile(state)])
+    text = "\n\n".join(["\n".join(parts), sentence, *_render_notices(state)])
     return Result(content=(Text(text),), details=details, status="error")
 
 
-def left_out(state: Mapping[str, Any]) -> str:
+def _note_cut(state: Mapping[str, Any]) -> str:
     """Return what stands where output was left out, empty when all is there."""
     if not state["cut"]:
         return ""
@@ -46,7 +46,7 @@ def left_out(state: Mapping[str, Any]) -> str:
     return f"[the last {seen} are shown{rest}]"
 
 
-def meanwhile(state: Mapping[str, Any]) -> list[str]:
+def _render_notices(state: Mapping[str, Any]) -> list[str]:
     """Return one sentence for every other command that has ended in the background."""
     return [f"[{each['sessionId']} ({each['name']}) {each['sentence']}]" for each in state["notices"]]
 
@@ -85,4 +85,4 @@ async def exec(  # noqa: PLR0913  as models know it
         "pty": pty,
     }
     state = await ctx.rpc("process.start", asked, progress=told)
-    return running(state) if state["status"] == "running" else ended(state)
+    return _render_running(state) if state["status"] == "running" else _render_ended(state)
