@@ -21,7 +21,7 @@ PUBLIC = (
 )  # fmt: skip
 
 _SHOWN_CHARS = 200  # of a value; a table is not its promise, its name is
-_WIRE = ("declare", "request", "Chunks")  # what is promised of a module that spells one provider's API
+_WIRE = ("declare", "request", "ReplyStream")  # what is promised of a module that spells one provider's API
 _SPECIAL_METHODS = ("__init__", "__call__")
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign

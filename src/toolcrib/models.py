@@ -11,7 +11,7 @@ from . import _serve
 
 if TYPE_CHECKING:
     from .adapter import PROVIDERS, anthropic, declare, gemini, losses, openai, responses
-    from .adapter.target import Target
+    from .adapter.cards import Target
     from .define.history import History
     from .define.model import Choice, Effort, Model, ModelCard, Price, Request, no_requests
 
@@ -24,7 +24,7 @@ _HOMES = {
     "PROVIDERS": "adapter",
     "Price": "define.model",
     "Request": "define.model",
-    "Target": "adapter.target",
+    "Target": "adapter.cards",
     "anthropic": "adapter",
     "declare": "adapter",
     "gemini": "adapter",

@@ -34,10 +34,10 @@ REQUESTS = {
     "responses": responses.request,
 }
 CHUNKS: Mapping[str, Callable[[Target], Any]] = {
-    "anthropic": anthropic.AnthropicStream,
-    "gemini": gemini.GeminiStream,
-    "openai": openai.OpenAIStream,
-    "responses": responses.ResponsesStream,
+    "anthropic": anthropic.ReplyStream,
+    "gemini": gemini.ReplyStream,
+    "openai": openai.ReplyStream,
+    "responses": responses.ReplyStream,
 }
 
 

@@ -19,10 +19,10 @@ from toolcrib.define.event import CallDelta, Replied, TextDelta, ThinkingDelta
 from toolcrib.define.result import Result, Text
 
 CHUNKS: Mapping[str, Callable[..., Any]] = {
-    "anthropic": anthropic.AnthropicStream,
-    "gemini": gemini.GeminiStream,
-    "openai": openai.OpenAIStream,
-    "responses": responses.ResponsesStream,
+    "anthropic": anthropic.ReplyStream,
+    "gemini": gemini.ReplyStream,
+    "openai": openai.ReplyStream,
+    "responses": responses.ReplyStream,
 }
 REPLY_FROM: Mapping[str, Callable[..., Replied]] = {
     "anthropic": anthropic.read_reply,

@@ -15,7 +15,7 @@ BROKE_OFF = "the arguments broke off before their end; make the call again"
 
 def read(*called: dict[str, Any]) -> tuple[Call, ...]:
     """Return the calls of a reply that came in these pieces, a chunk each."""
-    chunks = gemini.GeminiStream(TARGET)
+    chunks = gemini.ReplyStream(TARGET)
     for each in called:
         chunks.feed({"candidates": [{"content": {"parts": [{"functionCall": each}]}}]})
     chunks.feed({"candidates": [{"finishReason": "STOP"}]})
@@ -101,7 +101,7 @@ def test_a_piece_may_come_with_the_name_and_with_whole_arguments() -> None:
 
 
 def test_calls_are_told_as_the_provider_wrote_them() -> None:
-    chunks = gemini.GeminiStream(TARGET, {"_3d": "3d"})
+    chunks = gemini.ReplyStream(TARGET, {"_3d": "3d"})
     for each in (*pieces(text("$.to", "Kyiv")), {"name": "_3d"}):
         chunks.feed({"candidates": [{"content": {"parts": [{"functionCall": each}]}}]})
     assert chunks.given == [("c", "move"), ("", "_3d")]

@@ -31,7 +31,7 @@ TOOL_LIST = TypeAdapter(list[ChatCompletionFunctionToolParam])
 
 
 def read(chunks: Sequence[Any]) -> Replied:
-    reader = openai.OpenAIStream(TARGET)
+    reader = openai.ReplyStream(TARGET)
     for chunk in chunks:
         reader.feed(chunk)
     return reader.end()

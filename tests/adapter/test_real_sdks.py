@@ -258,7 +258,7 @@ def test_a_stream_of_anthropic_says_the_same_to_its_client_and_to_us() -> None:
     ):
         theirs = streamed.get_final_message()
     target = Target(api="anthropic", model="claude-x", claude_code=True)
-    chunks = anthropic.AnthropicStream(target, anthropic.own_names(SHELF, target))
+    chunks = anthropic.ReplyStream(target, anthropic.own_names(SHELF, target))
     for event in EVENTS:
         chunks.feed(event)
     ours = chunks.end()
@@ -295,7 +295,7 @@ def test_a_stream_of_gemini_says_the_same_to_its_client_and_to_us() -> None:
         "promptTokenCount": 9, "cachedContentTokenCount": 4, "candidatesTokenCount": 5, "thoughtsTokenCount": 2,
     }  # fmt: skip
     theirs = [genai.GenerateContentResponse.model_validate(chunk) for chunk in sent]
-    chunks = gemini.GeminiStream(GEMINI_3, {"_3d": "3d"})
+    chunks = gemini.ReplyStream(GEMINI_3, {"_3d": "3d"})
     for chunk in sent:
         chunks.feed(chunk)
     ours = chunks.end()

@@ -29,7 +29,7 @@ EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 
 
 def read(events: Sequence[Any]) -> Replied:
-    reader = responses.ResponsesStream(TARGET)
+    reader = responses.ReplyStream(TARGET)
     for event in events:
         reader.feed(event)
     return reader.end()

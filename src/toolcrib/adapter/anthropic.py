@@ -19,7 +19,7 @@ from .wire import as_count, as_list, as_object, as_text, provider_error, sanitiz
 
 __all__ = [
     "_REDACTED",
-    "AnthropicStream",
+    "ReplyStream",
     "declare",
     "declare_all",
     "encode_turns",
@@ -190,7 +190,7 @@ class _OpenBlock:
     signature: list[str] = field(default_factory=list)
 
 
-class AnthropicStream:
+class ReplyStream:
     """Reads one streamed reply, event by event, whatever the events may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
@@ -279,7 +279,7 @@ class AnthropicStream:
 
 def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = AnthropicStream(target, names)
+    chunks = ReplyStream(target, names)
     said = as_object(response)
     chunks.feed(said)  # an error looks the same in both
     for at, block in enumerate(as_list(said.get("content"))):

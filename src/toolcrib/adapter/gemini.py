@@ -19,7 +19,7 @@ from .trim import error_text
 from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
 __all__ = [
-    "GeminiStream",
+    "ReplyStream",
     "_ArgumentPieces",
     "declare",
     "declare_all",
@@ -306,7 +306,7 @@ _REFUSED = frozenset(
 _MAX_CALLS = 1_000  # calls; a reply with far fewer is stopped
 
 
-class GeminiStream:
+class ReplyStream:
     """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
@@ -401,7 +401,7 @@ class GeminiStream:
 
 def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = GeminiStream(target, names)
+    chunks = ReplyStream(target, names)
     chunks.feed(response)
     return chunks.end()
 

@@ -30,7 +30,7 @@ from .wire import (
 
 __all__ = [
     "_REASONING",
-    "OpenAIStream",
+    "ReplyStream",
     "answer_text",
     "data_url",
     "declare",
@@ -180,7 +180,7 @@ _FINISHES: Mapping[str, Finish] = {
 }
 
 
-class OpenAIStream:
+class ReplyStream:
     """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
@@ -252,7 +252,7 @@ class OpenAIStream:
 
 def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = OpenAIStream(target, names)
+    chunks = ReplyStream(target, names)
     chunks.feed(response)
     return chunks.end()
 

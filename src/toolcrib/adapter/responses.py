@@ -25,7 +25,7 @@ from .wire import (
     sanitize,
 )
 
-__all__ = ["ResponsesStream", "declare", "declare_all", "encode_turns", "read_reply", "request"]
+__all__ = ["ReplyStream", "declare", "declare_all", "encode_turns", "read_reply", "request"]
 
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
@@ -101,7 +101,7 @@ _CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "
 _ENDS = frozenset(f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled"))
 
 
-class ResponsesStream:
+class ReplyStream:
     """Reads one streamed reply, event by event, whatever the events may be."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
@@ -223,7 +223,7 @@ class ResponsesStream:
 
 def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = ResponsesStream(target, names)
+    chunks = ReplyStream(target, names)
     chunks.feed({"type": f"response.{as_text(as_object(response).get('status'))}", "response": response})
     return chunks.end()
 

@@ -39,7 +39,7 @@ async def answers(belt: Belt, *reply: types.GenerateContentResponse, sees: bool 
     """
     model = next((each.model_version for each in reply if each.model_version), "")
     target = Target(api="gemini", model=model, sees=sees)
-    chunks = wire.GeminiStream(target, wire.own_names(tuple(belt.tools.values())))
+    chunks = wire.ReplyStream(target, wire.own_names(tuple(belt.tools.values())))
     for each in reply:
         told = {"candidates", "prompt_feedback"}
         chunks.feed(each.model_dump(mode="json", by_alias=True, exclude_none=True, include=told))
