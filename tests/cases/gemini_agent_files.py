@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from toolcrib.backends.agent_files import Header, read_agent_text
-from toolcrib.config.parse_yaml import parse_yaml
+from toolcrib.config.parse import parse_yaml
 from toolcrib.define.agent import Agent
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.mandate import inputs_shape

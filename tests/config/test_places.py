@@ -13,9 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.config.parse import parse
-from toolcrib.config.places import KeyPath, Places, Scan, dotted, place
-from toolcrib.config.places_json5 import scan_json5
-from toolcrib.config.places_toml import scan_toml
+from toolcrib.config.positions import KeyPath, Places, Scan, dotted, place, scan_json5, scan_toml
 from toolcrib.define.errors import ConfigError, Place
 
 steady = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure

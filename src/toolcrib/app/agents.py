@@ -11,8 +11,8 @@ import platformdirs
 from toolcrib.backends.agent_files import AgentFile, agent_files, read_agent_file
 from toolcrib.backends.stores.accepted_agents import AcceptedAgents
 from toolcrib.config.load import Loaded
-from toolcrib.config.parse_yaml import parse_yaml
-from toolcrib.config.places import printable
+from toolcrib.config.parse import parse_yaml
+from toolcrib.config.positions import printable
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer

@@ -8,7 +8,7 @@ from typing import Any
 from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
-from toolcrib.config.places import printable
+from toolcrib.config.positions import printable
 from toolcrib.config.settings import Config, PluginSettings
 from toolcrib.define.errors import PluginError
 from toolcrib.define.plugin import Plugin

@@ -12,10 +12,10 @@ from pydantic_core import ErrorDetails
 from toolcrib.define.errors import ConfigError, Place
 from toolcrib.define.names import nearest
 
-from .places import printable
+from .openclaw import Key, Translated
+from .positions import printable
 from .read import Document
 from .settings import Config
-from .translated import Key, Translated
 
 __all__ = ["complaint", "conceal", "unknown_keys"]
 

@@ -6,16 +6,209 @@ never dropped silently; what toolcrib has no use for is left out and told; what 
 check to complain about.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from .addresses import is_address
-from .openclaw_rooms import channel
-from .openclaw_rules import lists, set_keys
-from .read import Document
-from .translated import Key, Notes, Translated
+from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.names import fold
+from toolcrib.policy.match import complaint_about
 
-__all__ = ["from_openclaw"]
+from .positions import KeyPath, place
+from .read import Document, dotted
+from .values import is_address
+
+__all__ = ["Key", "Translated", "from_openclaw"]
+
+Key = KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A configuration in toolcrib's layout; `moved` maps its key paths to those of the file where they differ.
+
+    `ignored` are keys nothing here reads; `eclipsed` are keys that another spelling of the same thing stands before,
+    each with that other one. Both are paths of the file.
+    """
+
+    document: Document = field(repr=False)
+    value: Mapping[str, Any] = field(repr=False)
+    moved: Mapping[Key, Key] = field(default_factory=dict)
+    ignored: tuple[Key, ...] = ()
+    eclipsed: tuple[tuple[Key, Key], ...] = ()
+
+    def key(self, path: Key) -> Key:
+        """Return the key path in the file of the thing at `path`."""
+        for end in range(len(path), 0, -1):
+            theirs = self.moved.get(path[:end])
+            if theirs is not None:
+                return (*theirs, *path[end:])
+        return path
+
+    def origin(self, path: Key) -> str:
+        """Return where the thing at `path` stands in the file, as people write it."""
+        return dotted(self.key(path))
+
+    def place(self, path: Key) -> Place:
+        """Return file, line and key path of the thing at `path`."""
+        return _place(self.document, self.key(path))
+
+
+def _place(document: Document, path: Key) -> Place:
+    """Return where the thing at `path` of the file stands: its own line, or that of the nearest key around it."""
+    near = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in document.places), None)
+    at = Place() if near is None else document.places[near]
+    return place(at.file, at.line, path)
+
+
+class Notes:
+    """Collects what moved and what was left out while a file is told anew."""
+
+    def __init__(self, document: Document) -> None:
+        self.moved: dict[Key, Key] = {}
+        self.ignored: list[Key] = []
+        self.eclipsed: list[tuple[Key, Key]] = []
+        self._document = document
+
+    def refusal(self, path: Key, sentence: str) -> ConfigError:
+        """Return the error that the thing at `path` of the file is."""
+        return ConfigError(sentence, _place(self._document, path))
+
+    def names(self, value: Any, path: Key) -> list[str]:
+        """Return a list of names, nothing for none."""
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise self.refusal(path, "should be a list of names")
+        return value
+
+
+_LISTS = ("allow", "alsoAllow", "deny", "ask")
+
+
+def set_keys(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that are set: null is the same as absent there."""
+    return {key: value for key, value in section.items() if value is not None}
+
+
+def lists(rule: Any, path: Key, notes: Notes) -> Any:
+    """Return a scope without an empty allow list, which limits nothing there.
+
+    Entries that can match no tool are left out and told; a list that loses all of them still permits nothing.
+    """
+    if not isinstance(rule, Mapping):
+        return rule
+    told = set_keys(rule)
+    for key in _LISTS:
+        entries = told.get(key)
+        if key == "allow" and entries == []:
+            del told[key]
+        elif isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
+            notes.ignored += [(*path, key, at) for at, entry in enumerate(entries) if complaint_about(entry)]
+            told[key] = [entry for entry in entries if not complaint_about(entry)]
+    return told
+
+
+_SPACES, _ROOMS = ("guilds", "teams"), ("channels", "rooms")
+_USED = ("requireMention", "tools", "toolsBySender")
+
+
+def channel(entry: Any, path: Key, notes: Notes) -> Any:
+    """Return a channel with all its groups in one place."""
+    if not isinstance(entry, Mapping):
+        return entry
+    told = _with_groups(set_keys(entry), path, notes)
+    accounts = told.get("accounts")
+    if isinstance(accounts, Mapping):
+        told["accounts"] = {id: _account(own, (*path, "accounts", id), notes) for id, own in set_keys(accounts).items()}
+    if isinstance(told.get("allowFrom"), list):
+        told["allowFrom"] = [_sender(sender) for sender in told["allowFrom"]]
+    return told
+
+
+def _sender(sender: Any) -> Any:
+    return str(sender) if isinstance(sender, int) and not isinstance(sender, bool) else sender
+
+
+def _account(account: Any, path: Key, notes: Notes) -> Any:
+    if not isinstance(account, Mapping):
+        return account
+    told = _with_groups(set_keys(account), path, notes)
+    notes.ignored += [(*path, key) for key in told if key != "groups"]
+    return {key: told[key] for key in ("groups",) if key in told}
+
+
+def _with_groups(told: dict[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+    """Return the channel or account with guilds, teams and rooms among its groups."""
+    groups = told.pop("groups", {})
+    if not isinstance(groups, Mapping):
+        return {**told, "groups": groups}
+    gathered = {id: _group(group, (*path, "groups", id), notes) for id, group in set_keys(groups).items()}
+    places = {fold(id): (*path, "groups", id) for id in gathered}
+    for id, theirs, group in _rooms(told, path, notes):
+        first = places.setdefault(fold(id), theirs)
+        if first != theirs:
+            raise notes.refusal(theirs, f"is the same group as {first[-1]!r}; merge the two")
+        gathered[id] = _group(group, theirs, notes)
+        notes.moved[*path, "groups", id] = theirs
+    rest = {key: value for key, value in told.items() if key not in (*_SPACES, *_ROOMS)}
+    return {**rest, "groups": gathered} if gathered else rest
+
+
+_Found = Iterator[tuple[str, Key, Any]]
+
+
+def _rooms(told: Mapping[str, Any], path: Key, notes: Notes) -> _Found:
+    """Yield every group that does not stand under `groups`: its id here, its place there, what is written."""
+    for key in (*_SPACES, *_ROOMS):
+        found = told.get(key, {})
+        if not isinstance(found, Mapping):
+            raise notes.refusal((*path, key), "should be a mapping")
+        for id, entry in set_keys(found).items():
+            if key in _ROOMS:
+                yield id.removeprefix("#") or id, (*path, key, id), entry
+            else:
+                yield from _space(id, entry, (*path, key, id), notes)
+
+
+def _space(id: str, entry: Any, path: Key, notes: Notes) -> _Found:
+    rooms = entry.get("channels") if isinstance(entry, Mapping) else None
+    if not isinstance(rooms, Mapping | None):
+        raise notes.refusal((*path, "channels"), "should be a mapping")
+    slug = entry.get("slug") if isinstance(entry, Mapping) else None
+    for name in dict.fromkeys([id, slug] if isinstance(slug, str) and slug.strip() else [id]):
+        for room, own in set_keys(rooms or {}).items():
+            yield f"{name}/{room.removeprefix('#')}", (*path, "channels", room), own
+        yield f"{name}/*", path, entry
+
+
+def _group(group: Any, path: Key, notes: Notes) -> Any:
+    if not isinstance(group, Mapping):
+        return group
+    told = {key: value for key, value in set_keys(group).items() if key in _USED}
+    inner = ("channels", "slug") if path[-2] in _SPACES else ()
+    notes.ignored += [(*path, key) for key in set_keys(group) if key not in (*_USED, *inner)]
+    if "tools" in told:
+        told["tools"] = lists(told["tools"], (*path, "tools"), notes)
+    if isinstance(told.get("toolsBySender"), Mapping):
+        told["toolsBySender"] = _senders(told["toolsBySender"], (*path, "toolsBySender"), notes)
+    return told
+
+
+def _senders(rules: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+    """Return the rules by sender; of two spellings of one sender the first counts there, and a blank one is nobody."""
+    told: dict[str, Any] = {}
+    first: dict[str, str] = {}
+    for key, rule in set_keys(rules).items():
+        folded = key.strip().removeprefix("@").lower()
+        counts = first.setdefault(folded, key)
+        if not folded:
+            notes.ignored.append((*path, key))
+        elif counts != key:
+            notes.eclipsed.append(((*path, key), (*path, counts)))
+        else:
+            told[key] = lists(rule, (*path, key), notes)
+    return told
 
 
 def from_openclaw(document: Document) -> Translated:

@@ -14,24 +14,32 @@ from toolcrib.define import session
 from toolcrib.define.names import fold
 from toolcrib.policy.settings import Entries, ListSettings, RuleSettings, SandboxMode, Section, ToolsSettings
 
-from .addresses import Bind, Network, Origin, Port, Url, is_local
-from .containers import DockerImage, DockerMemory, DockerNetwork, Volume
 from .values import (
     AgentId,
     Amount,
+    Bind,
     Bool,
     Count,
+    DockerImage,
+    DockerMemory,
+    DockerNetwork,
     EnvName,
     Folder,
     Int,
+    Network,
+    Origin,
     OwnerName,
     Password,
     Pattern,
+    Port,
     Seconds,
     SenderName,
     Str,
     Token,
+    Url,
+    Volume,
     Words,
+    is_local,
     shown,
 )
 

@@ -3,8 +3,11 @@
 A sentence may show the value; `complain` leaves it out where it came from the environment. Secrets are never shown.
 """
 
+import ipaddress
 import re
+from pathlib import PurePosixPath
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import re2
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -12,10 +15,35 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictF
 from toolcrib.define import session
 
 __all__ = [
-    "AgentId", "Amount", "Bool", "Count", "EnvName", "Folder", "Int", "OwnerName", "Password", "Pattern", "Seconds",
-    "SenderName", "Str", "Token", "Words", "check_sender",
+    "AgentId",
+    "Amount",
+    "Bind",
+    "Bool",
+    "Count",
+    "DockerImage",
+    "DockerMemory",
+    "DockerNetwork",
+    "EnvName",
+    "Folder",
+    "Int",
+    "Network",
+    "Origin",
+    "OwnerName",
+    "Password",
+    "Pattern",
+    "Port",
+    "Seconds",
+    "SenderName",
+    "Str",
+    "Token",
+    "Url",
+    "Volume",
+    "Words",
+    "check_sender",
+    "is_address",
+    "is_local",
     "shown",
-]  # fmt: skip
+]
 
 Str = Annotated[StrictStr, Field(max_length=65_536)]
 Bool = StrictBool
@@ -176,3 +204,194 @@ def _pattern(text: str) -> str:
 
 
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
+
+
+AnyNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+Port = Annotated[StrictInt, Field(ge=1, le=65_535)]
+
+_WIDEST = {4: 8, 6: 16}  # the shortest prefix that is still somebody's network, by address version
+_OWN = tuple(ipaddress.IPv6Network(text) for text in ("fc00::/7", "fe80::/10"))  # as private as 10.0.0.0/8, and wider
+# Ranges of IPv6 that stand for all of IPv4, and how many bits come before the IPv4 address.
+_STANDS_FOR_IPV4 = tuple(
+    (ipaddress.IPv6Network(text), bits)
+    for text, bits in (("::ffff:0:0/96", 96), ("64:ff9b::/96", 96), ("::/96", 96), ("2002::/16", 16))
+)
+_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
+_ORIGIN = re.compile(
+    rf"(?:https?|chrome-extension|moz-extension|vscode-webview|tauri|capacitor|ionic|app)://{_HOST}(?::([0-9]{{1,5}}))?/?"
+)
+
+
+def is_local(bind: str) -> bool:
+    """Tell whether only this machine can reach what listens there."""
+    return bind == "loopback" or (bind != "lan" and ipaddress.ip_address(bind).is_loopback)
+
+
+def is_address(text: object) -> bool:
+    """Tell whether a program can listen at this address."""
+    try:
+        address = ipaddress.ip_address(str(text))
+    except ValueError:
+        return False
+    return isinstance(text, str) and not address.is_multicast and address != ipaddress.IPv4Address("255.255.255.255")
+
+
+def _bind(text: str) -> str:
+    if text in ("loopback", "lan", "localhost"):
+        return "lan" if text == "lan" else "loopback"
+    if not is_address(text):
+        raise ValueError(f"{shown(text)} is no place to listen; write loopback, lan or an address")
+    return text
+
+
+def _network(text: str) -> str:
+    plain = text.strip()
+    try:
+        network = ipaddress.ip_network(plain, strict=False)
+    except ValueError:
+        raise ValueError(f"{shown(text)} is no address or network; a name is no address") from None
+    if _is_too_wide(network):
+        raise ValueError(f"{shown(text)} is far too wide; name the addresses themselves")
+    if network.is_multicast or network.network_address.is_unspecified:
+        raise ValueError(f"{shown(text)} is nobody's address; name the addresses themselves")
+    return plain
+
+
+def _is_too_wide(network: AnyNetwork) -> bool:
+    if isinstance(network, ipaddress.IPv4Network):
+        return network.prefixlen < _WIDEST[4]
+    if any(network.subnet_of(own) for own in _OWN):
+        return False
+    for range_, bits in _STANDS_FOR_IPV4:
+        if network.subnet_of(range_):
+            return network.prefixlen - bits < _WIDEST[4]
+    return network.prefixlen < _WIDEST[6]
+
+
+def _origin(text: str) -> str:
+    found = _ORIGIN.fullmatch(text)
+    if found is None or int(found[1] or 1) not in range(1, 65_536):
+        raise ValueError(f"{shown(text)} is no origin; write https://host or https://host:port")
+    return text.removesuffix("/")
+
+
+def _url(text: str) -> str:
+    # never shown: people put credentials into addresses
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or any(char.isspace() for char in text):
+        raise ValueError("is no web address; write https://host/path")
+    return text
+
+
+Bind = Annotated[StrictStr, AfterValidator(_bind)]
+Network = Annotated[StrictStr, AfterValidator(_network)]
+Origin = Annotated[StrictStr, AfterValidator(_origin)]
+Url = Annotated[StrictStr, AfterValidator(_url), Field(max_length=2048)]
+
+
+_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_MEMORY = re.compile(r"(?=.*[1-9])[0-9]{1,9}(?:\.[0-9]{1,3})?(?:[bB]|[kmgKMG](?:i?[bB])?)?")
+
+
+def _image(text: str) -> str:
+    if not _IMAGE.fullmatch(text) or len(text) > 256:
+        raise ValueError(f"{shown(text)} is no container image; write name:tag")
+    return text
+
+
+def _container_network(text: str) -> str:
+    if text.lower() == "host" or not _NETWORK.fullmatch(text):
+        raise ValueError(
+            f"{shown(text)}: a sandbox does not share the host's or another container's network; write none or bridge"
+        )
+    return text
+
+
+def _memory(text: str) -> str:
+    if not _MEMORY.fullmatch(text):
+        raise ValueError(f"{shown(text)} is no amount of memory; write 512m or 2g")
+    return text
+
+
+DockerImage = Annotated[StrictStr, AfterValidator(_image)]
+DockerNetwork = Annotated[StrictStr, AfterValidator(_container_network)]
+DockerMemory = Annotated[StrictStr, AfterValidator(_memory)]
+
+
+# Volumes: what is bound decides, not where it appears
+
+
+def _paths(words: str) -> tuple[PurePosixPath, ...]:
+    return tuple(PurePosixPath(word) for word in words.split())
+
+
+# The system, its sockets and its secrets: nothing in these is bound.
+_SYSTEM = _paths(
+    "/bin /boot /dev /efi /etc /lib /lib32 /lib64 /libx32 /proc /run /sbin /sys /usr /var/backups /var/lock /var/mail "
+    "/var/run /var/spool /var/lib/apt /var/lib/containerd /var/lib/containers /var/lib/docker /var/lib/dpkg "
+    "/var/lib/etcd /var/lib/kubelet /var/lib/libvirt /var/lib/lxc /var/lib/lxd /var/lib/NetworkManager /var/lib/rpm "
+    "/var/lib/snapd /var/lib/sudo /var/lib/systemd"
+)
+# Above them, or a whole home: what is inside may be bound, these themselves hold too much.
+_TOO_MUCH = _paths("/ /home /root /Users /var /var/home /var/lib")
+_HOMES = _paths("/home /Users /var/home")
+# Parts of the system that containers are given every day, for reading only.
+_READABLE = _paths(
+    "/etc/localtime /etc/timezone /etc/ssl/certs /etc/pki/tls/certs /etc/ca-certificates /usr/share /usr/local/share "
+    "/usr/src"
+)
+_MOUNTED = _paths("/run/media")  # disks that a desktop has mounted
+_PRIVATE = frozenset({
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".gcloud", ".netrc", ".pgpass", ".npmrc",
+    ".pypirc", ".git-credentials", ".password-store", ".mozilla", ".vault-token", ".toolcrib", ".openclaw", "keyrings",
+})  # fmt: skip
+
+
+def _volume(text: str) -> str:
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    # two leading slashes mean one, but not to PurePosixPath
+    path = PurePosixPath(f"/{source.lstrip('/')}")
+    if not source.startswith("/") or ".." in path.parts:
+        raise ValueError(f"{shown(text)}: what is bound must be a whole path, from / on and without '..'")
+    inside, modes = PurePosixPath(target), set(mode.split(",")) if mode else set()
+    if not target.startswith("/") or target.strip("/") == "" or ".." in inside.parts or not _are_modes(modes):
+        raise ValueError(f"{shown(text)}: write source:/target, with :ro or :rw behind it")
+    if _is_control(path) or _is_private(path) or _is_system(path, readable="ro" in modes):
+        raise ValueError(f"{shown(text)} would hand the sandbox the system, a control socket or somebody's keys")
+    return text
+
+
+def _are_modes(modes: set[str]) -> bool:
+    return modes <= {"ro", "rw", "z", "Z"} and not modes >= {"ro", "rw"}
+
+
+def _is_control(path: PurePosixPath) -> bool:
+    return path.name.lower().endswith((".sock", ".socket"))
+
+
+def _is_private(path: PurePosixPath) -> bool:
+    return not _PRIVATE.isdisjoint(part.lower() for part in path.parts)
+
+
+def _is_system(path: PurePosixPath, *, readable: bool) -> bool:
+    if path in _TOO_MUCH or path.parent in _HOMES:
+        return True
+    if any(path.is_relative_to(folder) and path != folder for folder in _MOUNTED):
+        return False
+    if readable and any(path.is_relative_to(folder) for folder in _READABLE):
+        return False
+    return any(path.is_relative_to(folder) for folder in _SYSTEM)
+
+
+Volume = Annotated[StrictStr, AfterValidator(_volume)]

@@ -1,0 +1,461 @@
+"""Where keys stand: key paths, their dotted names, and the line of every key of a JSON5 or TOML text.
+
+The JSON5 decoder keeps the last of two equal keys without a word, so its scan has to be exact: whatever it cannot
+follow to the end is a fault. `tomllib` judges TOML; where the scan and it disagree, a key takes the line of its parent.
+"""
+
+import math
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from sys import intern
+from typing import Literal, Protocol
+
+import pyjson5
+
+from toolcrib.define.errors import ConfigError, Place
+
+__all__ = [
+    "MAX_DEPTH",
+    "KeyPath",
+    "Places",
+    "Scan",
+    "Spot",
+    "deep",
+    "dotted",
+    "line_finder",
+    "place",
+    "printable",
+    "scan_json5",
+    "scan_toml",
+    "twice",
+]
+
+KeyPath = tuple[str | int, ...]
+Spot = tuple[str, int | None]  # file and line
+
+MAX_DEPTH = 32
+_SHOWN = 200  # characters of a key path in an error; a key may be as long as the file
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def dotted(path: KeyPath) -> str:
+    """The name of a key path as people write it: `tools.deny[0]`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def place(file: str, line: int | None, path: KeyPath) -> Place:
+    """A place fit for an error message: the key path is cut to a readable length and holds nothing unprintable."""
+    name = dotted(tuple(part if isinstance(part, int) else part[:_SHOWN] for part in path))
+    return Place(file, line, printable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could disturb a terminal, or cannot be encoded, written as an escape."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a scan cannot accept; `twice` is a duplicate key, `deep` nesting over 32, `lost` anything else."""
+
+    kind: Literal["twice", "deep", "lost"]
+    path: KeyPath
+    line: int
+    message: str
+
+    def error(self, file: str) -> ConfigError:
+        """The fault as the error that a reader of `file` raises."""
+        return ConfigError(self.message, place(file, self.line, self.path))
+
+
+def deep(path: KeyPath, line: int) -> Fault:
+    """The fault of nesting over the limit."""
+    return Fault("deep", path, line, f"nested more than {MAX_DEPTH} levels deep; flatten it")
+
+
+def twice(path: KeyPath, line: int, first: int | None) -> Fault:
+    """The fault of a key that was already there, on line `first`."""
+    return Fault("twice", path, line, f"this key stands twice, first on line {first}; keep one of them")
+
+
+class ScanError(Exception):
+    """Ends a scan from within; never leaves the scanner."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The line of every key and list item up to the first fault, and that fault."""
+
+    lines: Mapping[KeyPath, int]
+    fault: Fault | None = None
+
+
+class Scanner(Protocol):
+    """Walks a text once, filling in `lines`; raises ScanError where it loses its way."""
+
+    lines: dict[KeyPath, int]
+
+    def run(self) -> None: ...
+
+
+def scanned(scanner: Scanner) -> Scan:
+    """Return what a scanner finds, as far as it gets."""
+    try:
+        scanner.run()
+    except ScanError as stop:
+        return Scan(scanner.lines, stop.fault)
+    return Scan(scanner.lines)
+
+
+def line_finder(text: str) -> Callable[[int], int]:
+    """A function from an offset in `text` to its line, counted from 1."""
+    starts = [match.end() for match in _LINE_END.finditer(text)]
+    return lambda offset: bisect_right(starts, offset) + 1
+
+
+class Places(Mapping[KeyPath, Place]):
+    """The place of every key path, named when it is asked for.
+
+    Names are not kept: beneath one very long key they would take far more room than the file.
+    """
+
+    def __init__(self, spots: Mapping[KeyPath, Spot]) -> None:
+        self._spots = spots
+
+    def __getitem__(self, path: KeyPath) -> Place:
+        file, line = self._spots[path]
+        return Place(file, line, dotted(path))
+
+    def __iter__(self) -> Iterator[KeyPath]:
+        return iter(self._spots)
+
+    def __len__(self) -> int:
+        return len(self._spots)
+
+
+_WHITE = r"\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SPACE = re.compile(rf"(?:[{_WHITE}]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_STRING = re.compile(r""""(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"|'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'""", re.DOTALL)
+_WORD = re.compile(rf"""[^{_WHITE}:,{{}}\[\]"'/]++""")
+_NUMBER = re.compile(
+    r"[+-]?(?:Infinity|NaN|0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+
+
+def scan_json5(text: str) -> Scan:
+    """The lines of a JSON5 text; never raises, and takes time in proportion to the text."""
+    return scanned(_Json5Scanner(text))
+
+
+@dataclass(slots=True)
+class _OpenBracket:
+    """A bracket that is not closed yet; `count` is the number of members seen."""
+
+    path: KeyPath
+    closer: str
+    line: int
+    count: int = 0
+
+
+class _Json5Scanner:
+    def __init__(self, text: str) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self._text = text
+        self._line_of = line_finder(text)
+        self._open: list[_OpenBracket] = []
+        self._pos = 0
+
+    def run(self) -> None:
+        self._skip()
+        if self._pos == len(self._text):
+            raise self._lost((), "the file is empty; write {} for an empty configuration")
+        self._value(())
+        while self._open:
+            self._member(self._open[-1])
+        if self._pos < len(self._text):
+            raise self._lost((), "the configuration ends before this; remove what follows it")
+
+    def _member(self, box: _OpenBracket) -> None:
+        """Passes one member of the innermost bracket, or the bracket's end."""
+        if box.count and not self._eat(","):
+            self._close(box, f"expected a comma or {box.closer!r} here")
+        elif self._peek() == box.closer:  # empty, or after a trailing comma
+            self._close(box, "")
+        elif box.closer == "}":
+            self._pair(box)
+        else:
+            path = (*box.path, box.count)
+            box.count += 1
+            self.lines[path] = self._line_of(self._pos)
+            self._value(path)
+
+    def _close(self, box: _OpenBracket, otherwise: str) -> None:
+        if not self._eat(box.closer):
+            raise self._lost(box.path, otherwise)
+        self._open.pop()
+
+    def _pair(self, box: _OpenBracket) -> None:
+        line = self._line_of(self._pos)
+        path = (*box.path, self._key(box))
+        if path in self.lines:
+            raise ScanError(twice(path, line, self.lines[path]))
+        self.lines[path] = line
+        box.count += 1
+        self._skip()
+        if not self._eat(":"):
+            raise self._lost(path, "expected a colon after the key")
+        self._value(path)
+
+    def _key(self, box: _OpenBracket) -> str:
+        match = _STRING.match(self._text, self._pos) or _WORD.match(self._text, self._pos)
+        if match is None:
+            raise self._lost(box.path, "expected a key or '}' here")
+        token = match[0]
+        quoted = token[0] in "\"'"
+        if "\\" in token:
+            try:  # the decoder itself is the only sure authority on what an escape means
+                name = str(pyjson5.decode(token if quoted else f'"{token}"'))
+            except pyjson5.Json5DecoderException:
+                raise self._lost(box.path, "this key holds an escape that JSON5 does not know") from None
+        else:
+            name = token[1:-1] if quoted else token
+        self._pos = match.end()
+        return intern(name)
+
+    def _value(self, path: KeyPath) -> None:
+        """Passes a string, number or word; steps into a bracket."""
+        char = self._peek()
+        if char and char in "{[":
+            line = self._line_of(self._pos)
+            if len(self._open) >= MAX_DEPTH:
+                raise ScanError(deep(path, line))
+            self._open.append(_OpenBracket(path, "}" if char == "{" else "]", line))
+            self._pos += 1
+        else:
+            match = _STRING.match(self._text, self._pos) or _WORD.match(self._text, self._pos)
+            if match is None or not (match[0][0] in "\"'" or self._is_literal(match[0], path)):
+                raise self._lost(path, "expected a value here (text needs quotes)")
+            self._pos = match.end()
+        self._skip()
+
+    def _is_literal(self, word: str, path: KeyPath) -> bool:
+        if word in {"true", "false", "null"}:
+            return True
+        if not _NUMBER.fullmatch(word):
+            return False
+        # the decoder answers 1e999 with an error about something else
+        if "x" not in word.lower() and not math.isfinite(float(word)):
+            raise self._lost(path, "this number is not finite; write one that is")
+        return True
+
+    def _peek(self) -> str:
+        return self._text[self._pos : self._pos + 1]
+
+    def _eat(self, char: str) -> bool:
+        if self._peek() != char:
+            return False
+        self._pos += 1
+        self._skip()
+        return True
+
+    def _skip(self) -> None:
+        match = _SPACE.match(self._text, self._pos)
+        if match:
+            self._pos = match.end()
+
+    def _lost(self, path: KeyPath, message: str) -> ScanError:
+        """The fault at the present position; the commonest causes have their own sentences."""
+        char = self._peek()
+        if not char and self._open:
+            box = self._open[-1]
+            opener = "{" if box.closer == "}" else "["
+            message = f"the file ends here, but the {opener!r} of line {box.line} is not closed"
+        elif char and char in "\"'" and not _STRING.match(self._text, self._pos):
+            message = "the string that starts here is not closed on its line"
+        elif self._text.startswith("/*", self._pos):
+            message = "the comment that starts here is not closed"
+        return ScanError(Fault("lost", path, self._line_of(self._pos), message))
+
+
+_BASIC = r'"(?:[^"\\\n]++|\\.)*+"'
+_LITERAL = r"'[^'\n]*+'"
+_BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
+_REST_OF_LINE = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\r?\n|\Z)")
+_KEY_PART = re.compile(rf"[ \t]*+([A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})[ \t]*+")
+_SCALAR = re.compile(
+    r'"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+"{3,5}' + r"|'''(?:[^']++|'{1,2}(?!'))*+'{3,5}"
+    rf"|{_BASIC}|{_LITERAL}|[^\s,\[\]{{}}#\"'][^,\]}}#\r\n]*+",
+    re.DOTALL,
+)
+
+
+def scan_toml(text: str) -> Scan:
+    """The lines of a TOML text; never raises, and takes time in proportion to the text."""
+    return scanned(_TomlScanner(text))
+
+
+@dataclass(slots=True)
+class _OpenValue:
+    """A bracket of a value that is not closed yet."""
+
+    path: KeyPath
+    closer: str
+    count: int = 0
+
+
+class _TomlScanner:
+    def __init__(self, text: str) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self._text = text
+        self._line_of = line_finder(text)
+        self._pos = 0
+        self._table: KeyPath = ()
+        self._counts: dict[KeyPath, int] = {}  # members of each array of tables so far
+        self._declared: set[KeyPath] = set()  # tables that no header may name again
+        self._values: set[KeyPath] = set()  # keys with a value: nothing may be added beneath them
+
+    def run(self) -> None:
+        while True:
+            self._skip()
+            if self._pos >= len(self._text):
+                return
+            if self._eat("[["):
+                self._header("]]")
+            elif self._eat("["):
+                self._header("]")
+            else:
+                self._pair(self._table)
+            match = _REST_OF_LINE.match(self._text, self._pos)
+            if match is None:
+                raise self._lost("expected the end of the line here")
+            self._pos = match.end()
+
+    def _header(self, closer: str) -> None:
+        line = self._line_of(self._pos)
+        path: KeyPath = ()
+        *parents, last = self._key()
+        for part in parents:
+            path = self._into((*path, part), line)
+        path = (*path, last)
+        if not self._eat(closer):
+            raise self._lost(f"expected {closer!r} here")
+        if self._is_taken(path, closer):
+            raise ScanError(twice(path, line, self.lines.get(path)))
+        self.lines.setdefault(path, line)
+        if closer == "]]":
+            path = (*path, self._counts.setdefault(path, 0))
+            self._counts[path[:-1]] += 1
+        else:
+            self._declared.add(path)
+        self.lines[path] = line  # a table that so far was only implied has its line here
+        self._table = path
+
+    def _is_taken(self, path: KeyPath, closer: str) -> bool:
+        """Whether `path` is already something else than the header's brackets say, or may be named only once."""
+        if path in self._counts:
+            return closer == "]"
+        return path in self._declared or path in self._values or (closer == "]]" and path in self.lines)
+
+    def _into(self, path: KeyPath, line: int) -> KeyPath:
+        """Where the keys beneath `path` belong: in the newest member, if it is an array of tables."""
+        if path in self._values:
+            raise ScanError(twice(path, line, self.lines.get(path)))
+        self.lines.setdefault(path, line)
+        count = self._counts.get(path)
+        return path if count is None else (*path, count - 1)
+
+    def _pair(self, base: KeyPath) -> None:
+        """Passes a key and the whole of its value, which may hold brackets in brackets."""
+        boxes: list[_OpenValue] = []
+        self._assign(base, boxes)
+        while boxes:
+            box = boxes[-1]
+            self._skip()
+            if self._eat(box.closer):
+                boxes.pop()
+            elif self._eat(","):
+                continue
+            elif box.closer == "}":
+                self._assign(box.path, boxes)
+            else:
+                path = (*box.path, box.count)
+                box.count += 1
+                self.lines[path] = self._line_of(self._pos)
+                self._value(path, boxes)
+
+    def _assign(self, base: KeyPath, boxes: list[_OpenValue]) -> None:
+        line = self._line_of(self._pos)
+        *parents, last = self._key()
+        path = base
+        for part in parents:
+            path = self._into((*path, part), line)
+            self._declared.add(path)
+        path = (*path, last)
+        if path in self.lines:
+            raise ScanError(twice(path, line, self.lines[path]))
+        self.lines[path] = line
+        self._values.add(path)
+        if not self._eat("="):
+            raise self._lost("expected '=' after the key")
+        self._value(path, boxes)
+
+    def _key(self) -> list[str]:
+        parts: list[str] = []
+        while True:
+            match = _KEY_PART.match(self._text, self._pos)
+            if match is None:
+                raise self._lost("expected a key here")
+            parts.append(intern(self._name(match[1])))
+            self._pos = match.end()
+            if len(parts) > MAX_DEPTH:  # before tomllib sees it, which takes quadratic time over a long key
+                raise ScanError(deep((*self._table, *parts), self._line_of(self._pos)))
+            if not self._eat("."):
+                return parts
+
+    def _name(self, token: str) -> str:
+        if token[0] not in "\"'":
+            return token
+        if token[0] == "'" or "\\" not in token:
+            return token[1:-1]
+        try:
+            return str(tomllib.loads(f"key={token}")["key"])
+        except ValueError:
+            raise self._lost("this key holds an escape that TOML does not know") from None
+
+    def _value(self, path: KeyPath, boxes: list[_OpenValue]) -> None:
+        """Passes a string, number, word or date; steps into a bracket."""
+        while self._text.startswith((" ", "\t"), self._pos):
+            self._pos += 1
+        char = self._text[self._pos : self._pos + 1]
+        if char and char in "[{":
+            if len(boxes) >= MAX_DEPTH:  # before tomllib sees it, which is recursive
+                raise ScanError(deep(path, self._line_of(self._pos)))
+            boxes.append(_OpenValue(path, "]" if char == "[" else "}"))
+            self._pos += 1
+            return
+        match = _SCALAR.match(self._text, self._pos)
+        if match is None:
+            raise self._lost("expected a value here")
+        self._pos = match.end()
+
+    def _eat(self, token: str) -> bool:
+        if not self._text.startswith(token, self._pos):
+            return False
+        self._pos += len(token)
+        return True
+
+    def _skip(self) -> None:
+        match = _BLANK.match(self._text, self._pos)
+        if match:
+            self._pos = match.end()
+
+    def _lost(self, message: str) -> ScanError:
+        return ScanError(Fault("lost", self._table, self._line_of(self._pos), message))
