@@ -9,8 +9,7 @@ from toolcrib.agent.journal import Journal
 from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.recall import recall
 from toolcrib.agent.window import Window
-from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.event import (

@@ -13,7 +13,7 @@ from toolcrib.agent.compact import Compaction, compacted, cut_point, is_due
 from toolcrib.agent.recall import recall, summary_in, summary_message
 from toolcrib.agent.retell import Files, digest, file_lists, files_of, files_told, transcript, without_files
 from toolcrib.agent.retry import Retries
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.history import History, estimate
 from toolcrib.define.log import Line, SessionHead, Shortened

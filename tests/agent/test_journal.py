@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from toolcrib.agent.journal import Journal
-from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import ToolFinished, ToolStarted
 from toolcrib.define.log import Began, Ended, Line, Said, SessionHead

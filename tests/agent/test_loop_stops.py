@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.agent.inbox import Inbox
-from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event, Replied, ToolFinished, ToolStarted, TurnFinished

@@ -12,8 +12,7 @@ from toolcrib.agent.moments import Moments
 from toolcrib.agent.recall import recall
 from toolcrib.agent.turn import Turns
 from toolcrib.agent.window import Window
-from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.model import Model, Request

@@ -13,8 +13,8 @@ from toolcrib.adapter.events import event_json
 from toolcrib.agent.recall import recall
 from toolcrib.app import Crib
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.event import Compacted, Received, ToolFinished, ToolStarted, TurnFinished, TurnStarted, Usage
 from toolcrib.define.log import Began, Line, Said, SessionHead, Switched
 from toolcrib.define.message import Message

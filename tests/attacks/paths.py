@@ -12,8 +12,8 @@ from tests.backends.files.race import swapping
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import toolcrib
-from toolcrib.backends.stores.memory_approvals import MemoryApprovals
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -20,6 +19,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import tool
 from toolcrib.services.approvals import Approvals, ApprovalTerms
+from toolcrib.testing.stores import MemoryApprovals
 
 from .gemini_rules import entry_about
 from .jump import run

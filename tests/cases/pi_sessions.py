@@ -1,4 +1,4 @@
-"""pi-session-compaction on agent/recall.py, agent/compact.py, agent/retell.py and define/log_json.py.
+"""pi-session-compaction on agent/recall.py, agent/compact.py, agent/retell.py and backends/stores/sessions_json.py.
 
 An entry of theirs is a line of ours: a message is said, and so is what a plugin adds for the model; what it keeps for
 itself is noted, and so is the level of thinking, which is no part of our log.
@@ -11,9 +11,9 @@ from typing import Any
 from toolcrib.agent.compact import Cut, cut_point, is_due
 from toolcrib.agent.recall import recall
 from toolcrib.agent.retell import file_lists
+from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.define.history import estimate
 from toolcrib.define.log import Body, Labelled, Line, Noted, Said, SessionHead, Shortened, Switched
-from toolcrib.define.log_json import read_log, write_log
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from toolcrib.backends.stores.memory_approvals import MemoryApprovals
 from toolcrib.define.approval import Lasting, Question
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError, ToolError
@@ -19,6 +18,7 @@ from toolcrib.define.rpc import SCOPES
 from toolcrib.doors.cli.approvals import asking_here, command, seconds_from
 from toolcrib.services.approvals import Approvals, ApprovalTerms
 from toolcrib.services.router import Router
+from toolcrib.testing.stores import MemoryApprovals
 
 from .world import crib_file
 

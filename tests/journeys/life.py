@@ -35,10 +35,9 @@ from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib, Running
 from toolcrib.app.turns import TurnStarter
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.record import SqliteRecord
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_blobs import SqliteBlobs
-from toolcrib.backends.stores.sqlite_record import SqliteRecord
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.context import Ctx
 from toolcrib.define.event import (
     Compacted,

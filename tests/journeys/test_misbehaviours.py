@@ -27,7 +27,7 @@ from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE, State, state_in
-from toolcrib.backends.stores.sqlite_record import SqliteRecord
+from toolcrib.backends.stores.record import SqliteRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.event import Event, Retrying, ToolFinished, ToolStarted, TurnFinished, TurnStarted

@@ -2,12 +2,12 @@
 
 from tests.agent.logs import Log
 from toolcrib.agent.recall import recall
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemorySessions
+from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Body, Ended, Labelled, SessionHead
-from toolcrib.define.log_json import read_log, write_log
 from toolcrib.define.rpc import SCOPES, Rpc
 from toolcrib.services.router import Router
 from toolcrib.services.sessions import LogCodec, ModelNames, Sessions

@@ -9,10 +9,9 @@ import pytest
 
 from toolcrib.agent.hooks import ready_guards
 from toolcrib.agent.invoke import Window, invoke
+from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.memory_approvals import MemoryApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
@@ -24,6 +23,7 @@ from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.testing import FakeApprover, fake_ctx
+from toolcrib.testing.stores import MemoryApprovals
 
 from .approval_world import BOB, CALL, EVE, OWNER, Clock, Door, approvals_over, settled
 

@@ -17,9 +17,8 @@ from toolcrib.agent.replay import judge_from
 from toolcrib.app import Crib
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE
-from toolcrib.backends.stores.record_json import body_of, opened
+from toolcrib.backends.stores.record import SqliteRows, body_of, opened
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_record import SqliteRows
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.chain import NOTHING, Head, Row, hash_after, text_of
 from toolcrib.define.errors import ToolError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished, Usage

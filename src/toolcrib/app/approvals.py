@@ -5,8 +5,8 @@ from pathlib import Path
 
 import platformdirs
 
+from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.config.load import Loaded
 from toolcrib.define.message import Call
 from toolcrib.define.record import Record

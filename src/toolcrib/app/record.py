@@ -7,9 +7,8 @@ from pathlib import Path
 from toolcrib.agent.replay import judge_from
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.record_file import RecordFile, rows_in
+from toolcrib.backends.stores.record import RecordFile, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_record import SqliteRecord, SqliteRows
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
 from toolcrib.define.errors import CribError, ToolError

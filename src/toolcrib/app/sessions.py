@@ -2,9 +2,9 @@
 
 from toolcrib.agent.recall import recall
 from toolcrib.agent.turn import Turns
+from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.config.load import Loaded
 from toolcrib.define.log import SessionStore
-from toolcrib.define.log_json import read_log, write_log
 from toolcrib.policy.resolve import is_owner
 from toolcrib.services.sessions import LogCodec, ModelNames, Sessions
 

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
-from toolcrib.backends.stores.memory import MemoryBlobs
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemoryBlobs, MemorySessions
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_blobs import SqliteBlobs
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.log import SessionStore
 from toolcrib.define.ports import Blobs
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from toolcrib.agent.replay import judge_from
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.record import SqliteRecord, SqliteRows
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_record import SqliteRecord, SqliteRows
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.grounds import Grounds
 from toolcrib.define.message import Call

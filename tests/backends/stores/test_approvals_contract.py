@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.stores.memory_approvals import MemoryApprovals
+from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.define.approval import ApprovalStore, Grant, Lasting, Question, State
 from toolcrib.define.errors import ToolError
+from toolcrib.testing.stores import MemoryApprovals
 
 pytestmark = pytest.mark.anyio
 

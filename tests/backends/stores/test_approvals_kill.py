@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
 from toolcrib.define.approval import Question
 
 STRACE = shutil.which("strace")
@@ -27,7 +27,7 @@ _WORLD = """
 import asyncio, os, sys
 from pathlib import Path
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_approvals import SqliteApprovals
+from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.define.approval import Grant, Question
 
 async def here(function, /, *args, **named):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.memory import MemoryBlobs
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_blobs import SqliteBlobs
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Line, Said, SessionHead
 from toolcrib.define.message import Message

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.stores.pins import MemoryPins, SqlitePins
+from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin, PinStore, digest_of
+from toolcrib.testing.stores import MemoryPins
 
 pytestmark = pytest.mark.anyio
 

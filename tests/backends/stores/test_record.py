@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from toolcrib.backends.stores.commits import Commits
-from toolcrib.backends.stores.record_file import RecordFile, rows_in
-from toolcrib.backends.stores.record_json import body_of
+from toolcrib.backends.stores.record import RecordFile, SqliteRecord, body_of, rows_in
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_record import SqliteRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.grounds import Grounds

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.stores.record_file import rows_in
+from toolcrib.backends.stores.record import rows_in
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.services.audit import verify
 
@@ -23,9 +23,9 @@ _WRITER = """
 import asyncio, os, sys
 from pathlib import Path
 from toolcrib.backends.stores.commits import Commits
-from toolcrib.backends.stores.record_file import RecordFile
+from toolcrib.backends.stores.record import RecordFile
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_record import SqliteRecord
+from toolcrib.backends.stores.record import SqliteRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.grounds import Grounds
 from toolcrib.define.message import Call

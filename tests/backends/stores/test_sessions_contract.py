@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.backends.stores.commits import Commits
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemorySessions
+from toolcrib.backends.stores.sessions import SqliteSessions
+from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import (
@@ -29,7 +30,6 @@ from toolcrib.define.log import (
     Shortened,
     Switched,
 )
-from toolcrib.define.log_json import read_log, write_log
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image, Text
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.log import Line
 
 STRACE = shutil.which("strace")
@@ -34,7 +34,7 @@ import asyncio, os, resource, sys
 from pathlib import Path
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Line, Said, SessionHead
 from toolcrib.define.message import Message

@@ -7,10 +7,10 @@ from typing import Any
 import apsw
 import pytest
 
+from toolcrib.backends.stores.blobs import LARGEST
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.backends.stores.sqlite_blobs import LARGEST
-from toolcrib.backends.stores.sqlite_sessions import SqliteSessions
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Line, Said, SessionHead
 from toolcrib.define.message import Message

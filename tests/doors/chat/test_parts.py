@@ -12,7 +12,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from toolcrib.backends.files.local import LocalWorkspace, Make, Terms, Workspaces
-from toolcrib.backends.stores.memory_sessions import MemorySessions
+from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished, TurnStarted
 from toolcrib.define.files import Change, Entry

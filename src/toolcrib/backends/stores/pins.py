@@ -1,4 +1,4 @@
-"""What was accepted of other people's MCP servers: in SQLite, shared by processes, or as long as the process lives."""
+"""What was accepted of other people's MCP servers: in SQLite, shared by processes."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -12,26 +12,9 @@ from toolcrib.define.threads import in_thread
 
 from .sqlite import SqliteFile
 
-__all__ = ["MemoryPins", "SqlitePins"]
+__all__ = ["SqlitePins"]
 
 _ROWS = "SELECT server, tool, digest, body, pinned_at FROM mcp_pins "
-
-
-class MemoryPins:
-    """A PinStore that forgets with the process."""
-
-    def __init__(self) -> None:
-        self._pins: dict[tuple[str, str], Pin] = {}
-
-    async def pins(self, server: str, /) -> tuple[Pin, ...]:
-        return tuple(pin for pin in self.known() if pin.server == server)
-
-    async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
-        seen = {server for server, _ in self._pins} if first else set[str]()
-        self._pins |= {(pin.server, pin.tool): pin for pin in pins if pin.server not in seen}
-
-    def known(self) -> tuple[Pin, ...]:
-        return tuple(self._pins[key] for key in sorted(self._pins))
 
 
 class SqlitePins:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from toolcrib.app import Crib
+from toolcrib.backends.stores.sessions_json import to_text
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.log_json import to_text
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image, Result
 from toolcrib.define.verdict import Decision, Verdict

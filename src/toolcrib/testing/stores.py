@@ -1,11 +1,12 @@
-"""Questions and grants that live as long as the process."""
+"""Stores that live as long as a test: questions and grants, and what was accepted of MCP servers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from toolcrib.define.approval import Grant, Question, State, is_in_time, too_many
+from toolcrib.define.mcp import Pin
 
-__all__ = ["MemoryApprovals"]
+__all__ = ["MemoryApprovals", "MemoryPins"]
 
 _MOST_KEPT = 1_000
 
@@ -71,6 +72,23 @@ class MemoryApprovals:
 
     async def revoke(self, id: str, /) -> bool:
         return self._grants.pop(id, None) is not None
+
+
+class MemoryPins:
+    """A PinStore that forgets with the process."""
+
+    def __init__(self) -> None:
+        self._pins: dict[tuple[str, str], Pin] = {}
+
+    async def pins(self, server: str, /) -> tuple[Pin, ...]:
+        return tuple(pin for pin in self.known() if pin.server == server)
+
+    async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
+        seen = {server for server, _ in self._pins} if first else set[str]()
+        self._pins |= {(pin.server, pin.tool): pin for pin in pins if pin.server not in seen}
+
+    def known(self) -> tuple[Pin, ...]:
+        return tuple(self._pins[key] for key in sorted(self._pins))
 
 
 def _is_open(question: Question, now: float) -> bool:

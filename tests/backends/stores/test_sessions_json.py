@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.backends.stores.sessions_json import from_text, line_from_json, line_to_json, read_log, to_text, write_log
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Usage
 from toolcrib.define.log import (
@@ -22,7 +23,6 @@ from toolcrib.define.log import (
     Shortened,
     Switched,
 )  # fmt: skip
-from toolcrib.define.log_json import from_text, line_from_json, line_to_json, read_log, to_text, write_log
 from toolcrib.define.message import Call, Finish, Message, Role, Thinking
 from toolcrib.define.result import Image, Status, Text
 

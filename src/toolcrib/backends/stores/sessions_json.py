@@ -16,9 +16,9 @@ from typing import Any, NoReturn, get_args
 
 import orjson
 
-from .errors import ToolError
-from .event import Ending, Usage
-from .log import (
+from toolcrib.define.errors import ToolError
+from toolcrib.define.event import Ending, Usage
+from toolcrib.define.log import (
     Began,
     Body,
     Ended,
@@ -31,8 +31,8 @@ from .log import (
     Switched,
     check_lines,
 )
-from .message import Call, Finish, Message, Part, Role, Thinking
-from .result import Image, Status, Text
+from toolcrib.define.message import Call, Finish, Message, Part, Role, Thinking
+from toolcrib.define.result import Image, Status, Text
 
 __all__ = ["VERSION", "from_text", "line_from_json", "line_to_json", "read_log", "to_text", "write_log"]
 

@@ -8,11 +8,11 @@ import apsw
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Labelled, Line, Order, SessionHead, Switched, check_lines, head_after, went_on
-from toolcrib.define.log_json import from_text, line_from_json, line_to_json, to_text
 from toolcrib.define.session import check_key
 
+from .blobs import LARGEST, askable, drop_blobs, fetch_blob, hash_of, keep_blob
 from .commits import Commits
-from .sqlite_blobs import LARGEST, askable, drop_blobs, fetch_blob, hash_of, keep_blob
+from .sessions_json import from_text, line_from_json, line_to_json, to_text
 
 __all__ = ["SqliteSessions"]
 

@@ -1,0 +1,344 @@
+"""The record of calls in SQLite, one chain whoever writes it, and as lines of JSON in a file of its own.
+
+In an entry secrets are taken out, long arguments are cut, and odd values are named by their type.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from functools import lru_cache, partial
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, TypeVar
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+import apsw
+import orjson
+from pydantic import BaseModel
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.chain import Head, Row, hash_after, text_of
+from toolcrib.define.errors import ToolError
+from toolcrib.define.grounds import Grounds
+from toolcrib.define.message import Call
+from toolcrib.define.record import Answered, Decided, Entry, Finished, Granted, Revoked, Started
+from toolcrib.define.threads import in_thread
+from toolcrib.define.verdict import Verdict
+
+from .commits import Commits
+from .sqlite import SqliteFile
+
+__all__ = ["RecordFile", "SqliteRecord", "SqliteRows", "body_of", "opened", "rows_in"]
+
+LONGEST = 4096  # characters of arguments that are kept; of longer ones the digest says which they were
+_LONGEST_WORD = 256
+_MOST_PARTS = 10_000
+_DEEPEST = 64
+_WIDEST_INT = 1 << 63
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+
+Redact = Callable[[str], str]
+
+
+def body_of(entry: Entry, redact: Redact | None = None, longest: int = LONGEST) -> tuple[str, str]:
+    """Return the kind of an entry and its JSON; `redact` takes secrets out of a text."""
+    kind, body = _told(entry, redact, longest)
+    return kind, _json(body, redact).decode()
+
+
+def opened(grounds: Grounds, redact: Redact | None = None) -> str:
+    """Return the JSON of what decisions are made from, whole: they are derived from it again."""
+    text: str | bytes = grounds.text
+    if redact is not None and redact(plain := json.dumps(told := json.loads(text), ensure_ascii=False)) != plain:
+        text = orjson.dumps(_Plain(redact, sys.maxsize).told(told))
+    return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
+
+
+def _told(entry: Entry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
+    match entry:
+        case Decided(call, caller, verdict, reason, grounds):
+            body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
+            body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
+            return "decided", body | ({"under": grounds.digest} if grounds else {})
+        case Started(call, tool):
+            args = _bounded(call.args, redact, longest)
+            return "started", {"call": {**_named(call, redact), "args": args}, "tool": tool}
+        case Finished(call, tool, status, code, ran):
+            return "finished", {
+                "call": _named(call, redact), "tool": tool, "status": status, "code": code[:_LONGEST_WORD], "ran": ran,
+            }  # fmt: skip
+        case Answered(call):
+            return "answered", {**entry._asdict(), "call": _named(call, redact)}
+        case Granted():
+            return "granted", {**entry._asdict(), "shown": _bounded(entry.shown, redact, longest)}
+        case Revoked():
+            return "revoked", entry._asdict()
+
+
+def _named(call: Call, redact: Redact | None) -> dict[str, Any]:
+    return {"id": _bounded(call.id, redact, _LONGEST_WORD), "key": call.key or call.id[:_LONGEST_WORD]}
+
+
+def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
+    told = {**_named(call, redact), "name": _bounded(call.name, redact, _LONGEST_WORD)}
+    told["args"] = _bounded(call.args, redact, longest)
+    return told | ({"flaw": _bounded(call.flaw, redact, _LONGEST_WORD)} if call.flaw else {})
+
+
+@lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
+def _caller(caller: Caller) -> orjson.Fragment:
+    """Return what is known of a caller; what is not said has its default."""
+    told = {field.name: value for field in fields(caller) if (value := getattr(caller, field.name)) != field.default}
+    if caller.sender is not None:
+        told["sender"] = {field.name: getattr(caller.sender, field.name) for field in fields(caller.sender)}
+    return orjson.Fragment(_json(told, None))
+
+
+@lru_cache(maxsize=1024)
+def _verdict(verdict: Verdict) -> orjson.Fragment:
+    return orjson.Fragment(_json({field.name: getattr(verdict, field.name) for field in fields(verdict)}, None))
+
+
+def _bounded(value: Any, redact: Redact | None, longest: int) -> Any:
+    """Return a value as it is kept: whole, or its beginning with its length and the digest of all of it."""
+    if isinstance(value, str) and len(value) <= longest:
+        return value
+    text = _json(value, redact)
+    if len(text) <= longest:
+        return orjson.Fragment(text)
+    shown = text[:longest].decode(errors="ignore")
+    return {"cut": shown, "length": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+
+
+def _json(value: Any, redact: Redact | None) -> bytes:
+    try:
+        text = orjson.dumps(value, _known, _OPTIONS)
+    except (TypeError, ValueError):  # too deep, too big a number, half a character
+        text = orjson.dumps(_Plain(str).told(value), None, _OPTIONS)
+    if redact is not None and (shown := text.decode()) != redact(shown):
+        text = orjson.dumps(_Plain(redact).told(orjson.loads(text)), None, _OPTIONS)
+    return text
+
+
+def _known(value: Any) -> Any:
+    """Return a value that JSON does not know as one that it does."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if isinstance(value, Set):
+        return sorted(value, key=repr)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"<{len(value)} bytes>"
+    return str(value) if isinstance(value, (PurePath, UUID, Decimal)) else f"<{type(value).__name__}>"
+
+
+class _Plain:
+    """Makes a value plain, part by part, however odd it is; each text as `redact` leaves it."""
+
+    def __init__(self, redact: Redact, most: int = _MOST_PARTS) -> None:
+        self._redact, self._left = redact, most
+
+    def told(self, value: Any, depth: int = 0) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _DEEPEST:
+            return "<more>"
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, (int, float)):
+            text = repr(value)
+            is_plain = self._redact(text) == text and (isinstance(value, float) or abs(value) < _WIDEST_INT)
+            return value if is_plain else self._text(text)
+        if isinstance(value, Mapping):
+            return {self._text(str(name)): self.told(each, depth + 1) for name, each in value.items()}
+        if isinstance(value, (Sequence, Set)) and not isinstance(value, (bytes, bytearray, memoryview)):
+            return [self.told(each, depth + 1) for each in value]
+        if is_dataclass(value) and not isinstance(value, type):
+            return {each.name: self.told(getattr(value, each.name), depth + 1) for each in fields(value)}
+        known = _known(value)
+        return self._text(known) if isinstance(known, str) else self.told(known, depth + 1)
+
+    def _text(self, text: str) -> str:
+        return self._redact(text.encode(errors="replace").decode())
+
+
+_LINE = re.compile(rb'(\{"seq":([0-9]{1,18}),"at":.*)(?:,"hash":"([0-9a-f]{64})"\})', re.DOTALL)
+_TAIL = 1 << 16  # bytes that are looked at first for the last line
+
+
+class RecordFile:
+    """A file that rows are appended to, in their order and each once, by whichever process comes first.
+
+    `last` is the number of the last row that is known to be there. What a crash left out is made up for by the next
+    row; a new file in place of one that was taken away goes on where that one ended.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.last = path, 0
+        self._lock = threading.Lock()
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Add those of the rows that are not there yet, and wait for the disk."""
+        try:
+            with self._lock:
+                self._append(rows)
+        except OSError as error:
+            what = f"the record cannot be copied to {self.path.name!r} ({error.strerror}); see audit.file"
+            raise ToolError(what, code="unavailable") from error
+
+    def _append(self, rows: Iterable[Row]) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        with open(fd, "r+b") as file:  # noqa: PTH123  by descriptor
+            fcntl.flock(fd, fcntl.LOCK_EX)  # given back with the file
+            there = self._found(file)
+            new = [row for row in rows if row.seq > there]
+            file.write(b"".join(b'%s,"hash":"%s"}\n' % (row.text[:-1], row.hash.encode()) for row in new))
+            file.flush()
+            os.fsync(fd)
+            self.last = new[-1].seq if new else there
+
+    def _found(self, file: BinaryIO) -> int:
+        """Return the number of the last whole line, and go behind it; half a line that a crash left is cut off."""
+        size, tail = file.seek(0, os.SEEK_END), _TAIL
+        while True:
+            start = file.seek(max(0, size - tail))
+            data = file.read()
+            end = data.rfind(b"\n") + 1
+            begin = data.rfind(b"\n", 0, max(0, end - 1)) + 1
+            if begin or not start:
+                break
+            tail *= 16
+        if end != len(data):
+            file.truncate(start + end)
+        file.seek(start + end)
+        if not end:
+            return self.last
+        row = _row(data[begin : end - 1])
+        if row.seq < 0:
+            raise ToolError(f"{self.path.name!r} does not end with a row of a record; see audit.file", code="failed")
+        return row.seq
+
+
+def rows_in(path: Path) -> Iterator[Row]:
+    """Yield the rows of such a file as they stand there; what is no row has the number -1."""
+    with path.open("rb") as file:
+        for line in file:
+            yield _row(line[:-1]) if line.endswith(b"\n") else Row(-1, line, "")
+
+
+def _row(line: bytes) -> Row:
+    found = _LINE.fullmatch(line)
+    return Row(-1, line, "") if found is None else Row(int(found[2]), found[1] + b"}", found[3].decode())
+
+
+T = TypeVar("T")
+
+_COLUMNS = "SELECT seq, at, CAST(kind AS BLOB), CAST(body AS BLOB), CAST(hash AS BLOB) FROM record "
+_AFTER = _COLUMNS + "WHERE seq > ? ORDER BY seq LIMIT ?"
+_BEFORE = _COLUMNS + "WHERE seq < ? ORDER BY seq DESC LIMIT ?"
+_HEAD = "SELECT count, CAST(hash AS BLOB), (SELECT max(seq) FROM record) FROM record_head"
+
+_PAGE = 1000
+
+
+class SqliteRecord:
+    """A Record in a file. Its place in the chain is found within the transaction, so several processes may write.
+
+    What decisions are made from is written once, before the first of them. `redact` takes secrets out of a text; of
+    arguments `longest` characters are kept. With a `file`, an entry is written when that has it, too.
+    """
+
+    def __init__(
+        self,
+        commits: Commits,
+        *,
+        redact: Redact | None = None,
+        longest: int = LONGEST,
+        file: RecordFile | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._commits, self._redact, self._longest, self._now = commits, redact, longest, now
+        self._file = file
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    def write(self, entry: Entry, /) -> Awaitable[Any]:
+        """Take the entry at once; it is on the disk when what is returned was awaited."""
+        kind, body = body_of(entry, self._redact, self._longest)
+        grounds = entry.grounds if isinstance(entry, Decided) else None
+        step = partial(_append_entry, kind, body, self._now(), grounds, self._redact)
+        written = self._commits.submit(step, size=len(body))
+        return written if self._file is None else asyncio.ensure_future(self._copied(written, self._file))
+
+    async def _copied(self, written: "asyncio.Future[int]", file: RecordFile) -> None:
+        """Wait until the file has a row that was written; whoever comes first copies for all who wait."""
+        seq = await written
+        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            while file.last < seq:
+                rows = await self._commits.read(partial(_rows, _AFTER, file.last, _PAGE))
+                await in_thread(file.append, rows)
+
+
+class SqliteRows:
+    """A record in a file, read back; to look at it makes no file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def head(self) -> Head | None:
+        return await self._seen(_head)
+
+    async def after(self, seq: int, most: int, /) -> list[Row]:
+        return await self._seen(partial(_rows, _AFTER, seq, most))
+
+    async def before(self, seq: int, most: int, /) -> list[Row]:
+        return await self._seen(partial(_rows, _BEFORE, seq, most))
+
+    async def _seen(self, step: Callable[[apsw.Connection], T]) -> T:
+        return await in_thread(self._file.transact, step, writes=False)
+
+
+def _append_entry(
+    kind: str, body: str, at: float, grounds: Grounds | None, redact: Redact | None, db: apsw.Connection
+) -> int:
+    """Add a row behind the last one, and what its decision was made from when that is not there yet."""
+    rows = [(kind, body)]
+    if grounds is not None:
+        db.execute("INSERT OR IGNORE INTO record_grounds VALUES (?)", (grounds.digest,))
+        if db.changes():
+            rows.insert(0, ("opened", opened(grounds, redact)))
+    return _chained(db, at, rows)
+
+
+def _chained(db: apsw.Connection, at: float, rows: Iterable[tuple[str, str]]) -> int:
+    head = db.execute("SELECT count, hash FROM record_head").fetchone()
+    if head is None:
+        raise ToolError("the head of the record is gone; `toolcrib audit verify` says what is left", code="unavailable")
+    seq, hash = head
+    for kind, body in rows:
+        seq += 1
+        hash = hash_after(hash, text_of(seq, at, kind.encode(), body.encode()))
+        db.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?)", (seq, at, kind, body, hash))
+    db.execute("UPDATE record_head SET count = ?, hash = ?", (seq, hash))
+    return int(seq)
+
+
+def _head(db: apsw.Connection) -> Head | None:
+    found = db.execute(_HEAD).fetchone()
+    return None if found is None else Head(found[0], found[1].decode("latin-1"), found[2] or 0)
+
+
+def _rows(sql: str, seq: int, most: int, db: apsw.Connection) -> list[Row]:
+    found = db.execute(sql, (seq, most))
+    return [Row(seq, text_of(seq, at, kind, body), hash.decode("latin-1")) for seq, at, kind, body, hash in found]
