@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolcrib.adapter.cards import Api, Target
 from toolcrib.adapter.conversation import answer_message, prepare
-from toolcrib.adapter.fence.clean import is_writable
+from toolcrib.define.display import is_encodable
 from toolcrib.define.message import Call, Finish, Message, Thinking
 from toolcrib.define.result import Image, Result, Text
 
@@ -171,10 +171,10 @@ def check(history: list[Message], target: Target) -> None:
             check_part(part, target, message)
         for each in message.calls:
             assert re.fullmatch("[a-zA-Z0-9]{9}" if is_mistral(target) else _VALID[target.api], each.id)
-            assert is_writable(each.id)
+            assert is_encodable(each.id)
             assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", each.name)
             assert message.by == target.by or not each.mark
-            assert is_writable(str(each.args))
+            assert is_encodable(str(each.args))
             awaited.append(each.id)
             assert each.id not in seen
             seen.add(each.id)
@@ -189,7 +189,7 @@ def check_part(part: Text | Image | Thinking, target: Target, message: Message) 
         assert message.role in ("user", "tool")
         assert part.mime in ("image/png", "image/jpeg", "image/gif", "image/webp")
         return
-    assert is_writable(part.text)
+    assert is_encodable(part.text)
     if isinstance(part, Text):
         assert part.text
         assert part.text.strip() or (message.role != "assistant" and target.api != "anthropic")

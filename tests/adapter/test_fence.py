@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.adapter.fence import MARK, NOTICE, defuse, fence, new_token
-from toolcrib.adapter.fence.clean import clean, one_line
 from toolcrib.adapter.fence.phrases import suspicions
+from toolcrib.define.display import strip, strip_to_line
 
 TOKEN = "0123456789abcdef"
 START = f'<<<{MARK} id="{TOKEN}">>>'
@@ -85,8 +85,8 @@ def test_a_fence_inside_a_fence_closes_nothing(text: str, inner: str, outer: str
 
 @given(TEXTS)
 def test_making_harmless_is_done_at_once_and_never_adds_characters(text: str) -> None:
-    once = defuse(clean(text))
-    assert defuse(clean(once)) == once
+    once = defuse(strip(text))
+    assert defuse(strip(once)) == once
     assert len(once) <= len(text)
 
 
@@ -217,7 +217,7 @@ def test_words_of_every_script_stay_as_they_were(text: str) -> None:
     ],
 )
 def test_what_cannot_be_seen_is_taken_out(text: str, shown: str) -> None:
-    assert clean(text) == shown
+    assert strip(text) == shown
 
 
 def test_labels_are_one_short_line() -> None:
@@ -232,7 +232,7 @@ def test_a_source_without_a_name_is_fenced_all_the_same() -> None:
 
 
 def test_one_line_keeps_the_words() -> None:
-    assert one_line(" a\n\tb\r\nc ") == "a b c"
+    assert strip_to_line(" a\n\tb\r\nc ") == "a b c"
 
 
 @pytest.mark.parametrize(

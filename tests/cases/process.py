@@ -5,10 +5,11 @@ from typing import Any
 
 from toolcrib.backends.exec.pty import Screen
 from toolcrib.backends.exec.running import Output
+from toolcrib.define.display import strip_unseen
 from toolcrib.define.shell import Limits
 from toolcrib.services._keys import encoded, pasted
 from toolcrib.services._labels import duration, short_name, shortened
-from toolcrib.services._printed import log_lines, plain, printable
+from toolcrib.services._printed import log_lines, plain
 from toolcrib.services.processes import clamped
 
 from .files import content_of
@@ -75,7 +76,7 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "formatDuration": lambda args: duration(args["ms"]),
     "clampNumber": lambda args: clamped(args["value"], args["def"], args["min"], args["max"]),
     "sliceLogLines": _log,
-    "sanitizeBinaryOutput": lambda args: printable(args["text"]),
+    "sanitizeBinaryOutput": lambda args: strip_unseen(args["text"]),
     "stripDsrRequests": _requests,
     "processRegistry": _registry,
 }

@@ -4,6 +4,7 @@ from itertools import count
 
 import pytest
 
+from toolcrib.define.display import escape_controls
 from toolcrib.define.event import (
     Compacted,
     Event,
@@ -19,7 +20,7 @@ from toolcrib.define.event import (
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Verdict
-from toolcrib.doors.cli._show import cut, visible
+from toolcrib.doors.cli._show import cut
 from toolcrib.doors.cli._turn import Screen
 
 RUN = Call("1", "exec", {"command": "make all"}, "k1")
@@ -101,7 +102,7 @@ def test_a_failure_of_many_words_is_told_on_a_few_lines(capsys: pytest.CaptureFi
     ],
 )
 def test_a_terminal_is_given_nothing_to_obey(text: str, seen: str) -> None:
-    assert visible(text) == seen
+    assert escape_controls(text) == seen
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib, Running
 from toolcrib.app.turns import TurnStarter
+from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.record import SqliteRecord
 from toolcrib.backends.stores.sessions import SqliteSessions

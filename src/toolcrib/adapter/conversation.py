@@ -21,11 +21,11 @@ from typing import Any
 
 import orjson
 
+from toolcrib.define.display import is_encodable
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
 
 from .cards import Target
-from .fence.clean import is_writable
 from .wire import sanitize
 
 __all__ = [
@@ -316,7 +316,7 @@ def _fit_part(part: Part, *, takes: bool, sees: bool) -> Part:
         case Thinking(text=text):
             return Text(sanitize(text))
         case Text(text=text, source=source):
-            return part if is_writable(text) else Text(sanitize(text), source)
+            return part if is_encodable(text) else Text(sanitize(text), source)
 
 
 def _fit_call(call: Call, *, is_own: bool) -> Call:

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
+from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.tool import Tool
 
 from .cut import cut
-from .fence.clean import writable
 from .forms import schema_in
 
 __all__ = ["declare", "encode_result", "read_result"]
@@ -33,7 +33,7 @@ def declare(tool: Tool) -> dict[str, Any]:
         "destructiveHint": bool(tool.effects & {"write", "execute"}),
         "openWorldHint": bool(tool.effects & {"network", "send", "execute"}),
     }
-    description, title = writable(tool.description), writable(tool.label)
+    description, title = replace_halves(tool.description), replace_halves(tool.label)
     declared = {"name": tool.name, "description": description, "inputSchema": schema_in(tool.shape, "whole")}
     return {**declared, "annotations": hints} | ({"title": title} if title else {})
 
@@ -41,7 +41,7 @@ def declare(tool: Tool) -> dict[str, Any]:
 def encode_result(result: Result) -> dict[str, Any]:
     """Return the result as a CallToolResult: its content and its flag, and never its `details`, which are ours."""
     blocks = [
-        {"type": "text", "text": writable(part.text)}
+        {"type": "text", "text": replace_halves(part.text)}
         if isinstance(part, Text)
         else {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
         for part in result.content

@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
+from toolcrib.define.display import is_encodable, replace_halves, strip
 from toolcrib.define.reader import trim
 from toolcrib.define.result import Content, Image, Result, Text
 
 from .cut import cut
 from .fence import defuse, fence
-from .fence.clean import clean, is_writable, writable
 
 __all__ = ["ERROR_CHARS", "RESULT_CHARS", "error_text", "for_watchers", "is_long", "present", "reason", "text_of"]
 
@@ -31,10 +31,10 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     parts, note = _bound(_merge_texts(result.content), limit, key)
     shown: list[Content] = []
     for part in parts:
-        if isinstance(part, Image) or (part.source is None and is_writable(part.text)):
+        if isinstance(part, Image) or (part.source is None and is_encodable(part.text)):
             shown.append(part)
         elif part.source is None:
-            shown.append(Text(writable(part.text)))
+            shown.append(Text(replace_halves(part.text)))
         else:
             shown.append(Text(fence(part.text, part.source, token, notice=notice), part.source))
             notice = ""
@@ -47,7 +47,7 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
 def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
     parts, note = _bound([_describe(part) for part in result.content], limit)
-    shown = [Text(clean(part.text), part.source) for part in parts if isinstance(part, Text)]
+    shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
     return Result(content=(*shown, *note), details=result.details, status=result.status)
 
 
@@ -59,7 +59,7 @@ def is_long(result: Result, limit: int = RESULT_CHARS) -> bool:
 def error_text(message: str, redact: Callable[[str], str] = str) -> str:
     """Return the first line of a failure as a model may read it: redacted, harmless, 400 characters at most."""
     # a secret may hold a control character, and may show only once those around it are gone
-    whole = redact(clean(redact(trim(message[:_MAX_JSON_CHARS]))))
+    whole = redact(strip(redact(trim(message[:_MAX_JSON_CHARS]))))
     line = next((line for line in whole.splitlines() if line.strip()), "it failed and did not say why")
     return _first_line(defuse(line.replace("\t", " ").strip()))
 
@@ -131,7 +131,7 @@ def _complaint(value: Any) -> str | None:
 
 def _sentence(said: Any) -> str | None:
     line = trim(said[:_MAX_JSON_CHARS]).partition("\n")[0] if isinstance(said, str) else ""
-    return _first_line(trim(clean(line))) or None
+    return _first_line(trim(strip(line))) or None
 
 
 def _first_line(line: str) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from .fence.clean import is_writable
+from toolcrib.define.display import is_encodable
+
 from .trim import error_text
 
 __all__ = [
@@ -68,9 +69,11 @@ def decode_signature(mark: str) -> dict[str, Any]:
 
 def sanitize(text: str) -> str:
     """Return `text` with the halves of characters put together, and without those that stand alone."""
-    return text if is_writable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return text if is_encodable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
 def join_surrogates(text: str) -> str:
     """Return `text` with the halves of characters put together where two pieces had one each."""
-    return text if is_writable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return (
+        text if is_encodable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    )

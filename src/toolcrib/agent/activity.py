@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence.clean import clean
 from toolcrib.adapter.trim import text_of
+from toolcrib.define.display import strip
 from toolcrib.define.event import (
     Compacted,
     Event,
@@ -129,7 +129,7 @@ class Activity:
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(clean(text).split())
+    return " ".join(strip(text).split())
 
 
 def _whole_words(text: str) -> str:

@@ -5,8 +5,8 @@ import logging
 import orjson
 
 from toolcrib.adapter.fence import new_token
-from toolcrib.adapter.fence.clean import writable
 from toolcrib.adapter.trim import error_text, is_long, present, text_of
+from toolcrib.define.display import replace_halves
 from toolcrib.define.ports import Blobs
 from toolcrib.define.result import Result, Text
 
@@ -45,7 +45,7 @@ async def _kept(result: Result, blobs: Blobs) -> str:
     """Return the key under which the whole text is kept, "" when it could not be."""
     sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
     # the source goes with the text, so that every page of it is fenced again
-    whole = orjson.dumps({"source": next(iter(sources), None), "text": writable(text_of(result))})
+    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(text_of(result))})
     try:
         return await blobs.put(whole)
     except Exception:

@@ -12,7 +12,7 @@ from toolcrib.backends.agent_files import AgentFile, agent_files, read_agent_fil
 from toolcrib.backends.stores.accepted_agents import AcceptedAgents
 from toolcrib.config.load import Loaded
 from toolcrib.config.parse import parse_yaml
-from toolcrib.config.positions import printable
+from toolcrib.define.display import escape_unprintable
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
@@ -80,7 +80,7 @@ def agents_for(
     )
     agents = collect_agents(found, known, problems)
     # the name of a file is whatever somebody gave it
-    told = tuple(replace(problem, sentence=printable(problem.sentence)) for problem in agents.problems)
+    told = tuple(replace(problem, sentence=escape_unprintable(problem.sentence)) for problem in agents.problems)
     return replace(agents, problems=told)
 
 

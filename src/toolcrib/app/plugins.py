@@ -8,8 +8,8 @@ from typing import Any
 from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
-from toolcrib.config.positions import printable
 from toolcrib.config.settings import Config, PluginSettings
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import PluginError
 from toolcrib.define.plugin import Plugin
 from toolcrib.registry.catalog import Problem
@@ -70,7 +70,7 @@ def _picked(id: str, found: Mapping[str, FoundPlugin], broken: Sequence[PluginEr
 
 def _placed(error: PluginError, id: str, loaded: Loaded) -> PluginError:
     """Return the error with the place in the file it is about, what to do, and nothing that is a secret."""
-    sentence = printable(conceal(str(error), loaded.document))
+    sentence = escape_unprintable(conceal(str(error), loaded.document))
     path, _, rest = sentence.partition(": ")
     if path.startswith(f"plugins.{id}."):
         place, sentence = loaded.place("plugins", id, *path.removeprefix(f"plugins.{id}.").split(".")), rest

@@ -25,6 +25,7 @@ from typing import Any
 from toolcrib.define.agent import Agent, output_schema
 from toolcrib.define.agent_inputs import entry_schema, is_schema, schema_of
 from toolcrib.define.check import check_of_schema
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, DeclarationError
 from toolcrib.define.mandate import completion_shape, inputs_shape
 from toolcrib.define.names import canonical, nearest
@@ -36,7 +37,6 @@ __all__ = [
     "KeyPath",
     "Parse",
     "agent_files",
-    "printable",
     "read_agent_file",
     "read_agent_text",
     "read_header",
@@ -74,12 +74,9 @@ class Header:
         while line is None and path:
             line, path = self.lines.get(path), path[:-1]
         if len(self._complaints) < _MAX_COMPLAINTS:
-            self._complaints.append(f"{printable(self.file)}:{line or 1}: {printable(sentence)[:_MAX_COMPLAINT_CHARS]}")
-
-
-def printable(text: str) -> str:
-    """Return `text` with everything that could disturb a terminal written as an escape."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+            self._complaints.append(
+                f"{escape_unprintable(self.file)}:{line or 1}: {escape_unprintable(sentence)[:_MAX_COMPLAINT_CHARS]}"
+            )
 
 
 def read_header(value: Any, header: Header) -> dict[str, Any]:
@@ -279,7 +276,7 @@ def read_agent_file(path: Path, parse: Parse) -> AgentFile:
 
 
 def _broken(path: Path, sentence: str) -> AgentFile:
-    return AgentFile(path=path, complaints=(f"{printable(str(path))}: {sentence}",))
+    return AgentFile(path=path, complaints=(f"{escape_unprintable(str(path))}: {sentence}",))
 
 
 def _bytes(path: Path) -> bytes:

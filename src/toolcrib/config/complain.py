@@ -9,11 +9,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, Place
 from toolcrib.define.names import nearest
 
 from .openclaw import Key, Translated
-from .positions import printable
 from .read import Document
 from .settings import Config
 
@@ -78,7 +78,7 @@ def _without_value(sentence: str) -> str:
 
 
 def _cut(sentence: str) -> str:
-    clean = printable(sentence)
+    clean = escape_unprintable(sentence)
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - _TAIL]}…{clean[-_TAIL:]}"
 
 

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 import pyjson5
 
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, Place
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "dotted",
     "line_finder",
     "place",
-    "printable",
     "scan_json5",
     "scan_toml",
     "twice",
@@ -50,12 +50,7 @@ def dotted(path: KeyPath) -> str:
 def place(file: str, line: int | None, path: KeyPath) -> Place:
     """A place fit for an error message: the key path is cut to a readable length and holds nothing unprintable."""
     name = dotted(tuple(part if isinstance(part, int) else part[:_SHOWN] for part in path))
-    return Place(file, line, printable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
-
-
-def printable(text: str) -> str:
-    """`text` with everything that could disturb a terminal, or cannot be encoded, written as an escape."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return Place(file, line, escape_unprintable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from types import NoneType
 from typing import Any
 
 from toolcrib.config.parse import parse
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, Place
 
-from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, dotted, place, printable
+from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, dotted, place
 
 __all__ = ["Document", "document", "dotted", "read"]
 
@@ -49,7 +50,7 @@ def load(path: Path, room: Room, asked: Place) -> str:
 
     `asked` is where the file was asked for: what keeps it from being opened is told there.
     """
-    name = printable(str(path))
+    name = escape_unprintable(str(path))
     prefix = "" if asked.file == name else f"{name}: "
     try:
         data = _bytes(path, room.left + 1)
@@ -286,7 +287,7 @@ class Document:
 def read(path: Path, env: Mapping[str, str]) -> Document:
     """The document of the file at `path`; raises only `ConfigError`, with the place and what to do."""
     reading = _Reading(env)
-    part = reading.part(path, (), (), Place(printable(str(path))))
+    part = reading.part(path, (), (), Place(escape_unprintable(str(path))))
     return _document(part, tuple(reading.files))
 
 
@@ -311,7 +312,7 @@ class _Reading:
 
     def part(self, path: Path, prefix: KeyPath, chain: tuple[Path, ...], asked: Place) -> Part:
         """The file's keys beneath `prefix`; `chain` holds the files that include it, outermost first."""
-        name = printable(str(path))
+        name = escape_unprintable(str(path))
         text = load(path, self._bytes, asked)
         self.files[path] = None
         raw, lines = parse(text, path.suffix, name)
@@ -341,7 +342,7 @@ def _included(including: Path, wanted: str, chain: tuple[Path, ...], asked: Plac
     if not target.is_relative_to(folder):
         raise ConfigError("a symbolic link leads this include out of the folder; copy the file instead", asked)
     if target in trail:
-        names = " → ".join(printable(link.name) for link in (*chain[trail.index(target) :], file))
+        names = " → ".join(escape_unprintable(link.name) for link in (*chain[trail.index(target) :], file))
         raise ConfigError(f"files include one another in a circle: {names}; remove one include", asked)
     if len(chain) > _MAX_CHAIN:
         raise ConfigError(f"includes go more than {_MAX_CHAIN} files deep; include this one further up", asked)

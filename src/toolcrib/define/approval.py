@@ -21,9 +21,9 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel
 
 from .caller import Caller
+from .display import escape, quote
 from .errors import ToolError
 from .message import Call
-from .shown import escaped, quoted
 
 __all__ = [
     "SKEW", "ApprovalStore", "Grant", "Lasting", "Question", "State", "digest_of", "is_in_time", "name_of", "person_of",
@@ -165,7 +165,7 @@ def name_of(caller: Caller) -> str:
         words.append(who)
     if caller.parents:
         words.append(f"started by {'/'.join(caller.parents)}")
-    return escaped(", ".join(words) or "the terminal")
+    return escape(", ".join(words) or "the terminal")
 
 
 def digest_of(caller: Caller, call: Call, binding: Mapping[str, str]) -> str:
@@ -199,11 +199,11 @@ _MOST_WORDS = 8
 
 def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> str:
     """Return a call as a human is shown it: all of it, a line for each argument and binding, nothing unescaped."""
-    lines = [f"{escaped(call.name)}, asked by {name_of(caller)}", f"because {escaped(reason)}"]
-    lines += [f"  {escaped(name)}: {_indented(quoted(value))}" for name, value in _plain(call.args).items()]
+    lines = [f"{escape(call.name)}, asked by {name_of(caller)}", f"because {escape(reason)}"]
+    lines += [f"  {escape(name)}: {_indented(quote(value))}" for name, value in _plain(call.args).items()]
     bound = [(name, value) for name, value in binding.items() if not (name == WORDS and _is_spelled(value, call.args))]
     lines += ["bound to"] if bound else []
-    lines += [f"  {escaped(name)}: {_indented(_DIGEST.sub(_SHORT, quoted(value)))}" for name, value in bound]
+    lines += [f"  {escape(name)}: {_indented(_DIGEST.sub(_SHORT, quote(value)))}" for name, value in bound]
     return "\n".join(lines)
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from .display import escape
 from .errors import ToolError
 from .reader import trim
-from .shown import escaped
 
 __all__ = [
     "Chat", "DmScope", "Kind", "Peer", "SessionKey", "Target", "agent_from_key", "channel_from_key",
@@ -178,7 +178,7 @@ def _is_plain(key: str) -> bool:
     if _PLAIN_KEY.fullmatch(key):
         return True
     return (
-        escaped(key) == key
+        escape(key) == key
         and unicodedata.normalize("NFKC", key) == key
         and all(_PLAIN_KEY.fullmatch(sign) or unicodedata.category(sign)[0] in "LMN" for sign in key)
     )

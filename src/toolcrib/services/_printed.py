@@ -4,18 +4,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Cut", "Lines", "draws", "last_lines", "log_lines", "pieces", "plain", "printable", "unfinished"]
+from toolcrib.define.display import strip_unseen
+
+__all__ = ["Cut", "Lines", "draws", "last_lines", "log_lines", "pieces", "plain", "unfinished"]
 
 # Whole sequences: taking only the ESC away would leave "[31m" behind.
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # colours, cursor, screen
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]{0,16}[0-~]?"
-)
-# Controls but tab and the ends of lines, and what is not seen.
-_ODD = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
 # Moves of the cursor and clearing: a program that sends them draws a screen.
 _DRAWING = re.compile(rb"\x1b\[[0-9;?]*[A-HJSTfr]|\x1b\[\?(?:1049|1047|47)h")
@@ -50,12 +47,7 @@ def plain(data: bytes, *, inside: bool = False) -> str:
     if inside:
         data = _INSIDE.sub(b"", data)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    return printable(_SEQUENCE.sub("", text) if "\x1b" in text or not text.isascii() else text)
-
-
-def printable(text: str) -> str:
-    """Return the text without controls and invisible characters; tabs and ends of lines stay."""
-    return _ODD.sub("", text)
+    return strip_unseen(_SEQUENCE.sub("", text) if "\x1b" in text or not text.isascii() else text)
 
 
 def pieces(data: bytes, size: int = 1 << 16) -> Iterator[bytes]:

@@ -22,11 +22,11 @@ from toolcrib.define.approval import (
     sheet,
 )
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape, quote
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.record import Answered, Entry, Granted, Record, Revoked
 from toolcrib.define.rpc import rpc
-from toolcrib.define.shown import escaped, quoted
 
 __all__ = ["ApprovalTerms", "Approvals", "Lend", "Listener"]
 
@@ -209,12 +209,12 @@ class Approvals:
                 code="not_approved",
             )
         digest, now = digest_of(caller, call, binding), self._now()
-        once = escaped(self._can_lend(call, binding) or "")
+        once = escape(self._can_lend(call, binding) or "")
         return Question(
             id=token_hex(8),
             digest=digest,
             tool=call.name,
-            reason=self._terms.redact(escaped(reason)),
+            reason=self._terms.redact(escape(reason)),
             shown=shown,
             person=person_of(caller),
             asked_at=now,
@@ -227,7 +227,7 @@ class Approvals:
         line = self._terms.lines.get(call.name)
         found = prefix_digests(caller, call, binding, line) if line else []
         words = "every call that begins with"
-        return tuple(Lasting(self._terms.redact(f"{words} {quoted(first)}"), digest) for first, digest in found)
+        return tuple(Lasting(self._terms.redact(f"{words} {quote(first)}"), digest) for first, digest in found)
 
     async def _chosen(self, asked: Question) -> Question:
         """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
 from toolcrib.define.history import History
@@ -18,7 +19,6 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.result import Image
 from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, check_key, to_store_key
-from toolcrib.define.shown import escaped
 
 __all__ = ["LogCodec", "ModelNames", "Recall", "Running", "Sessions", "Standing"]
 
@@ -249,7 +249,7 @@ class Sessions:
     async def _find(self, key: str) -> SessionHead:
         head = await self._store.find(key)
         if head is None:
-            raise ToolError(f"there is no session {escaped(key[:200])!r}", code="not_found")
+            raise ToolError(f"there is no session {escape(key[:200])!r}", code="not_found")
         return head
 
     async def _seen(self, caller: Caller, key: str) -> SessionHead:
@@ -263,7 +263,7 @@ class Sessions:
                 continue
             if head := await self._store.find(check_key(each)):
                 return head
-        raise ToolError(f"there is no session {escaped(wanted[:200])!r} that this caller may see", code="not_found")
+        raise ToolError(f"there is no session {escape(wanted[:200])!r} that this caller may see", code="not_found")
 
     async def _standing(self, key: str) -> Standing:
         try:
@@ -278,7 +278,7 @@ class Sessions:
         chosen = self._models.named(word)
         if chosen is None:
             raise ToolError(
-                f"the configuration names no model {escaped(word[:100])!r}; name one of its own, or say default",
+                f"the configuration names no model {escape(word[:100])!r}; name one of its own, or say default",
                 code="not_found",
             )
         return chosen

@@ -7,9 +7,7 @@ from itertools import islice, pairwise
 from types import MappingProxyType
 
 from toolcrib.adapter.cut import cut
-
-from .clean import clean, one_line
-from .fold import FOLD, UNKNOWN, fold
+from toolcrib.define.display import FOLD, UNKNOWN, fold, strip, strip_to_line
 
 __all__ = ["MARK", "NOTICE", "defuse", "fence", "new_token"]
 
@@ -45,7 +43,7 @@ def fence(text: str, source: str, token: str, *, notice: str = "", about: Mappin
     for key, value in islice(about.items(), _MOST_LABELS):
         heading += f"{_key(key)}: {_label(value)}\n"
     # in one piece: a mark begun in the heading cannot be finished in the text
-    inside = defuse(f"{heading}---\n{clean(text)}").replace(token, _SAME_TOKEN)
+    inside = defuse(f"{heading}---\n{strip(text)}").replace(token, _SAME_TOKEN)
     marked = f'<<<{MARK} id="{token}">>>\n{inside}\n<<<END_{MARK} id="{token}">>>'
     return f"{notice}\n\n{marked}" if notice else marked
 
@@ -68,7 +66,7 @@ def defuse(text: str) -> str:
 
 
 def _label(value: str) -> str:
-    line = value if value.isascii() and value.isprintable() else one_line(value)
+    line = value if value.isascii() and value.isprintable() else strip_to_line(value)
     return line if len(line) <= _LONGEST_LABEL else f"{cut(line, _LONGEST_LABEL - 1)}…"
 
 

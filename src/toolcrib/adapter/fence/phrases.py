@@ -2,7 +2,7 @@
 
 import re
 
-from .fold import fold
+from toolcrib.define.display import fold
 
 __all__ = ["suspicions"]
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from toolcrib.adapter.fence.clean import one_line
 from toolcrib.adapter.trim import error_text
+from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, LinkTerms, Offered, Progressed
 
@@ -201,7 +201,7 @@ class Peer:
         if done is None or now - before < _PROGRESS_EVERY:
             return
         self._progress[token] = told, now
-        shown = one_line(self._cut(words)) if isinstance(words, str) else ""
+        shown = strip_to_line(self._cut(words)) if isinstance(words, str) else ""
         try:
             told(done, _number(params.get("total")), shown)
         except Exception:  # what else came with this message, an answer perhaps, is not lost with it

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from toolcrib.adapter.fence.clean import clean
 from toolcrib.backends.exec.host import find_program, refused
 from toolcrib.backends.exec.supervisor import Spawn, Started, SupervisorClient
+from toolcrib.define.display import strip
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
@@ -69,7 +69,7 @@ class Stdio:
 
     def said(self) -> str:
         """Return the end of what the program wrote for its operator."""
-        return clean(self._said.decode(errors="replace")).strip()
+        return strip(self._said.decode(errors="replace")).strip()
 
     async def close(self) -> None:
         """End the program: its input is closed, then it is told, then it is made to."""

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import defuse
-from toolcrib.adapter.fence.clean import clean, one_line
 from toolcrib.adapter.fence.phrases import suspicions
 from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
 from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
+from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import DeclarationError, ToolError
 from toolcrib.define.mcp import Definition, Progressed
 from toolcrib.define.mcp_names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
@@ -69,13 +69,15 @@ def tools_from(
     for at, (own, definition) in enumerate(definitions.items()):
         if spent() > until:
             what = f"the MCP server {server!r} declares tools that take too long to read"
-            faults[own] = f"{what}; {one_line(own[:64])!r} and {len(definitions) - at - 1} more were left out"
+            faults[own] = f"{what}; {strip_to_line(own[:64])!r} and {len(definitions) - at - 1} more were left out"
             break
         try:
             tool, doubts = _tool(server, own, definition, call, redact)
         except (DeclarationError, ToolError) as error:
-            what = f"the MCP server {server!r} declares {one_line(own[:64])!r} in a way that cannot be used: {error}"
-            faults[own] = f"{cut(one_line(redact(what)), 300)}; it was left out"
+            what = (
+                f"the MCP server {server!r} declares {strip_to_line(own[:64])!r} in a way that cannot be used: {error}"
+            )
+            faults[own] = f"{cut(strip_to_line(redact(what)), 300)}; it was left out"
             continue
         tools[own] = tool
         if doubts:
@@ -172,8 +174,8 @@ def _rows(value: Any, key: str) -> Iterator[str]:
     for each in value[:_MAX_LISTED] if isinstance(value, list) else ():
         if isinstance(each, dict) and isinstance(each.get(key), str):
             words = (each.get("title") or each.get("name"), each.get("mimeType"), each.get("description"))
-            about = ", ".join(one_line(word[:300]) for word in words if isinstance(word, str) and word)
-            yield f"{one_line(each[key][:2_000])}{': ' if about else ''}{about}"
+            about = ", ".join(strip_to_line(word[:300]) for word in words if isinstance(word, str) and word)
+            yield f"{strip_to_line(each[key][:2_000])}{': ' if about else ''}{about}"
 
 
 def _whose(server: str, own: str) -> str:
@@ -184,7 +186,7 @@ def _whose(server: str, own: str) -> str:
 
 def _words(text: str, longest: int, redact: Callable[[str], str], doubts: dict[str, None]) -> str:
     """Return words of a server as a model may read them, "" when they read like orders."""
-    plain = defuse(clean(redact(text[: 4 * longest]))).strip()
+    plain = defuse(strip(redact(text[: 4 * longest]))).strip()
     found = (*suspicions(plain), *(name for name, pattern in _SECRETIVE.items() if pattern.search(plain)))
     doubts.update(dict.fromkeys(found))
     return "" if found else cut(plain, longest)
@@ -203,7 +205,9 @@ def _clean_schema(value: Any, redact: Callable[[str], str], doubts: dict[str, No
     made: dict[str, Any] = {}
     for key, each in value.items():
         if len(key) > _NAME_CHARS or not key.isprintable() or suspicions(key):
-            raise DeclarationError(f"its schema has the name {one_line(key[:40])!r}, which no model should be shown")
+            raise DeclarationError(
+                f"its schema has the name {strip_to_line(key[:40])!r}, which no model should be shown"
+            )
         if key in _NOTED and isinstance(each, str):
             if words := _words(each, _NOTE_CHARS, redact, doubts):
                 made[key] = words

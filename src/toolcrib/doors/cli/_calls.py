@@ -7,12 +7,13 @@ from typing import Any
 from toolcrib.app import Crib
 from toolcrib.backends.stores.sessions_json import to_text
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image, Result
 from toolcrib.define.verdict import Decision, Verdict
 
-from ._show import cut, visible
+from ._show import cut
 
 __all__ = ["Judged", "decided", "flat", "judging", "label", "started", "text_of"]
 
@@ -25,7 +26,7 @@ Judged = Callable[[Call], Decision | None]
 
 def flat(text: str) -> str:
     """Return a text as it can stand in one line."""
-    return visible(" ".join(text.split()))
+    return escape_controls(" ".join(text.split()))
 
 
 def label(call: Call, hidden: Container[str] = ()) -> str:

@@ -13,10 +13,10 @@ import click
 
 from toolcrib.app import Belt, Crib
 from toolcrib.define.approval import Question
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.doors.mcp import PATH, BeltServer, claim_stdio, listen_on, serve_http, serve_stdio
 
-from ._show import visible
 from .approvals import asking_here, is_attended
 
 __all__ = ["Serving", "Token", "token_from_environment", "wire"]
@@ -107,7 +107,10 @@ class Serving:
         if token[1]:
             click.echo(f"toolcrib: clients have to show the token {token[0]}", err=True)
         if unmet := self._crib.mcp.service.unmet():
-            click.echo(f"toolcrib: the tools of {', '.join(map(visible, unmet))} come as soon as they answer", err=True)
+            click.echo(
+                f"toolcrib: the tools of {', '.join(map(escape_controls, unmet))} come as soon as they answer",
+                err=True,
+            )
 
     @contextlib.asynccontextmanager
     async def _telling(self) -> AsyncIterator[None]:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from toolcrib.app import Crib
-
-from ._show import visible
+from toolcrib.define.display import escape_controls
 
 __all__ = ["met"]
 
@@ -20,12 +19,12 @@ async def met(crib: Crib, say: Callable[[str], None], seconds: float = _SECONDS)
     names = service.unmet()
     if not names:
         return
-    shown = ", ".join(map(visible, names))
+    shown = ", ".join(map(escape_controls, names))
     say(f"meeting the MCP server{'s' if len(names) > 1 else ''} {shown}, {seconds:g} seconds at most")
     await service.ready(seconds, names)
     late = service.unmet()
     for name in names:
         if name in late:
-            say(f"{visible(name)} has not answered yet; its tools are there when it has")
+            say(f"{escape_controls(name)} has not answered yet; its tools are there when it has")
         elif why := service.servers[name].why:
-            say(visible(why))
+            say(escape_controls(why))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -11,14 +10,10 @@ from typing import Any
 import click
 import orjson
 
-__all__ = ["columns", "cut", "print_json", "print_table", "visible"]
+__all__ = ["columns", "cut", "print_json", "print_table"]
 
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red", "error": "red", "warning": "yellow"}
 _NO_TERMINAL, _NARROWEST = 100, 40
-# What a terminal obeys or does not show: controls but for the tab and the end of a line, marks that turn the direction
-# of writing, other ends of lines, invisible tags, halves of characters. Joiners stay: scripts and emoji need them.
-_OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-                     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]")  # fmt: skip
 
 
 def columns() -> int:
@@ -48,11 +43,6 @@ def _width(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def visible(text: str) -> str:
-    """Return a text as a terminal may be given it: what it would obey is written out, carriage returns are gone."""
-    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r", ""))
 
 
 def print_json(value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, TextIO
 import click
 
 from toolcrib.adapter.events import event_line
+from toolcrib.define.display import escape_controls
 from toolcrib.define.event import (
     CallDelta,
     Compacted,
@@ -29,7 +30,7 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.verdict import Verdict
 
 from ._calls import Judged, decided, flat, label, started, text_of
-from ._show import columns, cut, visible
+from ._show import columns, cut
 
 __all__ = ["JsonLines", "Screen", "Shows"]
 
@@ -122,7 +123,7 @@ class Screen:
             return
         self._end_thought()
         # a terminal obeys what a model could have been talked into writing
-        _write(self._out, visible(text) if self._is_terminal else text)
+        _write(self._out, escape_controls(text) if self._is_terminal else text)
         self._is_mid_line = not text.endswith("\n")
         self._spoken_of = ""
 
@@ -131,7 +132,7 @@ class Screen:
             return
         if not self._is_mid_thought:
             self._end_line()
-        click.secho(visible(text), err=True, nl=False, dim=True)
+        click.secho(escape_controls(text), err=True, nl=False, dim=True)
         self._is_mid_thought = not text.endswith("\n")
 
     def _progress(self, call: Call, partial: Result) -> None:
@@ -154,7 +155,7 @@ class Screen:
             self._spoken_of = call.key
         elif self._verbose and text:
             head = [f"  ✓ {before[:-2]}{seconds}"] if before or seconds else []
-            whole = [*head, *(f"  {visible(line)}" for line in text.splitlines())]
+            whole = [*head, *(f"  {escape_controls(line)}" for line in text.splitlines())]
             self._remark(click.style("\n".join(whole), dim=True), of=call)
         else:
             lines = text.splitlines() or ["no output"]

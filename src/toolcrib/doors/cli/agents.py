@@ -12,13 +12,14 @@ import orjson
 from toolcrib.app.agents import accepted_agents, file_at
 from toolcrib.backends.stores.accepted_agents import Accepted
 from toolcrib.define.agent import Agent
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.mandate import declared_inputs
 from toolcrib.define.names import nearest
 from toolcrib.define.template import placeholders
 
 from ._options import ConfigOptions, ask_owner, config_options, json_option
-from ._show import cut, print_json, print_table, visible
+from ._show import cut, print_json, print_table
 
 __all__ = ["command"]
 
@@ -73,15 +74,16 @@ def show(name: str, **options: Unpack[_Options]) -> int:
         print_json(agent)
         return 0
     click.secho(agent["name"], bold=True)
-    click.echo(visible(agent["description"]))
-    click.echo(f"\nsource: {visible(agent['file'] or '') or agent['source']}   model: {visible(agent['model'])}")
-    click.echo(f"tools: {visible(_list_tools(agent['tools']))}")
+    click.echo(escape_controls(agent["description"]))
+    source = escape_controls(agent["file"] or agent["source"])
+    click.echo(f"\nsource: {source}   model: {escape_controls(agent['model'])}")
+    click.echo(f"tools: {escape_controls(_list_tools(agent['tools']))}")
     tokens = f"   tokens: {agent['maxTokens']}" if agent["maxTokens"] else ""
     click.echo(f"turns: {agent['maxTurns']}   minutes: {agent['timeoutSec'] / 60:g}{tokens}")
     click.echo(f"\ntakes:\n{_indent(agent['inputs'])}")
     if agent["output"] is not None:
         click.echo(f"\ngives {output_name}:\n{_indent(agent['output'])}")
-    click.echo(f"\nprompt:\n{visible(agent['prompt'])}")
+    click.echo(f"\nprompt:\n{escape_controls(agent['prompt'])}")
     return 0
 
 
@@ -100,7 +102,7 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
         accepted_agents(os.environ, None).accept(taken)
     except ToolError as error:
         raise CribError(str(error)) from error
-    click.echo(f"{visible(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
+    click.echo(f"{escape_controls(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
     # now that it counts, whatever else stands in its way is found where it is put beside the others
     listed = ask_owner(options, "agents.registered", import_plugins=True)
     if not any(each["file"] and Path(each["file"]).absolute() == file.absolute() for each in listed["agents"]):
@@ -127,17 +129,19 @@ def forget(file: Path, **_: Unpack[ConfigOptions]) -> int:
     if not gone:
         raise CribError(f"nobody has accepted {str(file)!r}; `toolcrib agents list` shows what is used")
     names = ", ".join(dict.fromkeys(each.name for each in gone))
-    click.echo(f"toolcrib: {visible(str(file))} ({visible(names)}) is not accepted any more", err=True)
+    click.echo(f"toolcrib: {escape_controls(str(file))} ({escape_controls(names)}) is not accepted any more", err=True)
     return 0
 
 
 def _print_head(agent: Agent) -> None:
     """Print what somebody has to see of an agent before it may be used."""
     click.secho(agent.name, bold=True)
-    click.echo(visible(agent.description))
-    click.echo(f"tools: {visible(_list_tools(agent.tools))}   model: {visible(agent.model or 'inherit')}")
-    click.echo(f"takes: {visible(', '.join(declared_inputs(agent))) or 'nothing'}")
-    lines = visible(agent.prompt).splitlines()
+    click.echo(escape_controls(agent.description))
+    click.echo(
+        f"tools: {escape_controls(_list_tools(agent.tools))}   model: {escape_controls(agent.model or 'inherit')}"
+    )
+    click.echo(f"takes: {escape_controls(', '.join(declared_inputs(agent))) or 'nothing'}")
+    lines = escape_controls(agent.prompt).splitlines()
     click.echo("\n".join(f"  {cut(line, _WIDE)}" for line in lines[:_HEAD]))
     if len(lines) > _HEAD:
         click.echo(f"  … and {len(lines) - _HEAD} lines more")
@@ -145,7 +149,7 @@ def _print_head(agent: Agent) -> None:
     for name in placeholders(f"{agent.prompt}\n{agent.query}"):
         if name not in declared and (close := nearest(name[:64], declared)):
             said = f"${{{name[:64]}}} is taken literally, no input is called so; did you mean ${{{close[0]}}}?"
-            click.echo(f"toolcrib: {visible(said)}", err=True)
+            click.echo(f"toolcrib: {escape_controls(said)}", err=True)
 
 
 def _print_why_not(file: Path, problems: list[str]) -> None:
@@ -153,7 +157,7 @@ def _print_why_not(file: Path, problems: list[str]) -> None:
     own = [each for each in problems if each.startswith((f"{file}:", f"{file.absolute()}:"))]
     nowhere = f"{file}: nobody looks for agents there; put it into .toolcrib/agents of the workspace"
     for sentence in own or [nowhere]:
-        click.echo(f"toolcrib: {visible(sentence)}", err=True)
+        click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
 
 
 def _list_tools(tools: Sequence[str] | None) -> str:
@@ -163,8 +167,8 @@ def _list_tools(tools: Sequence[str] | None) -> str:
 
 
 def _first_line(agent: Mapping[str, Any]) -> str:
-    return cut(visible(agent["description"]).split("\n", 1)[0], _SHOWN)
+    return cut(escape_controls(agent["description"]).split("\n", 1)[0], _SHOWN)
 
 
 def _indent(schema: Any) -> str:
-    return visible(orjson.dumps(schema, option=orjson.OPT_INDENT_2).decode())
+    return escape_controls(orjson.dumps(schema, option=orjson.OPT_INDENT_2).decode())

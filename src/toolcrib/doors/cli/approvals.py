@@ -14,9 +14,9 @@ import click
 
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.rpc import Rpc
-from toolcrib.define.shown import escaped
 from toolcrib.services.approvals import Approvals
 
 from ._options import ConfigOptions, ask_owner, config_options, json_option
@@ -254,7 +254,7 @@ class _Desk:
                 self._say(f"  {at}  {each.shown}")
             said = (await self._ask("For which? [1]: ")).strip() or "1"
             if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(question.lasting):
-                self._say(f"{escaped(said[:64])} is none of these")
+                self._say(f"{escape(said[:64])} is none of these")
                 return None
             which = int(said) - 1
         try:

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import click
 
 from toolcrib.app.record import verify_file
+from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
-from toolcrib.define.shown import escaped
 
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 from ._show import print_json, print_table
@@ -99,13 +99,11 @@ def show(session: str, tool: str, last: int, **options: Unpack[_Options]) -> int
 def _print(report: Mapping[str, Any], *, replay: bool) -> None:
     findings = report["findings"]
     for finding in findings[:_MOST_SHOWN]:
-        click.secho(f"{finding['wrong']}: {escaped(finding['sentence'])}", fg="red")
+        click.secho(f"{finding['wrong']}: {escape(finding['sentence'])}", fg="red")
     if len(findings) > _MOST_SHOWN:
         click.echo(f"and {len(findings) - _MOST_SHOWN} more; --json shows all")
     for call in report["uncertain"]:
-        what = (
-            f"{escaped(call['tool'])} in call {escaped(call['call'])} started in row {call['row']} and has no outcome"
-        )
+        what = f"{escape(call['tool'])} in call {escape(call['call'])} started in row {call['row']} and has no outcome"
         click.secho(f"uncertain: {what}: it runs still, or was cut off", fg="yellow")
     if not report["rows"] and not findings:
         click.echo("nothing was recorded yet")
@@ -114,7 +112,7 @@ def _print(report: Mapping[str, Any], *, replay: bool) -> None:
         click.echo(f"{report['derived']} of {report['decisions']} decisions derived again")
     begins = f", the first is row {report['first']}" if report["first"] != 1 else ""
     click.echo(f"{report['rows']} rows{begins}; {len(findings)} findings")
-    click.echo(f"hash of the last row: {escaped(report['hash'])}")
+    click.echo(f"hash of the last row: {escape(report['hash'])}")
 
 
 def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
@@ -122,7 +120,7 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
     if call["answered"] is not None:
         outcome += f" ({'yes' if call['answered']['yes'] else 'no'} by {call['answered']['by']})"
     shown = (call["session"] or "-", call["tool"], call["decision"], call["reason"], outcome)
-    return (str(call["row"]), _clock(call["at"]), *(escaped(str(each)) for each in shown))
+    return (str(call["row"]), _clock(call["at"]), *(escape(str(each)) for each in shown))
 
 
 def _clock(at: float) -> str:

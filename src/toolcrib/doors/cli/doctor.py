@@ -28,12 +28,13 @@ from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.threads import in_thread
 
 from ._doctor_models import EVERY_TOOL, Check, State, broken, check_models, missing
 from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
-from ._show import print_json, visible
+from ._show import print_json
 
 __all__ = ["command"]
 
@@ -342,9 +343,9 @@ def _print(checks: Sequence[Check]) -> None:
     indent = " " * (width + 2 + len("missing") + 2)
     for check in checks:
         state = click.style(check.state.ljust(len("missing")), fg=_COLOURS[check.state])
-        click.echo(f"{visible(check.what).ljust(width)}  {state}  {visible(check.found)}".rstrip())
+        click.echo(f"{escape_controls(check.what).ljust(width)}  {state}  {escape_controls(check.found)}".rstrip())
         tools = "every tool" if check.tools == EVERY_TOOL else ", ".join(check.tools)
         if costs := "; ".join(part for part in (tools, check.less) if part):
-            click.echo(f"{indent}costs: {visible(costs)}")
+            click.echo(f"{indent}costs: {escape_controls(costs)}")
         if check.remedy:
-            click.echo(f"{indent}do:    {visible(check.remedy)}")
+            click.echo(f"{indent}do:    {escape_controls(check.remedy)}")

@@ -10,10 +10,11 @@ import platformdirs
 
 from toolcrib.app import open
 from toolcrib.config.load import find_file
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 
 from ._options import json_option
-from ._show import print_json, visible
+from ._show import print_json
 
 __all__ = ["command", "sample_configuration"]
 
@@ -52,7 +53,7 @@ def command(config: str | None, read_as: str | None, as_json: bool) -> int:
     if as_json:
         print_json({"wrote": str(path), "promises": len(crib.config.expect), "holding": holding})
         return 0
-    click.echo(f"wrote {visible(str(path))}; {holding} of {len(crib.config.expect)} promises in it hold\n")
+    click.echo(f"wrote {escape_controls(str(path))}; {holding} of {len(crib.config.expect)} promises in it hold\n")
     click.echo("Next:")
     named = f" --config {shlex.quote(config)}" if config else ""
     for word, more, why in _NEXT:

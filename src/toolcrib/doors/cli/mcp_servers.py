@@ -7,13 +7,14 @@ from typing import Any, Unpack
 import click
 import orjson
 
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.mcp import Definition
 from toolcrib.define.names import nearest
 
 from ._calls import flat
 from ._options import Ask, ConfigOptions, ask_owner, config_options, json_option, with_owner
-from ._show import print_json, print_table, visible
+from ._show import print_json, print_table
 
 __all__ = ["COMMANDS"]
 
@@ -107,20 +108,19 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
     if not found:
         click.echo("the configuration has no mcpServers")
     rows = [
-        (visible(each["server"]), tool["name"], flat(tool["tool"]), tool["standing"])
+        (escape_controls(each["server"]), tool["name"], flat(tool["tool"]), tool["standing"])
         for each in found
         for tool in each["tools"]
     ]
     if rows:
         print_table(("server", "tool", "as the server calls it", "standing"), rows)
     for each in found:
-        click.echo(
-            f"{visible(each['server'])}: {each['state']}{f' ({visible(about)})' if (about := each['about']) else ''}"
-        )
+        about = f" ({escape_controls(each['about'])})" if each["about"] else ""
+        click.echo(f"{escape_controls(each['server'])}: {each['state']}{about}")
         for said in each.get("said", "").splitlines()[-5:] if each["state"] != "connected" else ():
-            click.echo(f"  it wrote: {visible(said)}")
+            click.echo(f"  it wrote: {escape_controls(said)}")
     for sentence in (*faults, *(sentence for each in found for sentence in each["problems"])):
-        click.echo(f"toolcrib: {visible(sentence)}", err=True)
+        click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
 
 
 def _show_change(change: dict[str, Any]) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _show_change(change: dict[str, Any]) -> Iterator[str]:
     for line in difflib.unified_diff(before, _lines(change["after"]), n=2, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):
             colour = {"+": "green", "-": "red"}.get(line[:1])
-            yield click.style(f"  {visible(line)}", fg=colour)
+            yield click.style(f"  {escape_controls(line)}", fg=colour)
 
 
 def _lines(definition: Definition) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any, Unpack
 
 import click
 
+from toolcrib.define.display import escape, escape_controls
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.shown import escaped
 
 from ._options import ConfigOptions, ask_owner, config_options, json_option, nearest_session
-from ._show import columns, cut, print_json, print_table, visible
+from ._show import columns, cut, print_json, print_table
 
 __all__ = ["command"]
 
@@ -55,9 +55,11 @@ def list_(most: int, **options: Unpack[_Options]) -> int:
         click.echo('nothing is kept yet; `toolcrib run "list the files"` begins a session')
         return 0
     placed = list(_nest(rows))
-    cells = [(f"{mark}{escaped(row['key'])}", str(row["lines"]), _clock(row["changedAt"])) for row, mark in placed]
+    cells = [(f"{mark}{escape(row['key'])}", str(row["lines"]), _clock(row["changedAt"])) for row, mark in placed]
     taken = sum(max(len(cell[at]) for cell in [*cells, _COLUMNS]) + 2 for at in range(3))
-    titles = [cut(visible(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed]
+    titles = [
+        cut(escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed
+    ]
     print_table((*_COLUMNS, "title"), [(*cell, title) for cell, title in zip(cells, titles, strict=True)])
     return 0
 
@@ -76,9 +78,9 @@ def show(key: str, **options: Unpack[_Options]) -> int:
     for message in found["messages"]:
         click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {cut(_summarize(message), width)}")
     spent = f"{found['usage']['input'] + found['usage']['output']:,} tokens"
-    click.echo(f"\n{escaped(key)}: {found['lines']} lines, {spent}, changed {_clock(found['changedAt'])}")
+    click.echo(f"\n{escape(key)}: {found['lines']} lines, {spent}, changed {_clock(found['changedAt'])}")
     for call in found["uncertain"]:
-        click.secho(f"{escaped(call['tool'])} began and never ended: nobody knows whether it took effect", fg="yellow")
+        click.secho(f"{escape(call['tool'])} began and never ended: nobody knows whether it took effect", fg="yellow")
     return 0
 
 
@@ -162,7 +164,7 @@ def _ask_about(options: ConfigOptions, key: str, method: str) -> Any:
 
 def _summarize(message: dict[str, Any]) -> str:
     words = [" ".join(message["text"].split()), *(f"→ {call['tool']}" for call in message["calls"])]
-    return visible("  ".join(word for word in words if word))
+    return escape_controls("  ".join(word for word in words if word))
 
 
 def _clock(at: float) -> str:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Body, Line, Noted, SessionHead, SessionStore
@@ -26,7 +27,6 @@ from toolcrib.define.names import nearest
 from toolcrib.define.result import Text
 from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
-from toolcrib.define.shown import escaped
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
 from toolcrib.policy.settings import PolicySettings
@@ -323,11 +323,11 @@ class Subagents:
             if target not in self._host.agents:
                 close = nearest(target, (*self._host.agents, *self._host.agent_tools(caller)))
                 hint = f"did you mean {close[0]!r}?" if close else "agents_list tells which there are"
-                raise ToolError(f"there is no agent {escaped(agent[:64])!r}; {hint}", code="not_found")
+                raise ToolError(f"there is no agent {escape(agent[:64])!r}; {hint}", code="not_found")
             return target
         lists = f"agents.{own}.subagents.allowAgents lists whom it may"
         how = f"the tool {target} is not on its belt" if self._host.is_tool(target) else lists
-        raise ToolError(f"{own} may not start {escaped(agent[:64])!r}; {how}", code="denied")
+        raise ToolError(f"{own} may not start {escape(agent[:64])!r}; {how}", code="denied")
 
     def _allowed(self, own: str) -> tuple[str, ...]:
         listing = self._host.agents.get(own, AgentListing())
@@ -345,9 +345,7 @@ class Subagents:
             raise ToolError("only the owner may choose the model of a subagent; leave it out", code="denied")
         chosen = self._host.model_named(model)
         if chosen is None:
-            raise ToolError(
-                f"the configuration names no model {escaped(model[:100])!r}; leave it out", code="not_found"
-            )
+            raise ToolError(f"the configuration names no model {escape(model[:100])!r}; leave it out", code="not_found")
         return chosen
 
     async def _heads(self, own: str) -> list[SessionHead]:
@@ -366,7 +364,7 @@ class Subagents:
             if wanted and wanted in (key, run_id(key), label):
                 return key, label
         hint = "subagents list shows them" if known else "this session has started none"
-        raise ToolError(f"there is no subagent {escaped(wanted[:100])!r} of this session; {hint}", code="not_found")
+        raise ToolError(f"there is no subagent {escape(wanted[:100])!r} of this session; {hint}", code="not_found")
 
 
 def root_of(caller: Caller) -> str:
@@ -402,5 +400,5 @@ def _is_run(key: str) -> bool:
 def _effort(word: str) -> Effort:
     effort = _EFFORTS.get(word.strip().lower())
     if effort is None:
-        raise ToolError(f"thinking is off, low, medium or high, not {escaped(word[:40])!r}", code="bad_arguments")
+        raise ToolError(f"thinking is off, low, medium or high, not {escape(word[:40])!r}", code="bad_arguments")
     return effort

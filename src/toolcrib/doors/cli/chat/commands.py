@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from toolcrib.agent.recall import recall
+from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 from toolcrib.define.session import check_key
-from toolcrib.define.shown import escaped
 from toolcrib.define.verdict import Decision, Verdict
 from toolcrib.doors.cli._calls import flat
 from toolcrib.doors.cli._options import known_tool
@@ -71,7 +71,7 @@ class Commands:
         if command is None:
             near = nearest(name[:64], list(self._known))
             hint = f"did you mean /{near[0]}?" if near else "/help shows what there is"
-            raise CribError(f"there is no command /{escaped(name[:64])}; {hint}")
+            raise CribError(f"there is no command /{escape(name[:64])}; {hint}")
         if self._running() and (name in _ALONE or (name in _ALONE_WITH and rest.strip())):
             raise CribError(f"a turn runs; /stop ends it, and then /{name} can be done")
         return await command(rest.strip()) or "go on"

@@ -10,8 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.text import Text
 
+from toolcrib.define.display import escape_controls
 from toolcrib.doors.cli._calls import flat
-from toolcrib.doors.cli._show import cut, visible
+from toolcrib.doors.cli._show import cut
 
 __all__ = ["Paper", "Style"]
 
@@ -48,7 +49,7 @@ class Paper:
 
     def markdown(self, text: str) -> str:
         """Return Markdown set in lines; on plain paper as it was written."""
-        safe = visible(text).strip("\n")
+        safe = escape_controls(text).strip("\n")
         if self.plain:
             return f"{safe}\n"
         out = io.StringIO()
@@ -77,13 +78,13 @@ class Paper:
     def lines(self, lines: Iterable[str], style: Style = "", *, indent: int = 0) -> str:
         """Return lines, each cut to the width."""
         room = self.width - 1 - indent
-        return "".join(f"{' ' * indent}{self.styled(cut(visible(line), room), style)}\n" for line in lines)
+        return "".join(f"{' ' * indent}{self.styled(cut(escape_controls(line), room), style)}\n" for line in lines)
 
     def folded(self, text: str, style: Style = "", *, indent: int = 2) -> str:
         """Return lines of which nothing may be left out: long ones go on in the next, set in a little."""
         room = max(self.width - 1 - indent, 20)
         pieces = list[str]()
-        for line in visible(text).split("\n"):
+        for line in escape_controls(text).split("\n"):
             pieces += textwrap.wrap(
                 line, room, subsequent_indent="    ", drop_whitespace=False, replace_whitespace=False,
                 break_on_hyphens=False, tabsize=4,
@@ -117,7 +118,7 @@ def _shown_whole(markdown: Markdown) -> Markdown:
                 each.type = "text"
             elif each.type == "image":
                 each.type, each.content = "text", f"{each.content or 'picture'} ({each.attrs.get('src', '')})"
-            each.content = visible(each.content)
+            each.content = escape_controls(each.content)
     return markdown
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from toolcrib.backends.files.local import LocalWorkspace, Make
+from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.ports import Workspace
-from toolcrib.define.shown import escaped
 
 __all__ = ["Undo"]
 
@@ -90,7 +90,7 @@ class Undo:
         written = iter(entries)
         for each in step.files:
             self._now(each, next(written).version if each.before is not None else NOWHERE)
-        return ", ".join(f"{escaped(each.path)} {_told(each)}" for each in step.files)
+        return ", ".join(f"{escape(each.path)} {_told(each)}" for each in step.files)
 
     def _now(self, back: _Was, version: str) -> None:
         """Let the change before that one know its file again, now that it has another version."""
@@ -116,7 +116,7 @@ class Undo:
                 large.append(path)
             else:
                 files.append(_Was(path, was, change.data, entry.version if entry else NOWHERE))
-        why_not = f"{escaped(large[0])} is too large to be kept, so its last change cannot be undone" if large else ""
+        why_not = f"{escape(large[0])} is too large to be kept, so its last change cannot be undone" if large else ""
         self._steps.append(_Step(workspace, () if large else tuple(files), why_not))
         while len(self._steps) > _MOST or (len(self._steps) > 1 and sum(s.size for s in self._steps) > _MOST_BYTES):
             self._steps.popleft()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.define.shown import escaped, quoted
+from toolcrib.define.display import escape, quote
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from toolcrib.define.shown import escaped, quoted
     ],
 )
 def test_plain_text_in_any_script_stays_readable(text: str) -> None:
-    assert escaped(text) == text
+    assert escape(text) == text
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_plain_text_in_any_script_stays_readable(text: str) -> None:
     ],
 )
 def test_what_deceives_is_escaped(text: str, shown: str) -> None:
-    assert escaped(text) == shown
+    assert escape(text) == shown
 
 
 def read_back(shown: str) -> str:
@@ -76,14 +76,14 @@ odd = st.characters() | st.sampled_from("\\ux0430nа’ʼ一ノ\u202e\u200b\n\t\
 
 @given(st.text(odd))
 def test_no_two_texts_are_shown_alike(text: str) -> None:
-    assert read_back(escaped(text)) == text
+    assert read_back(escape(text)) == text
 
 
 @given(st.text(odd))
 def test_nothing_unseen_is_shown(text: str) -> None:
-    assert escaped(text).isprintable()
+    assert escape(text).isprintable()
 
 
 def test_values_are_shown_as_json_with_a_line_for_a_line() -> None:
     value = {"a": [1, True, None, 1.5], "b": 'x\n\\n "y"\n', "c": {}}
-    assert quoted(value) == '{"a": [1, true, null, 1.5], "b": "x\\n\n\\\\n \\"y\\"\\n\n", "c": {}}'
+    assert quote(value) == '{"a": [1, true, null, 1.5], "b": "x\\n\n\\\\n \\"y\\"\\n\n", "c": {}}'
