@@ -8,8 +8,8 @@ from typing import Any, Literal
 from toolcrib import Tool, tool
 from toolcrib.adapter import declare
 from toolcrib.adapter.forms import to_gemini_form
-from toolcrib.define.check import check_of_schema
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import tool_named
 
 from . import Row, Work, interleaved

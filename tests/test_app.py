@@ -13,7 +13,7 @@ from toolcrib import Call, Caller, ConfigError, CribError, Ctx, DeclarationError
 from toolcrib.app import sender_from
 from toolcrib.backends.plugins import MANIFEST
 from toolcrib.define.errors import PluginError
-from toolcrib.define.rpc import rpc
+from toolcrib.define.ports import rpc
 from toolcrib.registry.sources import Offer
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Usage
-from toolcrib.define.history import History
 from toolcrib.define.message import Call, Message
-from toolcrib.define.model import Model, ModelCard, Request
+from toolcrib.define.model import History, Model, ModelCard, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import tool
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants

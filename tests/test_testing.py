@@ -6,9 +6,8 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.ports import Approver, Blobs, Http, Workspace
+from toolcrib.define.ports import Approver, Blobs, Http, Rpc, Workspace
 from toolcrib.define.result import Result
-from toolcrib.define.rpc import Rpc
 from toolcrib.testing import FakeApprover, FakeHttp, FakePage, FakeRpc, MemoryBlobs, MemoryWorkspace, fake_ctx
 
 pytestmark = pytest.mark.anyio

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from .app import open as open  # not in __all__: `import *` would hide the builtin
     from .define.actions import actions
     from .define.agent import Agent
+    from .define.args import Args
     from .define.caller import Caller, Sender
     from .define.context import Ctx
     from .define.errors import ConfigError, CribError, DeclarationError, PluginError, ToolError
     from .define.message import Call, Message
     from .define.plugin import Plugin
-    from .define.reader import Args
+    from .define.ports import rpc
     from .define.result import Image, Result, Text
-    from .define.rpc import rpc
     from .define.tool import Tool, tool
     from .define.turn import Limits
 
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "define.agent",
-    "Args": "define.reader",
+    "Args": "define.args",
     "Belt": "app",
     "Call": "define.message",
     "Caller": "define.caller",
@@ -51,7 +51,7 @@ _HOMES = {
     "ToolError": "define.errors",
     "actions": "define.actions",
     "open": "app",
-    "rpc": "define.rpc",
+    "rpc": "define.ports",
     "tool": "define.tool",
 }
 

@@ -5,22 +5,20 @@ from typing import TYPE_CHECKING
 from . import _serve
 
 if TYPE_CHECKING:
-    from .define.hook import Ask, Block, Guard, Hook, Observer, Rewrite
-    from .define.moment import MOMENTS, Moment
-    from .define.plugin import Factory
+    from .define.plugin import MOMENTS, Ask, Block, Factory, Guard, Hook, Moment, Observer, Rewrite
     from .define.ports import Approver
 
 _HOMES = {
     "Approver": "define.ports",
-    "Ask": "define.hook",
-    "Block": "define.hook",
+    "Ask": "define.plugin",
+    "Block": "define.plugin",
     "Factory": "define.plugin",
-    "Guard": "define.hook",
-    "Hook": "define.hook",
-    "MOMENTS": "define.moment",
-    "Moment": "define.moment",
-    "Observer": "define.hook",
-    "Rewrite": "define.hook",
+    "Guard": "define.plugin",
+    "Hook": "define.plugin",
+    "MOMENTS": "define.plugin",
+    "Moment": "define.plugin",
+    "Observer": "define.plugin",
+    "Rewrite": "define.plugin",
 }
 
 __all__ = [

@@ -12,13 +12,12 @@ from . import _serve
 if TYPE_CHECKING:
     from .adapter import PROVIDERS, anthropic, declare, gemini, losses, openai, responses
     from .adapter.cards import Target
-    from .define.history import History
-    from .define.model import Choice, Effort, Model, ModelCard, Price, Request, no_requests
+    from .define.model import Choice, Effort, History, Model, ModelCard, Price, Request, no_requests
 
 _HOMES = {
     "Choice": "define.model",
     "Effort": "define.model",
-    "History": "define.history",
+    "History": "define.model",
     "Model": "define.model",
     "ModelCard": "define.model",
     "PROVIDERS": "adapter",

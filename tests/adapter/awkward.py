@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from toolcrib.define.check import check_of_schema
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 
 __all__ = ["AWKWARD", "awkward_tools"]

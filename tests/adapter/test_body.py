@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.body import encode_body, own_names, to_json
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.define.history import History
 from toolcrib.define.message import Call, Message, Thinking
-from toolcrib.define.model import Request
+from toolcrib.define.model import History, Request
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from toolcrib.adapter.forms import GEMINI_DIALECT, to_gemini_form, to_strict_form
 from toolcrib.adapter.normalize import normalize
-from toolcrib.define.portable import check_portable_schema
+from toolcrib.define.schema.portable import check_portable_schema
 
 from .foreign import BOMBS, json_values, schemas
 

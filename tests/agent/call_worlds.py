@@ -17,8 +17,8 @@ from toolcrib.agent.invoke import Window
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Ask, Block, Hook, Rewrite
 from toolcrib.define.message import Call
+from toolcrib.define.plugin import Ask, Block, Hook, Rewrite
 from toolcrib.define.record import Decided, Entry, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, tool

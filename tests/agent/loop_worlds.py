@@ -24,10 +24,9 @@ from toolcrib.define.event import (
     ToolStarted,
     TurnFinished,
 )
-from toolcrib.define.history import History
 from toolcrib.define.log import Line, Said, SessionHead, SessionStore
 from toolcrib.define.message import Call, Message
-from toolcrib.define.model import Model
+from toolcrib.define.model import History, Model
 from toolcrib.define.record import Finished, Record, Started
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool, tool

@@ -9,7 +9,7 @@ import pytest
 from toolcrib.agent.belt import Belts
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import DeclarationError
-from toolcrib.define.schema import Schema
+from toolcrib.define.schema.annotations import Schema
 from toolcrib.define.tool import Tool, tool
 from toolcrib.policy.settings import PolicySettings, ToolsSettings
 from toolcrib.registry.sources import Offer, collect_catalog

@@ -15,10 +15,9 @@ from toolcrib.agent.retell import Files, digest, file_lists, files_of, files_tol
 from toolcrib.agent.retry import Retries
 from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.event import Replied, Usage
-from toolcrib.define.history import History, estimate
 from toolcrib.define.log import Line, SessionHead, Shortened
 from toolcrib.define.message import Call, Message
-from toolcrib.define.model import ModelCard, Request
+from toolcrib.define.model import History, ModelCard, Request, estimate
 from toolcrib.define.result import Image, Text
 from toolcrib.testing.models import FunctionModel, ScriptedModel, said
 

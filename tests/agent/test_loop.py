@@ -15,11 +15,10 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Event, Replied, ToolFinished, ToolProgress, TurnFinished, Usage
-from toolcrib.define.history import History
-from toolcrib.define.hook import Ask, Word
 from toolcrib.define.log import Ended
 from toolcrib.define.message import Call, Finish, Message
-from toolcrib.define.model import ModelCard, Price, Request
+from toolcrib.define.model import History, ModelCard, Price, Request
+from toolcrib.define.plugin import Ask, Word
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
 from toolcrib.define.turn import Limits

@@ -12,10 +12,8 @@ import pytest
 from toolcrib.agent.moments import Moments
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import DeclarationError
-from toolcrib.define.hook import Block, Hook
 from toolcrib.define.message import Call, Message, Thinking
-from toolcrib.define.moment import MOMENTS, Moment
-from toolcrib.define.plugin import Plugin
+from toolcrib.define.plugin import MOMENTS, Block, Hook, Moment, Plugin
 from toolcrib.define.result import Result, Text
 
 pytestmark = pytest.mark.anyio

@@ -25,9 +25,9 @@ from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.event import Replied
-from toolcrib.define.history import History
-from toolcrib.define.hook import Block, Guard, Rewrite
 from toolcrib.define.message import Call, Message
+from toolcrib.define.model import History
+from toolcrib.define.plugin import Block, Guard, Rewrite
 from toolcrib.define.ports import Approver
 from toolcrib.define.record import Decided, Entry, Finished
 from toolcrib.define.result import Result, Text
@@ -49,7 +49,7 @@ RUNS = {
     ("config/load.py", "examples.run"): "a list of examples",
     ("config/positions.py", "scanner.run"): "a scanner of JSON5",
     ("define/actions.py", "parts[args['action']].run"): "a part of a tool, inside that tool's own body",
-    ("define/hook.py", "guard.run"): "the name of a guard",
+    ("define/plugin.py", "guard.run"): "the name of a guard",
     ("define/threads.py", "contextvars.copy_context().run"): "a function in its context",
     ("define/tool.py", "self.run"): "whether there is a body",
     ("doors/cli/chat/terminal.py", "app.context.copy().run"): "what reads the keys that were typed",

@@ -22,9 +22,9 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Replied, ReplyEvent, TextDelta, ToolProgress, ToolStarted, Usage
-from toolcrib.define.hook import Ask, Block, Hook, Rewrite
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import Model, ModelCard, Request
+from toolcrib.define.plugin import Ask, Block, Hook, Rewrite
 from toolcrib.define.record import Decided
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool

@@ -11,8 +11,8 @@ from toolcrib.agent.invoke import Window, invoke_all
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
-from toolcrib.define.hook import Block, Word
 from toolcrib.define.message import Call
+from toolcrib.define.plugin import Block, Word
 from toolcrib.define.record import Finished
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, tool

@@ -16,7 +16,7 @@ from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.model import Model, Request
-from toolcrib.define.moment import Moment
+from toolcrib.define.plugin import Moment
 from toolcrib.define.turn import TurnRequest
 from toolcrib.testing.models import FunctionModel, ScriptedModel
 

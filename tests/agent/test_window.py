@@ -11,7 +11,7 @@ from toolcrib.agent.invoke import Window, invoke
 from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Ask, Block, Hook, Rewrite, Word
+from toolcrib.define.plugin import Ask, Block, Hook, Rewrite, Word
 from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.tool import Tool, tool

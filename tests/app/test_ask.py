@@ -7,7 +7,7 @@ import pytest
 
 import toolcrib
 from toolcrib import Caller, ToolError
-from toolcrib.define.rpc import rpc
+from toolcrib.define.ports import rpc
 
 pytestmark = pytest.mark.anyio
 

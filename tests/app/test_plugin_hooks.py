@@ -18,7 +18,7 @@ PLUGIN = '''
 from dataclasses import replace
 
 from toolcrib import Plugin, Text, tool
-from toolcrib.define.hook import Block
+from toolcrib.define.plugin import Block
 
 HEARD = []
 

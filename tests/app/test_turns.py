@@ -19,7 +19,7 @@ from toolcrib.define.event import Compacted, Received, ToolFinished, ToolStarted
 from toolcrib.define.log import Began, Line, Said, SessionHead, Switched
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
-from toolcrib.define.moment import Moment
+from toolcrib.define.plugin import Moment
 from toolcrib.define.turn import Limits
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover

@@ -16,8 +16,8 @@ from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ConfigError, DeclarationError
-from toolcrib.define.hook import Block, Hook, Observer, Rewrite
 from toolcrib.define.message import Call
+from toolcrib.define.plugin import Block, Hook, Observer, Rewrite
 from toolcrib.define.record import Decided, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool

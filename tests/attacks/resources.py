@@ -16,8 +16,8 @@ import toolcrib
 from toolcrib import Call, Caller, Result, tool
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Belt
+from toolcrib.define.args import Args
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.reader import Args
 
 from . import LATER, Outcome, broken, kept
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.backends.agent_files import LARGEST, AgentFile, agent_files, read_agent_file
 from toolcrib.config.parse import parse_yaml
-from toolcrib.define.mandate import completion_shape, inputs_shape, prompts_of
+from toolcrib.define.agent import completion_shape, inputs_shape, prompts_of
 
 WHOLE = """\
 ---

@@ -14,16 +14,15 @@ from toolcrib.agent.moments import Moments
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Block, Guard, Hook, Observer, Rewrite, Word
 from toolcrib.define.message import Call, Message, Role
-from toolcrib.define.moment import Moment
 from toolcrib.define.names import canonical
+from toolcrib.define.plugin import Block, Guard, Hook, Moment, Observer, Rewrite, Word
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Status, Text
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Run, Tool, tool_named
 from toolcrib.registry.catalog import Catalog
 

@@ -7,8 +7,8 @@ import orjson
 
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.adapter.names import respell_parameters
-from toolcrib.define.check import check_of_schema
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 
 Json = dict[str, Any]

@@ -6,9 +6,8 @@ from typing import Any
 
 from toolcrib.backends.agent_files import Header, read_agent_text
 from toolcrib.config.parse import parse_yaml
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import Agent, inputs_shape
 from toolcrib.define.errors import DeclarationError
-from toolcrib.define.mandate import inputs_shape
 from toolcrib.registry.agents import AgentOffer, KnownNames, collect_agents
 from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF

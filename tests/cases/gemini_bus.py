@@ -14,8 +14,8 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp_names import tool_name
 from toolcrib.define.message import Call
+from toolcrib.define.names import tool_name
 from toolcrib.define.result import Result
 from toolcrib.define.tool import tool
 from toolcrib.services.approvals import Approvals, ApprovalTerms

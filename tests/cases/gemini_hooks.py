@@ -10,9 +10,8 @@ from toolcrib.agent.moments import Moments
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Ask, Block, Guard, Hook, Observer, Rewrite, Word
 from toolcrib.define.message import Call
-from toolcrib.define.moment import Moment
+from toolcrib.define.plugin import Ask, Block, Guard, Hook, Moment, Observer, Rewrite, Word
 from toolcrib.define.result import Result, Text
 
 from .adapter_hooks import Around, call, tool_of

@@ -1,9 +1,9 @@
-"""gemini-input-schema on define/agent_inputs.py: the table of inputs with its six types."""
+"""gemini-input-schema on define/agent.py: the table of inputs with its six types."""
 
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.define.agent_inputs import table_schema
+from toolcrib.define.agent import table_schema
 
 Json = dict[str, Any]
 

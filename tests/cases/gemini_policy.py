@@ -11,13 +11,13 @@ from typing import Any
 import toolcrib
 from toolcrib.app import Belt, Crib
 from toolcrib.define.caller import Caller
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp_names import tool_name
 from toolcrib.define.message import Call
+from toolcrib.define.names import tool_name
 from toolcrib.define.result import Result
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import EFFECTS, Tool, tool_named
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.command import judge, look_up_in, rules_from

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp_names import server_part, tool_name
+from toolcrib.define.names import server_part, tool_name
 from toolcrib.define.tool import Effect
 
 Json = dict[str, Any]

@@ -15,14 +15,14 @@ from typing import Any
 import toolcrib
 from toolcrib.app import Belt
 from toolcrib.define.caller import Caller
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent, ToolFinished
-from toolcrib.define.hook import Guard, Hook, Word
 from toolcrib.define.message import Call
+from toolcrib.define.plugin import Guard, Hook, Word
 from toolcrib.define.result import Result, Text
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.registry.sources import Offer
 

@@ -1,11 +1,11 @@
-"""gemini-schema-validate on define/check.py and adapter/normalize/."""
+"""gemini-schema-validate on define/schema/check.py and adapter/normalize/."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.adapter.normalize import normalize
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.errors import ArgumentError
+from toolcrib.define.schema.check import check_of_schema
 
 from .load import Case
 from .outcome import Refused, Same

@@ -22,17 +22,16 @@ from toolcrib.agent.subagent import worked
 from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import Agent, answer_text, prompts_of
 from toolcrib.define.caller import Caller
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.event import Replied, ReplyEvent
-from toolcrib.define.mandate import answer_text, prompts_of
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Content, Image, Result, Text
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.define.turn import Limits
 from toolcrib.registry.catalog import Catalog

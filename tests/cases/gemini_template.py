@@ -1,9 +1,9 @@
-"""gemini-template on define/template.py: the inputs that are given are those that are declared."""
+"""gemini-template on define/agent.py: the inputs that are given are those that are declared."""
 
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.define.template import fill
+from toolcrib.define.agent import fill
 
 Json = dict[str, Any]
 

@@ -1,10 +1,10 @@
-"""openclaw-param-readers on define/reader.py and define/result.py."""
+"""openclaw-param-readers on define/args.py and define/result.py."""
 
 from collections.abc import Callable
 from typing import Any
 
+from toolcrib.define.args import Args, is_on
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.reader import Args, is_on
 from toolcrib.define.result import Result
 
 Json = dict[str, Any]

@@ -6,13 +6,12 @@ from typing import Any
 
 from toolcrib.adapter.body import encode_body
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.define.check import check_of_schema
-from toolcrib.define.history import History
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
-from toolcrib.define.model import Choice, Effort, Request
+from toolcrib.define.model import Choice, Effort, History, Request
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Status, Text
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 
 __all__ = ["body_from", "target_from", "with_our_names"]

@@ -16,7 +16,6 @@ from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import (
@@ -32,12 +31,12 @@ from toolcrib.define.event import (
     ToolStarted,
     TurnFinished,
 )
-from toolcrib.define.history import History
-from toolcrib.define.hook import Block, Hook, Word
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
-from toolcrib.define.model import ModelCard, Request
+from toolcrib.define.model import History, ModelCard, Request
+from toolcrib.define.plugin import Block, Hook, Word
 from toolcrib.define.result import Result, Text
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.define.turn import Limits
 from toolcrib.registry.catalog import Catalog

@@ -1,4 +1,4 @@
-"""pi-misc on adapter/wire.py, adapter/reply.py and define/schema.py."""
+"""pi-misc on adapter/wire.py, adapter/reply.py and define/schema/annotations.py."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -6,9 +6,8 @@ from typing import Any, Literal
 from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.wire import sanitize
 from toolcrib.define.event import Replied, Usage
-from toolcrib.define.fields import Field
 from toolcrib.define.message import Finish, Message
-from toolcrib.define.schema import object_schema
+from toolcrib.define.schema.annotations import Field, object_schema
 
 Json = dict[str, Any]
 

@@ -12,9 +12,9 @@ from toolcrib.agent.compact import Cut, cut_point, is_due
 from toolcrib.agent.recall import recall
 from toolcrib.agent.retell import file_lists
 from toolcrib.backends.stores.sessions_json import read_log, write_log
-from toolcrib.define.history import estimate
 from toolcrib.define.log import Body, Labelled, Line, Noted, Said, SessionHead, Shortened, Switched
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
+from toolcrib.define.model import estimate
 from toolcrib.define.result import Image, Text
 
 Json = dict[str, Any]

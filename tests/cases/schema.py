@@ -12,8 +12,8 @@ from typing import Any
 from toolcrib.adapter import declare
 from toolcrib.adapter.forms import GEMINI_DIALECT, to_gemini_form
 from toolcrib.adapter.normalize.refs import DEFINITIONS
-from toolcrib.define.check import check_of_schema
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import tool_named
 
 from .load import Case

@@ -1,4 +1,4 @@
-"""gemini-tool-names on define/names.py and, for the tools of MCP servers, define/mcp_names.py.
+"""gemini-tool-names on define/names.py and, for the tools of MCP servers, define/names.py.
 
 They write `mcp_server_tool`, we write `server__tool`. Of a name that is made valid, what is compared is that it is one
 and can still be read; which characters stand in for the others is each its own. Of an entry for a rule, what is
@@ -13,8 +13,7 @@ from typing import Any
 from toolcrib.agent.belt import Belts
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.mcp_names import tool_name
-from toolcrib.define.names import ALIASES, canonical, fold, nearest
+from toolcrib.define.names import ALIASES, canonical, fold, nearest, tool_name
 from toolcrib.define.tool import Tool
 from toolcrib.registry.catalog import Catalog
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.errors import CribError
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.tools import SHELF
 

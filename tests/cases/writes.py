@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.paths import joined, parts_of, plain
+from toolcrib.define.files import joined, parts_of, plain
 from toolcrib.define.result import Text
 from toolcrib.tools.fs._text import normalize_spaces
 from toolcrib.tools.fs.ls import ls

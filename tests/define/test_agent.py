@@ -9,10 +9,8 @@ from pydantic import BaseModel
 from pydantic import Field as Described
 from typing_extensions import TypedDict
 
-from toolcrib.define.agent import Agent
-from toolcrib.define.agent_inputs import table_schema
+from toolcrib.define.agent import Agent, Prompts, answer_text, completion_shape, inputs_shape, prompts_of, table_schema
 from toolcrib.define.errors import ArgumentError, DeclarationError
-from toolcrib.define.mandate import Prompts, answer_text, completion_shape, inputs_shape, prompts_of
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tests.adapter.foreign import json_values, schemas
 
 from toolcrib.adapter.arguments import parse_arguments
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.errors import ArgumentError, DeclarationError
-from toolcrib.define.fit import fit_to
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema, fit_to
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import tool_named
 
 MOMENT = 0.05  # seconds of processor time for one schema and its arguments

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.define.mcp_names import (
+from toolcrib.define.names import (
     RESOURCES_LIST,
     RESOURCES_READ,
     beginning_of,
+    canonical,
     server_part,
     spoken_name,
     tool_name,
 )
-from toolcrib.define.names import canonical
 
 NASTY = st.one_of(
     st.text(max_size=100),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.define.args import Args, is_on, text_from_number, trim
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.reader import Args, is_on, text_from_number, trim
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

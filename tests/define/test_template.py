@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.define.template import fill, placeholders
+from toolcrib.define.agent import fill, placeholders
 
 
 class Colour(enum.Enum):

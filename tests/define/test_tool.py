@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
+from toolcrib.define.args import Args
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
-from toolcrib.define.reader import Args
 from toolcrib.define.result import Result, Text
-from toolcrib.define.schema import Schema
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.annotations import Schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import EFFECTS, Tool, tool
 from toolcrib.testing import fake_ctx
 

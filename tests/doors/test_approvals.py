@@ -14,7 +14,7 @@ from toolcrib.define.approval import Lasting, Question
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.rpc import SCOPES
+from toolcrib.define.ports import SCOPES
 from toolcrib.doors.cli.approvals import asking_here, command, seconds_from
 from toolcrib.services.approvals import Approvals, ApprovalTerms
 from toolcrib.services.router import Router

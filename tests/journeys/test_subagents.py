@@ -12,10 +12,10 @@ import toolcrib
 from toolcrib import Agent, Call, Caller, Result, Text, ToolError, tool
 from toolcrib.app import Crib
 from toolcrib.app.record import verify_file
+from toolcrib.define.agent import OUTCOME, WORKING
 from toolcrib.define.approval import name_of
 from toolcrib.define.event import Event, ToolFinished, ToolProgress, Usage
 from toolcrib.define.log import Ended, Noted, Said
-from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Price, Request
 from toolcrib.define.result import Image

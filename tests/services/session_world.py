@@ -8,7 +8,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Body, Ended, Labelled, SessionHead
-from toolcrib.define.rpc import SCOPES, Rpc
+from toolcrib.define.ports import SCOPES, Rpc
 from toolcrib.services.router import Router
 from toolcrib.services.sessions import LogCodec, ModelNames, Sessions
 

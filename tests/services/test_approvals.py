@@ -15,9 +15,9 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
-from toolcrib.define.hook import Ask, Rewrite
 from toolcrib.define.message import Call
-from toolcrib.define.rpc import SCOPES
+from toolcrib.define.plugin import Ask, Rewrite
+from toolcrib.define.ports import SCOPES
 from toolcrib.define.tool import tool
 from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.services.approvals import Approvals

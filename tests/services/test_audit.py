@@ -20,11 +20,10 @@ from toolcrib.app.state import FILE
 from toolcrib.backends.stores.record import SqliteRows, body_of, opened
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.chain import NOTHING, Head, Row, hash_after, text_of
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
-from toolcrib.define.record import Decided, Entry, Finished, Started
+from toolcrib.define.record import NOTHING, Decided, Entry, Finished, Head, Row, Started, hash_after, text_of
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.verdict import Verdict
 from toolcrib.registry.sources import Offer

@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
-from toolcrib.define.rpc import Rpc
+from toolcrib.define.ports import Rpc
 from toolcrib.define.shell import Ended, Leftover, Limits
 from toolcrib.services.processes import Permit, Place, Processes, ProcessTerms
 from toolcrib.services.router import Router

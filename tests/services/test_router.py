@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
-from toolcrib.define.rpc import Progress, Rpc, rpc
+from toolcrib.define.ports import Progress, Rpc, rpc
 from toolcrib.services.router import Router
 
 pytestmark = pytest.mark.anyio

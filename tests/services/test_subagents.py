@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from toolcrib.backends.stores.memory import MemorySessions
+from toolcrib.define.agent import OUTCOME, WORKING
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished, Usage
 from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
-from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnHandle

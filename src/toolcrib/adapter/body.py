@@ -8,9 +8,8 @@ from typing import Any
 
 import orjson
 
-from toolcrib.define.history import History
 from toolcrib.define.message import Message
-from toolcrib.define.model import Request
+from toolcrib.define.model import History, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.portable import Shape
 
 from .normalize import ShownSchema, make_encodable, normalize, normalize_for
 from .normalize.keywords import SILENT, copy_plain

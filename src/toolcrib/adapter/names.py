@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from toolcrib.define.names import canonical
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
 from .forms import Form, schema_in

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from toolcrib.define.args import trim
 from toolcrib.define.display import is_encodable, replace_halves, strip
-from toolcrib.define.reader import trim
 from toolcrib.define.result import Content, Image, Result, Text
 
 from .cut import cut

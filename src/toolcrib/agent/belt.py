@@ -7,10 +7,9 @@ from types import MappingProxyType
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, DeclarationError
-from toolcrib.define.grounds import Grounds
 from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Selection
+from toolcrib.define.verdict import Grounds, Selection
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_of, mentions_of
 from toolcrib.policy.resolve import ResolvedCaller, resolve

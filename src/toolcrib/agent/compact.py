@@ -14,9 +14,8 @@ from typing import NamedTuple
 from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.event import Event, Replied, Usage
-from toolcrib.define.history import History, estimate
 from toolcrib.define.message import Message
-from toolcrib.define.model import Model, Request
+from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.result import Text
 
 from .recall import summary_in, summary_message

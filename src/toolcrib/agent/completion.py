@@ -10,13 +10,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import COMPLETE, Agent, completion_shape
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.hook import Rewrite
-from toolcrib.define.mandate import COMPLETE, completion_shape
+from toolcrib.define.plugin import Rewrite
 from toolcrib.define.result import Result
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection, Step, Verdict
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Ask, Block, Guard, Hook, Observer, Rewrite
+from toolcrib.define.plugin import Ask, Block, Guard, Hook, Observer, Rewrite
 from toolcrib.define.result import Result
 from toolcrib.define.threads import in_thread
 from toolcrib.define.tool import Tool

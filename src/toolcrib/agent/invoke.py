@@ -14,12 +14,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.define.context import Ctx
+from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
-from toolcrib.define.hook import Ask
-from toolcrib.define.make import constructor
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
+from toolcrib.define.plugin import Ask
 from toolcrib.define.ports import Approver
 from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.define.result import Result

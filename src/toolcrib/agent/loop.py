@@ -31,10 +31,9 @@ from toolcrib.define.event import (
     ToolStarted,
     TurnFinished,
 )
-from toolcrib.define.history import History
 from toolcrib.define.log import Ended, Said
 from toolcrib.define.message import Call, Message
-from toolcrib.define.model import Effort, Model, Request
+from toolcrib.define.model import Effort, History, Model, Request
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool

@@ -13,10 +13,9 @@ from typing import Any, Literal
 from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import Agent, answer_text
 from toolcrib.define.event import Ending, Usage
-from toolcrib.define.history import History
-from toolcrib.define.mandate import answer_text
+from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 
 __all__ = ["Outcome", "Reason", "ending_of", "gathered", "result_of", "words_of"]

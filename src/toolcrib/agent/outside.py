@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from toolcrib.define.context import Ctx
-from toolcrib.define.hook import Ask, Hook
 from toolcrib.define.message import Message
+from toolcrib.define.plugin import Ask, Hook
 from toolcrib.define.result import Text
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.match import Inventory, matcher_for

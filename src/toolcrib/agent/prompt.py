@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from toolcrib.adapter.fence import MARK
-from toolcrib.define.mandate import COMPLETE
+from toolcrib.define.agent import COMPLETE
 
 __all__ = ["Surroundings", "subagent_prompt", "system_prompt"]
 

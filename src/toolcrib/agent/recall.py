@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from toolcrib.adapter.conversation import BROKEN
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
-from toolcrib.define.history import History
 from toolcrib.define.log import Began, Labelled, Line, Said, Shortened, Switched
 from toolcrib.define.message import Call, Message
+from toolcrib.define.model import History
 from toolcrib.define.result import Text
 
 __all__ = ["Recalled", "path_to", "recall", "summary_in", "summary_message"]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from toolcrib.define.agent import COMPLETE
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.mandate import COMPLETE
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.resolve import agent_of

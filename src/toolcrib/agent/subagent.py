@@ -14,15 +14,14 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import COMPLETE, OUTCOME, WORKING, Agent, inputs_shape
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Event, TurnFinished, Usage
-from toolcrib.define.history import History
-from toolcrib.define.hook import Block, Hook
 from toolcrib.define.log import Noted, Said, Shortened
-from toolcrib.define.mandate import COMPLETE, OUTCOME, WORKING, inputs_shape
 from toolcrib.define.message import Message
+from toolcrib.define.model import History
+from toolcrib.define.plugin import Block, Hook
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits

@@ -12,9 +12,9 @@ from typing import Protocol
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Compacted, Event, TurnFinished, TurnStarted
-from toolcrib.define.history import History
 from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, Shortened, Switched
 from toolcrib.define.message import Message
+from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest

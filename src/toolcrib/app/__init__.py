@@ -19,13 +19,11 @@ from toolcrib.config.settings import ExpectedCaller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
-from toolcrib.define.hook import Guard, Hook
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
-from toolcrib.define.plugin import Plugin
-from toolcrib.define.ports import Approver
+from toolcrib.define.plugin import Guard, Hook, Plugin
+from toolcrib.define.ports import SCOPES, Approver
 from toolcrib.define.record import Record
-from toolcrib.define.rpc import SCOPES
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint

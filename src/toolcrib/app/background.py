@@ -12,11 +12,10 @@ from typing import Any
 from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.define import session
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import WORKING, Agent, inputs_from, inputs_shape, prompts_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Line, Noted, SessionHead
-from toolcrib.define.mandate import WORKING, inputs_from, inputs_shape, prompts_of
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.result import Text

@@ -12,9 +12,8 @@ from toolcrib.agent.keys import new_key
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import Course, Ctx, Ports, constructor
 from toolcrib.define.event import CallEvent
-from toolcrib.define.make import constructor
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result

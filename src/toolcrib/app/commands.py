@@ -17,8 +17,8 @@ from toolcrib.config.settings import ExecSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.hook import Ask, Block, Hook, Word
 from toolcrib.define.message import Call
+from toolcrib.define.plugin import Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import Command, Confinement, Leftover, Limits, Running, Shell
 from toolcrib.define.threads import in_thread

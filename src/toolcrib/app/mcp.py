@@ -16,7 +16,7 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.mcp import Link, LinkTerms, Progressed
-from toolcrib.define.mcp_names import server_part
+from toolcrib.define.names import server_part
 from toolcrib.define.tool import Tool
 from toolcrib.policy.resolve import is_owner
 from toolcrib.registry.catalog import Catalog, Problem

@@ -19,16 +19,15 @@ from toolcrib.agent.window import Window
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings
 from toolcrib.define import session
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import Agent, called_key, prompts_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionHead, SessionStore
-from toolcrib.define.mandate import called_key, prompts_of
 from toolcrib.define.model import Model
 from toolcrib.define.names import fold
+from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.result import Result
-from toolcrib.define.rpc import Progress, Rpc
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
 from toolcrib.policy.resolve import agent_of, child_of, max_subagents, resolve

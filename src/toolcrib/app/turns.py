@@ -15,6 +15,7 @@ from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config, LimitSettings
 from toolcrib.define import session
+from toolcrib.define.agent import prompts_of
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import (
     CallDelta,
@@ -27,7 +28,6 @@ from toolcrib.define.event import (
     ToolProgress,
     TurnFinished,
 )
-from toolcrib.define.mandate import prompts_of
 from toolcrib.define.message import Message
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of

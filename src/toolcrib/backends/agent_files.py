@@ -22,13 +22,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolcrib.define.agent import Agent, output_schema
-from toolcrib.define.agent_inputs import entry_schema, is_schema, schema_of
-from toolcrib.define.check import check_of_schema
+from toolcrib.define.agent import (
+    Agent,
+    completion_shape,
+    entry_schema,
+    inputs_shape,
+    is_schema,
+    output_schema,
+    schema_of,
+)
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, DeclarationError
-from toolcrib.define.mandate import completion_shape, inputs_shape
 from toolcrib.define.names import canonical, nearest
+from toolcrib.define.schema.check import check_of_schema
 
 __all__ = [
     "LARGEST",

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from .check import join_complaints
+from toolcrib.define.schema.annotations import Schema
+from toolcrib.define.schema.check import join_complaints
+from toolcrib.define.schema.portable import Check, Shape
+
 from .context import Ctx
 from .errors import ArgumentError, DeclarationError
 from .names import nearest
 from .result import Result
-from .schema import Schema
-from .shape import Check, Shape
 from .tool import Options, Tool, tool, tool_named
 
 __all__ = ["actions"]

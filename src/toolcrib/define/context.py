@@ -2,16 +2,28 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from types import MethodType
+from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from .caller import Caller
 from .errors import ToolError
 from .message import Call
-from .ports import Absent, Blobs, Http, Workspace
+from .ports import Absent, Blobs, Http, Rpc, Workspace
 from .result import Result
-from .rpc import Rpc
 
-__all__ = ["Course", "Ctx", "Ports"]
+__all__ = ["Course", "Ctx", "Ports", "constructor"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def constructor(kind: Callable[P, T]) -> Callable[P, T]:
+    """Return what makes a named tuple as calling its class does, with the same arguments and checked like that.
+
+    `type.__call__` looks for an `__init__`, too: without it a value takes 0.35 us, not 0.58, and a call makes six.
+    """
+    make: Callable[P, T] = MethodType(kind.__new__, kind)
+    return make
 
 
 _NO_WORKSPACE, _NO_HTTP = Absent("workspace"), Absent("way out to the web")

@@ -2,14 +2,35 @@
 
 A name is folded (NFKC, case, surrounding blanks), aliases are replaced, and whatever then falls outside
 `[a-z0-9_-]{1,64}` is no name: look-alikes and invisible characters are refused rather than guessed at.
+
+Tools that MCP servers bring are called `server__tool`, so that no two tools ever share a name.
+The part before the first `__` is the server's, which never holds `__`; the rest is the tool's. A tool whose own name is
+plain (a-z, 0-9, - and single _) keeps it: the name can be read back. Any other (capitals, dots, too long) is written
+`server__readable__digest`: what it was called in full is in the digest, and three parts are never two.
+
+Rules are about what a tool is called by its server: an entry `github__deleteRepo` means `github__deleterepo__1a2b3c`.
 """
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["ALIASES", "canonical", "fold", "is_name", "nearest"]
+__all__ = [
+    "ALIASES",
+    "RESOURCES_LIST",
+    "RESOURCES_READ",
+    "beginning_of",
+    "canonical",
+    "fold",
+    "is_name",
+    "nearest",
+    "server_part",
+    "spoken_entry",
+    "spoken_name",
+    "tool_name",
+]
 
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 
@@ -38,3 +59,70 @@ def canonical(text: str) -> str | None:
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """Return the known words a person most likely meant by `word`, the likeliest first."""
     return get_close_matches(fold(word), list(known), n=count, cutoff=0.6)
+
+
+RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; no tool of a server can be called so
+
+_LONGEST = 64
+_LONGEST_SERVER = 24
+_DIGITS = 6
+_PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
+_PLAIN_TOOL = re.compile(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
+_ODD = re.compile(r"[^a-z0-9-]+")
+_RUN = re.compile(r"__+")
+_DIGESTED = re.compile(r"(.+?__.+)__[0-9a-f]{6}")
+
+
+def server_part(server: str) -> str:
+    """Return what the names of a server's tools begin with, without the `__`; the server's own name if that will do.
+
+    Two servers that an operator calls nearly the same may meet here (`A b`, `a_b`): whoever reads the settings refuses
+    the second.
+    """
+    if _PLAIN_SERVER.fullmatch(server) and len(server) <= _LONGEST_SERVER:
+        return server
+    readable = _readable(server, _LONGEST_SERVER)
+    if readable and len(fold(server)) <= _LONGEST_SERVER:
+        return readable
+    return f"{_readable(server, _LONGEST_SERVER - _DIGITS - 1) or 'mcp'}-{_digest(server)}"
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return the name of a server's tool: always a name of ours, and of this tool alone."""
+    part = server_part(server)
+    plain = f"{part}__{tool}"
+    if _PLAIN_TOOL.fullmatch(tool) and is_name(plain):
+        return plain
+    readable = _readable(tool, _LONGEST - len(part) - _DIGITS - 4) or "tool"
+    return f"{part}__{readable}__{_digest(tool)}"
+
+
+def beginning_of(source: str) -> str:
+    """Return what the names of all tools from an MCP server begin with, "" for every other source."""
+    kind, _, server = source.partition(":")
+    return f"{server_part(server)}__" if kind == "mcp" else ""
+
+
+def spoken_name(name: str, source: str) -> str | None:
+    """Return how a rule may also call the tool of this name: as its server does, folded. None for all other tools."""
+    if not source.startswith("mcp:"):
+        return None
+    found = _DIGESTED.fullmatch(name)  # `srv__facade` has two parts, and no digest
+    return found[1] if found else name
+
+
+def spoken_entry(entry: str) -> str:
+    """Return an entry of a rule, folded, with the tool's part written as `spoken_name` has it; a star stays a star."""
+    server, _, tool = entry.partition("__")
+    if not tool:
+        return entry
+    longest = _LONGEST - len(server) - _DIGITS - 4
+    return f"{server}__{_RUN.sub('_', tool) if '*' in tool or '*' in server else _readable(tool, longest)}"
+
+
+def _readable(text: str, longest: int) -> str:
+    return _ODD.sub("_", fold(text))[:longest].strip("_")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

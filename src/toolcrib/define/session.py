@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from .args import trim
 from .display import escape
 from .errors import ToolError
-from .reader import trim
 
 __all__ = [
     "Chat", "DmScope", "Kind", "Peer", "SessionKey", "Target", "agent_from_key", "channel_from_key",

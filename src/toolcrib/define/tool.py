@@ -21,18 +21,24 @@ from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 from pydantic import BaseModel
 
+from toolcrib.define.schema.annotations import (
+    Parameter,
+    Schema,
+    check_portable,
+    fields_of,
+    fields_of_function,
+    object_schema,
+    parameters_of,
+)
+from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema, model_from
+from toolcrib.define.schema.portable import Shape, check_portable_schema
+
+from .args import Args
 from .caller import Caller
-from .check import check_of_fields, check_of_model, check_of_schema, model_from
-from .context import Ctx
+from .context import Ctx, constructor
 from .errors import ArgumentError, DeclarationError, ToolError
-from .fields import Parameter, fields_of_function, parameters_of
-from .make import constructor
 from .names import canonical, is_name
-from .portable import check_portable_schema
-from .reader import Args
 from .result import Result, Text
-from .schema import Schema, check_portable, fields_of, object_schema
-from .shape import Shape
 from .threads import in_thread
 
 __all__ = ["EFFECTS", "Effect", "Narrow", "Options", "Run", "Tool", "not_carried", "result_from", "tool", "tool_named"]

@@ -1,13 +1,38 @@
-"""What policy says: rules, the layers they stand in, the verdict on each tool, and the selection that is left."""
+"""What policy says: rules, the layers they stand in, the verdict on each tool, and the selection that is left.
 
+`Grounds` are what verdicts are made from, so that they can be made again.
+"""
+
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
-from .grounds import Grounds
 from .tool import Tool
 
-__all__ = ["Decision", "Layer", "LayerName", "Rule", "Selection", "Step", "Verdict", "Verdicts"]
+__all__ = ["Decision", "Grounds", "Layer", "LayerName", "Rule", "Selection", "Step", "Verdict", "Verdicts"]
+
+
+class Grounds:
+    """The settings, the tools and the host, told as JSON when somebody asks.
+
+    Whoever has them can derive every decision again. `digest` is their name: the same grounds have the same one.
+    """
+
+    def __init__(self, tell: Callable[[], Mapping[str, Any]]) -> None:
+        self._tell = tell
+
+    @cached_property
+    def text(self) -> str:
+        """The grounds as JSON, spelled in the one way that the digest is of."""
+        return json.dumps(self._tell(), separators=(",", ":"))
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
 
 Decision = Literal["allow", "ask", "deny"]
 

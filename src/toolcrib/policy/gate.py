@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from toolcrib.define.mcp_names import beginning_of
-from toolcrib.define.names import fold
+from toolcrib.define.names import beginning_of, fold
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict, Verdicts
 

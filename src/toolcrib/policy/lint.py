@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.mcp_names import beginning_of
-from toolcrib.define.names import canonical, fold, nearest
+from toolcrib.define.names import beginning_of, canonical, fold, nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
 
-from toolcrib.define.mcp_names import server_part, spoken_entry
-from toolcrib.define.names import ALIASES, fold, nearest
+from toolcrib.define.names import ALIASES, fold, nearest, server_part, spoken_entry
 from toolcrib.define.tool import EFFECTS, Tool
 
 __all__ = ["Groups", "Inventory", "Matcher", "complaint_about", "is_glob", "matcher_for"]

@@ -8,8 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from toolcrib.define.agent import Agent
-from toolcrib.define.mandate import COMPLETE
+from toolcrib.define.agent import COMPLETE, Agent
 from toolcrib.define.names import canonical, fold, nearest
 from toolcrib.define.tool import EFFECTS
 

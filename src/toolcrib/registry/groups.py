@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from toolcrib.define.mcp_names import spoken_name
+from toolcrib.define.names import spoken_name
 from toolcrib.define.tool import Tool
 
 __all__ = ["groups_of"]

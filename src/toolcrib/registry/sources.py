@@ -10,9 +10,8 @@ from typing import Any
 
 from toolcrib.define.agent import Agent
 from toolcrib.define.errors import DeclarationError
-from toolcrib.define.hook import Guard, Hook, Observer
 from toolcrib.define.names import ALIASES, fold, is_name
-from toolcrib.define.plugin import Factory
+from toolcrib.define.plugin import Factory, Guard, Hook, Observer
 from toolcrib.define.tool import Tool
 
 from .catalog import Catalog, Problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, digest_of
-from toolcrib.define.mcp_names import tool_name
+from toolcrib.define.names import tool_name
 
 __all__ = ["Change", "Known", "State"]
 

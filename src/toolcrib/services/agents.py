@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
-from toolcrib.define.agent import Agent, output_schema
+from toolcrib.define.agent import Agent, inputs_shape, output_schema
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mandate import inputs_shape
 from toolcrib.define.names import nearest
-from toolcrib.define.rpc import rpc
+from toolcrib.define.ports import rpc
 
 __all__ = ["AgentShelf", "RegisteredAgent"]
 

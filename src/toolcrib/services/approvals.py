@@ -25,8 +25,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape, quote
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.message import Call
+from toolcrib.define.ports import rpc
 from toolcrib.define.record import Answered, Entry, Granted, Record, Revoked
-from toolcrib.define.rpc import rpc
 
 __all__ = ["ApprovalTerms", "Approvals", "Lend", "Listener"]
 

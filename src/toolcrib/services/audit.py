@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.chain import NOTHING, Head, Row, Rows, hash_after
 from toolcrib.define.errors import ToolError
-from toolcrib.define.rpc import rpc
+from toolcrib.define.ports import rpc
+from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
 
 __all__ = ["Audit", "Finding", "Judge", "Open", "Rederive", "Report", "verify"]
 

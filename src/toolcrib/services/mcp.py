@@ -16,7 +16,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, digest_of
 from toolcrib.define.names import nearest
-from toolcrib.define.rpc import rpc
+from toolcrib.define.ports import rpc
 
 from ._mcp_server import Change, Known
 

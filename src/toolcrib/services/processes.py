@@ -15,8 +15,7 @@ from pydantic import Field
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
-from toolcrib.define.ports import Blobs
-from toolcrib.define.rpc import Progress, rpc
+from toolcrib.define.ports import Blobs, Progress, rpc
 from toolcrib.define.shell import Command, Leftover, Limits, Shell
 from toolcrib.define.threads import in_thread
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.check import check_of_fields
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
-from toolcrib.define.fields import fields_of_function, parameters_of
 from toolcrib.define.names import nearest
-from toolcrib.define.rpc import Mark, Progress, Rpc, Scope, mark_of
-from toolcrib.define.schema import Schema, check_portable, object_schema
-from toolcrib.define.shape import Shape
+from toolcrib.define.ports import Mark, Progress, Rpc, Scope, mark_of
+from toolcrib.define.schema.annotations import Schema, check_portable, fields_of_function, object_schema, parameters_of
+from toolcrib.define.schema.check import check_of_fields
+from toolcrib.define.schema.portable import Shape
 
 __all__ = ["TOOL_SCOPES", "Method", "Router"]
 

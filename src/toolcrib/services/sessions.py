@@ -8,16 +8,16 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from toolcrib.define.agent import is_called
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
-from toolcrib.define.history import History
 from toolcrib.define.log import Body, Ended, Line, SessionHead, SessionStore, Switched
-from toolcrib.define.mandate import is_called
 from toolcrib.define.message import Call, Message, Thinking
+from toolcrib.define.model import History
+from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
-from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, check_key, to_store_key
 
 __all__ = ["LogCodec", "ModelNames", "Recall", "Running", "Sessions", "Standing"]

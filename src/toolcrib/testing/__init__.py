@@ -18,8 +18,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
+from toolcrib.define.ports import Progress
 from toolcrib.define.result import Result
-from toolcrib.define.rpc import Progress
 
 from .files import MemoryWorkspace, list_names
 from .models import FunctionModel, ScriptedModel, said, wants

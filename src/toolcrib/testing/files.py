@@ -9,8 +9,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import NOWHERE, Change, Entry, Find, Found, Line, Listing, Names, Passage, Search, in_order
-from toolcrib.define.paths import joined, outside, parts_of, plain
+from toolcrib.define.files import (
+    NOWHERE,
+    Change,
+    Entry,
+    Find,
+    Found,
+    Line,
+    Listing,
+    Names,
+    Passage,
+    Search,
+    in_order,
+    joined,
+    outside,
+    parts_of,
+    plain,
+)
 
 __all__ = ["MemoryWorkspace", "as_bytes", "list_names"]
 

@@ -12,8 +12,7 @@ from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Change
-from toolcrib.define.paths import outside
+from toolcrib.define.files import Change, outside
 from toolcrib.define.ports import Workspace
 
 from .race import swapping

@@ -7,7 +7,7 @@ import pytest
 from toolcrib.agent.belt import Belts
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.mcp_names import tool_name
+from toolcrib.define.names import tool_name
 from toolcrib.define.tool import Tool
 from toolcrib.policy.lint import lint
 from toolcrib.registry.catalog import Catalog

@@ -6,9 +6,8 @@ from toolcrib.adapter.cards import Api
 from toolcrib.backends.providers.http import HttpModel, Patience
 from toolcrib.backends.providers.make import model_for
 from toolcrib.define.event import Replied, ReplyEvent
-from toolcrib.define.history import History
 from toolcrib.define.message import Message
-from toolcrib.define.model import Model, Request
+from toolcrib.define.model import History, Model, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool, tool
 

@@ -8,9 +8,8 @@ import pytest
 from toolcrib.backends.providers.late import LateModel
 from toolcrib.backends.providers.offline import CARD
 from toolcrib.define.event import Replied
-from toolcrib.define.history import History
 from toolcrib.define.message import Message
-from toolcrib.define.model import Model, Request
+from toolcrib.define.model import History, Model, Request
 from toolcrib.define.result import Text
 from toolcrib.testing.models import FunctionModel, said
 

@@ -12,9 +12,8 @@ import toolcrib
 from toolcrib import Agent, Call, Caller, Result, Text, tool
 from toolcrib.backends.providers.offline import CONNECT, FOOTER, OfflineModel
 from toolcrib.define.event import CallDelta, Replied, TextDelta
-from toolcrib.define.history import History
 from toolcrib.define.message import Message
-from toolcrib.define.model import Request
+from toolcrib.define.model import History, Request
 from toolcrib.registry.sources import Offer
 from toolcrib.tools import SHELF
 

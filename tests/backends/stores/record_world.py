@@ -14,10 +14,9 @@ from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.record import SqliteRecord, SqliteRows
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.grounds import Grounds
 from toolcrib.define.message import Call
 from toolcrib.define.record import Answered, Decided, Entry, Finished, Granted, Revoked, Started
-from toolcrib.define.verdict import Verdict
+from toolcrib.define.verdict import Grounds, Verdict
 from toolcrib.services.audit import Audit, Report
 
 __all__ = ["HISTORIES", "audit_of", "history", "keep", "lines_of", "meddled", "verified"]

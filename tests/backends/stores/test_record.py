@@ -22,9 +22,9 @@ from toolcrib.backends.stores.record import RecordFile, SqliteRecord, body_of, r
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.grounds import Grounds
 from toolcrib.define.message import Call
 from toolcrib.define.record import Decided, Entry, Finished, Started
+from toolcrib.define.verdict import Grounds
 from toolcrib.services.audit import Report, verify
 
 from .record_world import HISTORIES, history, keep, lines_of, meddled, verified

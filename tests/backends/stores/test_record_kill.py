@@ -27,7 +27,7 @@ from toolcrib.backends.stores.record import RecordFile
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.backends.stores.record import SqliteRecord
 from toolcrib.define.caller import Caller
-from toolcrib.define.grounds import Grounds
+from toolcrib.define.verdict import Grounds
 from toolcrib.define.message import Call
 from toolcrib.define.record import Decided, Finished, Started
 from toolcrib.define.verdict import Verdict

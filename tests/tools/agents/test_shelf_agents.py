@@ -3,9 +3,8 @@
 import pytest
 
 from toolcrib import Agent
+from toolcrib.define.agent import answer_text, completion_shape, declared_inputs, inputs_shape, placeholders, prompts_of
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.mandate import answer_text, completion_shape, declared_inputs, inputs_shape, prompts_of
-from toolcrib.define.template import placeholders
 from toolcrib.tools import AGENTS
 from toolcrib.tools.agents.codebase_investigator import codebase_investigator
 from toolcrib.tools.agents.generalist import generalist

@@ -3,9 +3,9 @@
     normalize({"anyOf": [{"$ref": "#/$defs/Open"}, {"$ref": "#/$defs/Close"}], "$defs": ...})
     # Shown(schema={"type": "object", "properties": ...}, losses=())
 
-What comes out is within the subset that our own authors write (`define/portable.py`): definitions inlined, unions
-flattened, every value of one kind. It is only for showing: arguments are checked against the original, and `losses`
-says what the model is not told.
+What comes out is within the subset that our own authors write (`define/schema/portable.py`): definitions inlined,
+unions flattened, every value of one kind. It is only for showing: arguments are checked against the original, and
+`losses` says what the model is not told.
 """
 
 from typing import Any, NamedTuple

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from toolcrib.backends.files.guard import Access
-from toolcrib.define.paths import joined, parts_of, plain
+from toolcrib.define.files import joined, parts_of, plain
 
 __all__ = ["LARGE", "NOTHING", "Settings", "View", "environment", "inside", "is_seen", "profile"]
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.paths import joined, outside, parts_of
+from toolcrib.define.files import joined, outside, parts_of
 
 from .os_errors import as_tool_errors
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import NOWHERE, Change, Entry
-from toolcrib.define.paths import joined
+from toolcrib.define.files import NOWHERE, Change, Entry, joined
 
 from .beneath import ResolvedPath
 from .disk import MAX_READ_BYTES, Disk

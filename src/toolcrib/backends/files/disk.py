@@ -12,8 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Entry, Kind, Listing, Passage, in_order
-from toolcrib.define.paths import joined, plain
+from toolcrib.define.files import Entry, Kind, Listing, Passage, in_order, joined, plain
 
 from .beneath import Beneath
 from .guard import Access, Guard

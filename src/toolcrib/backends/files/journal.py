@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.paths import joined
+from toolcrib.define.files import joined
 
 from .beneath import Beneath
 from .stage import Staged, exchange, open_left_over, remove, rename_new, stage, sweep, sync_folder, version_of

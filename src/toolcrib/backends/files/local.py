@@ -4,8 +4,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search
-from toolcrib.define.paths import joined
+from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, joined
 from toolcrib.define.threads import in_thread
 
 from . import changes as made

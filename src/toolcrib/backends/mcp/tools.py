@@ -15,14 +15,14 @@ from toolcrib.adapter.fence import defuse
 from toolcrib.adapter.fence.phrases import suspicions
 from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
-from toolcrib.define.check import check_of_schema
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import DeclarationError, ToolError
 from toolcrib.define.mcp import Definition, Progressed
-from toolcrib.define.mcp_names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
+from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
 from toolcrib.define.result import Result, Text
-from toolcrib.define.shape import Shape
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
 __all__ = ["Ask", "Call", "Made", "resource_tools", "tools_from"]

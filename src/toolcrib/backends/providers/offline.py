@@ -18,12 +18,11 @@ from typing import Any
 
 import orjson
 
+from toolcrib.define.agent import COMPLETE
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Usage
-from toolcrib.define.history import History, estimate
-from toolcrib.define.mandate import COMPLETE
 from toolcrib.define.message import Call, Finish, Message
-from toolcrib.define.model import ModelCard, Price, Request
+from toolcrib.define.model import History, ModelCard, Price, Request, estimate
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 

@@ -26,13 +26,23 @@ import orjson
 from pydantic import BaseModel
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.chain import Head, Row, hash_after, text_of
 from toolcrib.define.errors import ToolError
-from toolcrib.define.grounds import Grounds
 from toolcrib.define.message import Call
-from toolcrib.define.record import Answered, Decided, Entry, Finished, Granted, Revoked, Started
+from toolcrib.define.record import (
+    Answered,
+    Decided,
+    Entry,
+    Finished,
+    Granted,
+    Head,
+    Revoked,
+    Row,
+    Started,
+    hash_after,
+    text_of,
+)
 from toolcrib.define.threads import in_thread
-from toolcrib.define.verdict import Verdict
+from toolcrib.define.verdict import Grounds, Verdict
 
 from .commits import Commits
 from .sqlite import SqliteFile

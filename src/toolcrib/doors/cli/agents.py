@@ -11,12 +11,10 @@ import orjson
 
 from toolcrib.app.agents import accepted_agents, file_at
 from toolcrib.backends.stores.accepted_agents import Accepted
-from toolcrib.define.agent import Agent
+from toolcrib.define.agent import Agent, declared_inputs, placeholders
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.mandate import declared_inputs
 from toolcrib.define.names import nearest
-from toolcrib.define.template import placeholders
 
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 from ._show import cut, print_json, print_table

@@ -16,7 +16,7 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.rpc import Rpc
+from toolcrib.define.ports import Rpc
 from toolcrib.services.approvals import Approvals
 
 from ._options import ConfigOptions, ask_owner, config_options, json_option

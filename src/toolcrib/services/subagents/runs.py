@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from toolcrib.define.agent import OUTCOME, WORKING
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Ended, Line, Noted, Said, SessionHead
-from toolcrib.define.mandate import OUTCOME, WORKING
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.result import Text

@@ -15,17 +15,17 @@ from uuid import uuid4
 from pydantic import Field
 
 from toolcrib.adapter.fence import fence, new_token
+from toolcrib.define.agent import is_called
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Body, Line, Noted, SessionHead, SessionStore
-from toolcrib.define.mandate import is_called
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.names import nearest
+from toolcrib.define.ports import rpc
 from toolcrib.define.result import Text
-from toolcrib.define.rpc import rpc
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.resolve import agent_of, is_owner, max_subagents

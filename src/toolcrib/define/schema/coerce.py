@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .reader import text_from_number, trim
-from .schema import Schema
+from toolcrib.define.args import text_from_number, trim
+
+from .annotations import Schema
 
 __all__ = ["coerce", "target_of"]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from .names import nearest
-from .schema import Schema
+from toolcrib.define.names import nearest
+
+from .annotations import Schema
 
 __all__ = ["complaint_of_python", "complaints_of_schema", "join_complaints"]
 
