@@ -21,6 +21,7 @@ ROOT = "toolcrib"
 # Who may import whom: the table of design.md. A neighbour on the same floor is not in the list.
 _ALLOWED: Mapping[str, frozenset[str]] = {
     "define": frozenset(),
+    "threads": frozenset({"define"}),
     "registry": frozenset({"define"}),
     "policy": frozenset({"define"}),
     "adapter": frozenset({"define"}),
@@ -44,6 +45,7 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 _ONLY = {
     ("backends", "adapter"): ("toolcrib.backends.providers", "toolcrib.backends.mcp"),
 }
+_FOR_ALL = "threads"  # plain functions in threads of their own: whoever waits for one may use them
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
 # The public modules beside the root that are tables of names; `policy` and `testing` are faces of their own rooms.
@@ -173,7 +175,7 @@ def _may(each: Import, by: str, target: str) -> bool:
         return False
     if each.target in FACES:
         return each.target == ROOT
-    if by == target:
+    if target in (by, _FOR_ALL):
         return True
     if by == "client" and target == "backends":
         return each.target == _CLIENT_MAY

@@ -50,7 +50,7 @@ RUNS = {
     ("config/positions.py", "scanner.run"): "a scanner of JSON5",
     ("define/actions.py", "parts[args['action']].run"): "a part of a tool, inside that tool's own body",
     ("define/plugin.py", "guard.run"): "the name of a guard",
-    ("define/threads.py", "contextvars.copy_context().run"): "a function in its context",
+    ("threads.py", "contextvars.copy_context().run"): "a function in its context",
     ("define/tool.py", "self.run"): "whether there is a body",
     ("doors/cli/chat/terminal.py", "app.context.copy().run"): "what reads the keys that were typed",
     ("agent/turn.py", "loop.run"): "the loop of a turn, whose calls go through invoke",

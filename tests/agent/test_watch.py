@@ -14,8 +14,8 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result, Text
-from toolcrib.define.threads import in_thread
 from toolcrib.define.tool import Tool, tool
+from toolcrib.threads import in_thread
 
 from .test_invoke import belt_of
 

@@ -11,8 +11,8 @@ from typing import Any
 from toolcrib.define.errors import ToolError
 from toolcrib.define.plugin import Ask, Block, Guard, Hook, Observer, Rewrite
 from toolcrib.define.result import Result
-from toolcrib.define.threads import in_thread
 from toolcrib.define.tool import Tool
+from toolcrib.threads import in_thread
 
 from .deadline import Deadline, is_cancelled
 

@@ -18,7 +18,7 @@ from typing import Any
 from toolcrib.define.caller import Caller
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.plugin import Moment
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from .deadline import is_cancelled
 

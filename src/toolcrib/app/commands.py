@@ -21,11 +21,11 @@ from toolcrib.define.message import Call
 from toolcrib.define.plugin import Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import Command, Confinement, Leftover, Limits, Running, Shell
-from toolcrib.define.threads import in_thread
 from toolcrib.policy.command import Judgement, Rules, judge, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.services.processes import Permit, Place, Processes
+from toolcrib.threads import in_thread
 
 from .bindings import binding_of, contents_of
 from .environment import environment_of, is_forbidden

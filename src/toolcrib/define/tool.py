@@ -32,6 +32,7 @@ from toolcrib.define.schema.annotations import (
 )
 from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema, model_from
 from toolcrib.define.schema.portable import Shape, check_portable_schema
+from toolcrib.threads import in_thread
 
 from .args import Args
 from .caller import Caller
@@ -39,7 +40,6 @@ from .context import Ctx, constructor
 from .errors import ArgumentError, DeclarationError, ToolError
 from .names import canonical, is_name
 from .result import Result, Text
-from .threads import in_thread
 
 __all__ = ["EFFECTS", "Effect", "Narrow", "Options", "Run", "Tool", "not_carried", "result_from", "tool", "tool_named"]
 

@@ -17,7 +17,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.ports import Blobs, Progress, rpc
 from toolcrib.define.shell import Command, Leftover, Limits, Shell
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from ._kept import Kept, ProcessTerms
 from ._keys import encoded, pasted

@@ -157,7 +157,7 @@ async def test_whatever_a_step_raises_reaches_who_waits_and_the_next_is_written(
     def leave(db: apsw.Connection) -> None:
         raise SystemExit(3)
 
-    with pytest.raises(RuntimeError, match="a step raised StopIteration"):
+    with pytest.raises(RuntimeError, match="a function in a thread raised StopIteration"):
         await commits.submit(stop)
     waiting = commits.submit(leave)
     await asyncio.wait([waiting])

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Ended, Limits, Whole
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from .pty import Screen, Terminal
 from .supervisor import Started, SupervisorClient

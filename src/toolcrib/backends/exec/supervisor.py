@@ -19,7 +19,7 @@ import orjson
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Leftover
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from . import tree
 from .profile import Settings

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, joined
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from . import changes as made
 from .disk import Disk, Mark, Terms

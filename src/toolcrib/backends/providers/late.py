@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 from toolcrib.define.event import ReplyEvent
 from toolcrib.define.model import Model, ModelCard, Request
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 __all__ = ["LateModel"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from toolcrib.define.approval import SKEW, Grant, Lasting, Question, State, too_many
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from .sqlite import SqliteFile
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread, settle_future
 
 from .sqlite import SqliteFile
 
@@ -227,12 +227,5 @@ _OF_THE_DISK = (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBErro
 
 
 def _settle(outcomes: list[_Outcome]) -> None:
-    for future, value, error in outcomes:
-        if future.done():  # nobody waits any more
-            continue
-        if error is None:
-            future.set_result(value)
-        elif isinstance(error, StopIteration):  # a future cannot carry it
-            future.set_exception(RuntimeError(f"a step raised {error!r}"))
-        else:
-            future.set_exception(error)
+    for outcome in outcomes:
+        settle_future(*outcome)

@@ -8,7 +8,7 @@ import orjson
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from .sqlite import SqliteFile
 

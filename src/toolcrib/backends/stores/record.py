@@ -41,8 +41,8 @@ from toolcrib.define.record import (
     hash_after,
     text_of,
 )
-from toolcrib.define.threads import in_thread
 from toolcrib.define.verdict import Grounds, Verdict
+from toolcrib.threads import in_thread
 
 from .commits import Commits
 from .sqlite import SqliteFile

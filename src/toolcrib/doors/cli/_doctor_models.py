@@ -15,7 +15,7 @@ from toolcrib.backends.providers.known import KNOWN
 from toolcrib.config.settings import ProviderSettings
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 __all__ = ["EVERY_TOOL", "Check", "State", "broken", "check_models", "missing"]
 

@@ -30,7 +30,7 @@ from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 from ._doctor_models import EVERY_TOOL, Check, State, broken, check_models, missing
 from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder

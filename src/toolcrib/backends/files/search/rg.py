@@ -24,7 +24,7 @@ from typing import IO, NamedTuple, TypeVar
 
 from toolcrib.backends.files.stage import STAGE
 from toolcrib.define.errors import ArgumentError, ToolError
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 __all__ = [
     "Row", "Sieve", "StopSignal", "accepts_glob", "find_ripgrep", "pattern_options", "read_rows", "run_until_stopped",

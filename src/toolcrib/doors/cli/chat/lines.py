@@ -7,7 +7,7 @@ import sys
 import termios
 from collections import deque
 
-from toolcrib.define.threads import in_thread
+from toolcrib.threads import in_thread
 
 __all__ = ["Lines"]
 

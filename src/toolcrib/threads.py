@@ -12,15 +12,15 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from .errors import ToolError
+from toolcrib.define.errors import ToolError
 
-__all__ = ["in_thread"]
+__all__ = ["in_thread", "settle_future"]
 
 log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")
 
-_MOST, _SPARE = 128, 8  # threads at work at once, and threads kept for the next function
+_MAX_THREADS, _SPARE_THREADS = 128, 8  # threads at work at once, and threads kept for the next function
 
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", threading.Lock, Callable[[], Any]]
 
@@ -49,22 +49,24 @@ def _worker() -> SimpleQueue[_Job]:
     """Return the in-tray of a thread that has nothing to do."""
     global _at_work
     with _lock:
-        if _at_work >= _MOST:
-            raise ToolError(f"{_MOST} plain functions are running at once; try again when one is done", code="busy")
+        if _at_work >= _MAX_THREADS:
+            raise ToolError(
+                f"{_MAX_THREADS} plain functions are running at once; try again when one is done", code="busy"
+            )
         _at_work += 1
         if _idle:
             return _idle.pop()
     tray: SimpleQueue[_Job] = SimpleQueue()
-    threading.Thread(target=_work, args=(tray,), name="toolcrib-body", daemon=True).start()
+    threading.Thread(target=_run_jobs, args=(tray,), name="toolcrib-body", daemon=True).start()
     return tray
 
 
-def _work(tray: SimpleQueue[_Job]) -> None:
-    while _worked(tray.get(), tray):
+def _run_jobs(tray: SimpleQueue[_Job]) -> None:
+    while _run_job(tray.get(), tray):
         pass
 
 
-def _worked(job: _Job, tray: SimpleQueue[_Job]) -> bool:
+def _run_job(job: _Job, tray: SimpleQueue[_Job]) -> bool:
     """Run one function and tell its loop; return whether the thread should wait for another."""
     global _at_work
     loop, outcome, begin, run = job
@@ -75,22 +77,23 @@ def _worked(job: _Job, tray: SimpleQueue[_Job]) -> bool:
         error = raised
     with _lock:
         _at_work -= 1
-        stays = len(_idle) < _SPARE
+        stays = len(_idle) < _SPARE_THREADS
         if stays:
             _idle.append(tray)
     try:
-        loop.call_soon_threadsafe(_settle, outcome, value, error)
+        loop.call_soon_threadsafe(settle_future, outcome, value, error)
     except RuntimeError:
         log.debug("a plain function ended after its event loop")
     return stays
 
 
-def _settle(outcome: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
+def settle_future(outcome: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
+    """Give a future what a thread found, or what it raised."""
     if outcome.done():  # nobody waits any more
         return
     if error is None:
         outcome.set_result(value)
     elif isinstance(error, StopIteration):  # a future cannot carry it
-        outcome.set_exception(RuntimeError(f"a plain function raised {error!r}"))
+        outcome.set_exception(RuntimeError(f"a function in a thread raised {error!r}"))
     else:
         outcome.set_exception(error)
