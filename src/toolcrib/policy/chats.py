@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from toolcrib.define import session
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.names import fold
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
-from .resolve import IDENTITIES, SENDER_TYPES, ResolvedCaller, SenderType, sender_key, sender_value
+from .resolve import IDENTITIES, SENDER_TYPES, GroupChat, ResolvedCaller, SenderType, sender_key, sender_value
 from .settings import ChannelPolicy, GroupPolicy
 
 __all__ = ["chat_layers", "find_sender"]
@@ -21,11 +20,8 @@ _TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
-    caller = who.caller
-    chats = [(caller.channel, caller.group, who.chat), *((None, None, parent.chat) for parent in who.parents)]
-    for channel, group, chat in dict.fromkeys(chats):
-        groups = _find_groups(who, channel or (chat.channel if chat else None), group, chat)
-        yield from _first_group_layers(tuple(groups), caller, wearable=True)
+    for chat in who.chats:
+        yield from _first_group_layers(tuple(_find_groups(who, chat)), who.caller, wearable=True)
 
 
 def _first_group_layers(groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool) -> Iterator[Layer]:
@@ -79,21 +75,14 @@ def _rule_layers(name: LayerName, origin: str, rule: Rule, note: str) -> Iterato
         yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
 
 
-def _find_groups(
-    who: ResolvedCaller, name: str | None, own: str | None, chat: session.Chat | None
-) -> Iterator[GroupPolicy]:
-    """Yield the group entries that may speak about a chat, the most specific first.
-
-    A group is known by the caller's own word, else by a session key; either can only narrow.
-    """
-    group = own or (chat.id if chat else None)
-    channel = who.settings.channels.get(session.to_channel(name or "") or "")
-    if group is None or channel is None:
+def _find_groups(who: ResolvedCaller, chat: GroupChat) -> Iterator[GroupPolicy]:
+    """Yield the group entries that may speak about a chat, the most specific first."""
+    channel = who.settings.channels.get(chat.channel)
+    if channel is None:
         return
     # an id is compared as it is but for case: folding it further would let one chat pass for another
     by_id = {key.strip().lower(): entry for key, entry in _account_groups(channel, who.caller.account).items()}
-    room = chat.id.lower() if chat and "/" in group else None
-    for candidate in dict.fromkeys(_group_names(group.lower(), room, by_id)):
+    for candidate in dict.fromkeys(_group_names(chat.id, chat.room, by_id)):
         if candidate in by_id:
             yield by_id[candidate]
 

@@ -83,13 +83,12 @@ def _narrowing_layers(settings: PolicySettings) -> Iterator[Layer]:
 
 def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") -> Iterator[Layer]:
     """Yield the six layers of the global and the agent's scope, and what they ask for."""
-    named = tuple(zip(_SCOPES, places, strict=False))
-    scopes: list[tuple[LayerName, str, ScopeSettings]] = [(name, origin, scope) for (name, _), (origin, scope) in named]
-    by_provider: list[tuple[LayerName, str, ScopeSettings]] = [
-        (name, f"{origin}.byProvider.{key}", entry)
-        for (_, name), (origin, scope) in named
-        for key, entry in _provider_entry(scope, model_keys)
-    ]
+    scopes: list[tuple[LayerName, str, ScopeSettings]] = []
+    by_provider: list[tuple[LayerName, str, ScopeSettings]] = []
+    for (name, provider_name), (origin, tools) in zip(_SCOPES, places, strict=False):
+        scopes.append((name, origin, tools))
+        for key, entry in _provider_entry(tools, model_keys) if model_keys else ():
+            by_provider.append((provider_name, f"{origin}.byProvider.{key}", entry))
     yield from _profile_layers("profile", scopes, note)
     yield from _profile_layers("provider-profile", by_provider, note)
     for name, origin, scope in [*scopes, *by_provider]:
@@ -116,8 +115,6 @@ def _profile_layers(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSetti
 
 def _provider_entry(scope: ToolsSettings, model_keys: Sequence[str]) -> Iterator[tuple[str, ScopeSettings]]:
     """Yield the one entry about the caller's model: the exact model's, else the provider's, else its family's."""
-    if not model_keys or not scope.by_provider:
-        return
     entries = {fold(key): key for key in scope.by_provider}
     for candidate in model_keys:
         key = entries.get(candidate)

@@ -15,9 +15,9 @@ from toolcrib.define.names import fold
 from .settings import PolicySettings, SubagentSettings, ToolsSettings
 
 __all__ = [
-    "IDENTITIES", "SENDER_TYPES", "ResolvedCaller", "SenderType", "agent_of", "agent_of_parent", "ceiling_of",
-    "child_of", "is_listed", "is_owner", "is_sandboxed", "max_subagents", "model_family", "resolve", "sender_key",
-    "sender_value",
+    "IDENTITIES", "SENDER_TYPES", "GroupChat", "ResolvedCaller", "SenderType", "agent_of", "agent_of_parent",
+    "ceiling_of", "child_of", "is_listed", "is_owner", "is_sandboxed", "max_subagents", "model_family", "resolve",
+    "sender_key", "sender_value",
 ]  # fmt: skip
 
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
@@ -29,6 +29,15 @@ _FAMILIES = {
     "vertex": "google",
     "claude": "anthropic",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChat:
+    """A group that somebody speaks in: its channel, its id, and for one inside a space the room that a key names."""
+
+    channel: str
+    id: str
+    room: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,16 @@ class ResolvedCaller:
         return model_family(self.caller.provider) if self.caller.provider else ""
 
     @property
+    def chats(self) -> Iterator[GroupChat]:
+        """Where it speaks, by its own word or its key's, and where its parents do; each of these can only narrow."""
+        own = (self.caller.channel, self.caller.group, self.chat)
+        for channel, group, chat in dict.fromkeys((own, *((None, None, parent.chat) for parent in self.parents))):
+            name = session.to_channel(channel or (chat.channel if chat else ""))
+            id = (group or (chat.id if chat else "")).lower()
+            if name and id:
+                yield GroupChat(name, id, chat.id.lower() if chat and "/" in id else None)
+
+    @property
     def subagents(self) -> tuple[tuple[str, SubagentSettings], ...]:
         """What its scopes say of subagents, and where."""
         return tuple((f"{origin}.subagents", tools.subagents) for origin, tools in self.scopes)
@@ -78,8 +97,9 @@ class ResolvedCaller:
 def resolve(settings: PolicySettings, caller: Caller) -> ResolvedCaller:
     """Return the caller with everything that is decided about it, its parents resolved likewise."""
     parents: tuple[ResolvedCaller, ...] = ()
-    for name, parent in zip(caller.parents, _parents(caller), strict=True):
-        parents = (*parents, _resolve(settings, parent, name, parents))
+    if caller.parents:
+        for name, parent in zip(caller.parents, _parents(caller), strict=True):
+            parents = (*parents, _resolve(settings, parent, name, parents))
     return _resolve(settings, caller, caller.session or "", parents)
 
 
