@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolcrib.agent.compact import Compaction, compacted, cut_point, is_due
 from toolcrib.agent.recall import recall, summary_in, summary_message
-from toolcrib.agent.retell import Files, digest, file_lists, files_of, files_told, transcript, without_files
+from toolcrib.agent.retell import Files, cut_notice, file_lists, files_of, files_told, transcript, without_files
 from toolcrib.agent.retry import Retries
 from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.event import Replied, Usage
@@ -175,16 +175,15 @@ def test_the_lists_of_files_are_read_back_from_a_summary(read: list[str], change
         Replied(Message(role="assistant", content=(Text("I will not"),), finish="refused")),
     ],
 )
-async def test_where_the_model_makes_none_a_rule_makes_the_summary(
+async def test_where_the_model_makes_no_summary_the_next_one_is_told_that_the_beginning_was_cut_off(
     answer: Replied, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
     found = await compacted(History(talk(6)), ScriptedModel([answer], _SMALL), retries=_ONCE)
     assert found is not None
     assert not found.by_model
-    assert found.summary.startswith("(Made by rule")
-    assert "- q0 xxx" in found.summary
-    assert "read: called" in found.summary
+    assert found.summary.startswith("(The beginning of this conversation was cut off")
+    assert "Files read:\n- " in found.summary
     assert "made no summary" in caplog.text
 
 
@@ -209,7 +208,7 @@ async def test_the_offline_model_is_not_asked() -> None:
     model = ScriptedModel([], replace(_SMALL, provider="offline"))
     found = await compacted(History(talk(6)), model)
     assert found is not None
-    assert found.summary.startswith("(Made by rule")
+    assert found.summary.startswith("(The beginning of this conversation was cut off")
 
 
 @pytest.mark.anyio
@@ -284,13 +283,10 @@ async def test_what_stands_for_the_beginning_is_short_enough_for_a_small_model()
     assert found.summary.endswith("more)")
 
 
-@given(logs())
-def test_a_digest_is_bounded_and_names_what_was_asked_last(lines: list[Line]) -> None:
-    messages = recall(lines).history.since(0)
-    text = digest(messages * 20, "z" * 100_000)
-    assert len(text) < 20_000
-    if requests := [each for each in messages if each.role == "user" and not summary_in([each])]:
-        assert words(requests[-1]) in text
+def test_the_notice_that_a_beginning_was_cut_off_keeps_what_was_noted_before_once() -> None:
+    assert cut_notice(cut_notice("Goal: sheep")) == cut_notice("Goal: sheep")
+    assert cut_notice("Goal: sheep").endswith("\n\nGoal: sheep")
+    assert len(cut_notice("z" * 100_000)) < 4_000
 
 
 def test_nobody_in_a_record_can_speak_for_another() -> None:

@@ -19,7 +19,7 @@ from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.result import Text
 
 from .recall import summary_in, summary_message
-from .retell import digest, files_of, files_told, transcript, without_files
+from .retell import cut_notice, files_of, files_told, transcript, without_files
 from .retry import Retries, reply_to
 
 __all__ = ["Compaction", "Cut", "Shorter", "compacted", "cut_point", "is_due"]
@@ -139,8 +139,8 @@ async def compacted(
 ) -> Shorter | None:
     """Return the conversation with a summary in place of its beginning, None when there is nothing to take away.
 
-    The model itself writes the summary; where it cannot, a rule does. With `force` something is taken away even from a
-    conversation that seems short enough: its provider says that it is not.
+    The model itself writes the summary; where it cannot, a notice says that the beginning is missing. With `force`
+    something is taken away even from a conversation that seems short enough: its provider says that it is not.
     """
     terms = terms or Compaction()
     bounds = _bounds(terms, model.card.window)
@@ -155,7 +155,7 @@ async def compacted(
     away = messages[first : where.at]
     words, usage = await _summarised(_record(away, earlier, bounds.read), model, bounds, terms, retries)
     is_by_model = bool(words)
-    parts = [words or cut(digest(away, without_files(earlier)), bounds.summary * _PER_TOKEN)]
+    parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
         request = cut(_text(messages[where.turn]), _LONGEST_REQUEST)
         parts.append(f"The messages below go on with this request, word for word:\n{request}")
@@ -189,11 +189,11 @@ async def _summarised(
         async with asyncio.timeout(terms.seconds):
             replied = await reply_to(request, model, _unheard, retries or Retries(tries=2))
     except TimeoutError:
-        log.warning("%s took more than %g seconds over a summary; a rule makes it", model.card.name, terms.seconds)
+        log.warning("%s took more than %g seconds over a summary; there is none", model.card.name, terms.seconds)
         return "", Usage()
     words = cut(_text(replied.message).strip(), bounds.summary * _PER_TOKEN)
     if replied.message.finish not in ("stop", "length") or not words:
-        log.warning("%s made no summary; a rule makes it: %s", model.card.name, _why(replied))
+        log.warning("%s made no summary: %s", model.card.name, _why(replied))
         return "", replied.usage
     return words if replied.message.finish == "stop" else f"{words} [...]", replied.usage
 

@@ -1,8 +1,7 @@
-"""What a conversation was about, in fewer words: as text for whoever summarises it, and as a digest made by rule."""
+"""What a conversation was about: as text for whoever summarises it, and the files that it read and changed."""
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,18 +10,18 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image
 
-__all__ = ["Files", "digest", "file_lists", "files_of", "files_told", "transcript", "without_files"]
+__all__ = ["Files", "cut_notice", "file_lists", "files_of", "files_told", "transcript", "without_files"]
 
-_LONGEST_REQUEST = 500
-_LONGEST_WORDS = 1_500
-_LONGEST_EARLIER = 3_000
-_FIRST, _LAST = 3, 12  # requests that a digest quotes
+_EARLIER_CHARS = 3_000
 _MOST_FILES = 200
 
 _READ_HEAD, _CHANGED_HEAD = "Files read:", "Files changed:"
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 _PATHS = ("path", "file_path", "filePath")  # a parameter, and how models spell it
-_BY_RULE = "(Made by rule, without a language model. The log of the session keeps every word.)"
+_CUT_NOTICE = (
+    "(The beginning of this conversation was cut off, and no summary of it could be made. Ask the user where you need "
+    "to know more of it; the log of the session keeps every word.)"
+)
 
 
 class Files(NamedTuple):
@@ -41,21 +40,10 @@ def transcript(messages: Iterable[Message], longest: int, *, notes: str = "") ->
     return "\n".join([*before, *_told(messages, longest)])
 
 
-def digest(messages: Sequence[Message], earlier: str = "") -> str:
-    """Return what a conversation was about as far as a rule can tell: what was asked, done and said last."""
-    asked = [_flat(_words(each), _LONGEST_REQUEST) for each in messages if each.role == "user"]
-    spoken = [words for each in messages if each.role == "assistant" and (words := _words(each).strip())]
-    parts = [_BY_RULE]
-    if earlier:
-        parts.append(f"Before that:\n{_indented(_clipped(earlier, _LONGEST_EARLIER))}")
-    if asked:
-        shown = asked if len(asked) <= _FIRST + _LAST else [*asked[:_FIRST], "...", *asked[-_LAST:]]
-        parts.append("\n".join(["What the user asked:", *(f"- {each}" for each in shown)]))
-    if done := list(_done(messages)):
-        parts.append("\n".join(["What was done:", *(f"- {each}" for each in done)]))
-    if spoken:
-        parts.append(f"What was said last:\n{_indented(_clipped(spoken[-1], _LONGEST_WORDS))}")
-    return "\n\n".join(parts)
+def cut_notice(earlier: str = "") -> str:
+    """Return what stands for a summary that nobody wrote: that there was more, and what was noted before that."""
+    notes = earlier.removeprefix(_CUT_NOTICE).lstrip()
+    return f"{_CUT_NOTICE}\n\n{_clipped(notes, _EARLIER_CHARS)}" if notes else _CUT_NOTICE
 
 
 def file_lists(read: Iterable[str], changed: Iterable[str]) -> Files:
@@ -142,20 +130,6 @@ def _told(messages: Iterable[Message], longest: int) -> Iterator[str]:
                     yield f"CALL {names[call.id]} {_arguments(call, longest)}"
             case role:
                 yield f"{role.upper()}:\n{_indented(words)}"
-
-
-def _done(messages: Iterable[Message]) -> Iterator[str]:
-    names: dict[str, str] = {}
-    ran, failed = Counter[str](), Counter[str]()
-    for message in messages:
-        for call in message.calls:
-            names[call.id] = _flat(call.name, 64)
-            ran[names[call.id]] += 1
-        if message.role == "tool" and message.status == "error":
-            failed[names.get(message.call_id or "", "a tool")] += 1
-    for name, count in ran.most_common(20):
-        times = "once" if count == 1 else f"{count} times"
-        yield f"{name}: called {times}{f', {failed[name]} failed' if failed[name] else ''}"
 
 
 def _words(message: Message) -> str:
