@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.agent.journal import Journal
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.loop import Loop, TurnSetup
-from toolcrib.agent.recall import recall
-from toolcrib.agent.window import Window
+from toolcrib.agent.session_log import Journal, recall
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx

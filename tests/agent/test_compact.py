@@ -9,10 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.agent.compact import Compaction, compacted, cut_point, is_due
-from toolcrib.agent.recall import recall, summary_in, summary_message
-from toolcrib.agent.retell import Files, cut_notice, file_lists, files_of, files_told, transcript, without_files
+from toolcrib.agent.compact import (
+    Compaction,
+    Files,
+    compacted,
+    cut_notice,
+    cut_point,
+    file_lists,
+    files_of,
+    files_told,
+    is_due,
+    transcript,
+    without_files,
+)
 from toolcrib.agent.retry import Retries
+from toolcrib.agent.session_log import recall, summary_in, summary_message
 from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.log import Line, SessionHead, Shortened

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from toolcrib.agent.journal import Journal
+from toolcrib.agent.session_log import Journal
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import ToolFinished, ToolStarted

@@ -10,7 +10,7 @@ import pytest
 from toolcrib.adapter.fence import MARK
 from toolcrib.agent.compact import Shorter
 from toolcrib.agent.hooks import ready_guards
-from toolcrib.agent.inbox import Inbox
+from toolcrib.agent.mailbox import Inbox
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError

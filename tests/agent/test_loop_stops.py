@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.agent.inbox import Inbox
+from toolcrib.agent.mailbox import Inbox
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.moments import Moments
+from toolcrib.agent.hooks import Moments
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.message import Call, Message, Thinking

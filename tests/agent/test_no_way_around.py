@@ -20,7 +20,7 @@ import pytest
 import toolcrib.app
 from toolcrib.agent import hooks as real_hooks
 from toolcrib.agent import invoke as real_invoke
-from toolcrib.agent.journal import Journal
+from toolcrib.agent.session_log import Journal
 from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.context import Course, Ctx
@@ -55,7 +55,7 @@ RUNS = {
     ("doors/cli/chat/terminal.py", "app.context.copy().run"): "what reads the keys that were typed",
     ("agent/turn.py", "loop.run"): "the loop of a turn, whose calls go through invoke",
     ("agent/subagent.py", "self.loop.run"): "the loop of a subagent, whose calls go through invoke",
-    ("agent/completion.py", "guard.run"): "a guard that hears of the end of a subagent",
+    ("agent/subagent.py", "guard.run"): "a guard that hears of the end of a subagent",
     ("app/turns.py", "self._turns.run"): "a turn",
     ("doors/cli/_options.py", "asyncio.run"): "an event loop",
     ("doors/cli/approvals.py", "asyncio.run"): "an event loop",

@@ -8,7 +8,7 @@ from tests.adapter.conversations import TARGETS
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.conversation import prepare
-from toolcrib.agent.recall import Recalled, path_to, recall, summary_in
+from toolcrib.agent.session_log import Recalled, path_to, recall, summary_in
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Began, Labelled, Line, Noted, Said, Shortened, Switched

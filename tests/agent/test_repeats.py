@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter.fence import fence, new_token
-from toolcrib.agent.repeats import Babble, Repeats
+from toolcrib.agent.limits import Babble, Repeats
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result, Text
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from tests.agent.loop_worlds import Cues, belt_of, call, check_pairs, echo
 
-from toolcrib.agent.activity import Activity
-from toolcrib.agent.completion import Completion
 from toolcrib.agent.hooks import ready_guards
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.loop import TurnSetup
-from toolcrib.agent.outcome import Outcome, result_of
-from toolcrib.agent.subagent import Told, worked, wrapped
-from toolcrib.agent.window import Window
+from toolcrib.agent.subagent import Completion, Told, worked, wrapped
+from toolcrib.agent.subagent_report import Activity, Outcome, result_of
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller

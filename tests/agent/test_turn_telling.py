@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from tests.agent.loop_worlds import belt_of, text_of, user
 
-from toolcrib.agent.inbox import Inbox
+from toolcrib.agent.hooks import Moments
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.loop import TurnSetup
-from toolcrib.agent.moments import Moments
-from toolcrib.agent.recall import recall
+from toolcrib.agent.mailbox import Inbox
+from toolcrib.agent.session_log import recall
 from toolcrib.agent.turn import Turns
-from toolcrib.agent.window import Window
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import TurnFinished

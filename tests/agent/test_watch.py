@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from toolcrib.agent.invoke import Window, invoke
-from toolcrib.agent.keys import new_key
+from toolcrib.agent.invoke import Window, invoke, new_key
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx

@@ -10,7 +10,7 @@ import pytest
 import toolcrib
 from toolcrib import Call, Caller, CribError, Result, Text, ToolError, tool
 from toolcrib.adapter.events import event_json
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.app import Crib
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sessions import SqliteSessions

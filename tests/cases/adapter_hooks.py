@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.hooks import ready_guards, ready_observers
+from toolcrib.agent.hooks import Moments, ready_guards, ready_observers
 from toolcrib.agent.invoke import Window, invoke
-from toolcrib.agent.moments import Moments
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller

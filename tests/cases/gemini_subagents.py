@@ -14,12 +14,11 @@ from typing import Any
 
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.completion import Completion
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.loop import TurnSetup
-from toolcrib.agent.outcome import Outcome
 from toolcrib.agent.retry import Retries
-from toolcrib.agent.subagent import worked
-from toolcrib.agent.window import Window
+from toolcrib.agent.subagent import Completion, worked
+from toolcrib.agent.subagent_report import Outcome
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.agent import Agent, answer_text, prompts_of

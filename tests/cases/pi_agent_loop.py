@@ -9,10 +9,10 @@ from typing import Any
 
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.inbox import Inbox
-from toolcrib.agent.journal import Journal
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.loop import Loop, TurnSetup
-from toolcrib.agent.window import Window
+from toolcrib.agent.mailbox import Inbox
+from toolcrib.agent.session_log import Journal
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller

@@ -1,4 +1,4 @@
-"""pi-session-compaction on agent/recall.py, agent/compact.py, agent/retell.py and backends/stores/sessions_json.py.
+"""pi-session-compaction on agent/session_log.py, agent/compact.py and backends/stores/sessions_json.py.
 
 An entry of theirs is a line of ours: a message is said, and so is what a plugin adds for the model; what it keeps for
 itself is noted, and so is the level of thinking, which is no part of our log.
@@ -8,9 +8,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolcrib.agent.compact import Cut, cut_point, is_due
-from toolcrib.agent.recall import recall
-from toolcrib.agent.retell import file_lists
+from toolcrib.agent.compact import Cut, cut_point, file_lists, is_due
+from toolcrib.agent.session_log import recall
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.define.log import Body, Labelled, Line, Noted, Said, SessionHead, Shortened, Switched
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import toolcrib
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE
 from toolcrib.define.errors import ToolError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.app.record import audit_in
 from toolcrib.app.state import FILE, state_in
 from toolcrib.config.load import load

@@ -11,7 +11,7 @@ import pytest
 
 import toolcrib
 from toolcrib import Call, Caller, Result, Text
-from toolcrib.agent.recall import summary_in
+from toolcrib.agent.session_log import summary_in
 from toolcrib.app import Crib
 from toolcrib.define.event import Received, ToolFinished, Usage
 from toolcrib.define.log import Said

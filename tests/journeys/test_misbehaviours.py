@@ -19,10 +19,10 @@ from tests.backends.providers.test_misbehaviours import bounded
 
 import toolcrib
 from toolcrib.adapter.cards import Api
-from toolcrib.agent.inbox import Inbox
 from toolcrib.agent.loop import TurnSetup
-from toolcrib.agent.recall import Recalled, recall
+from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.retry import Retries
+from toolcrib.agent.session_log import Recalled, recall
 from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib
 from toolcrib.app.record import audit_in

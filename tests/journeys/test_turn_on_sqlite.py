@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import toolcrib
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.app.state import state_in
 from toolcrib.define.event import Event, ToolStarted, TurnFinished
 from toolcrib.define.message import Message

@@ -1,7 +1,7 @@
 """A store with two sessions, and the service over them."""
 
 from tests.agent.logs import Log
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.define.caller import Caller, Sender

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.agent.logs import Log
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.log import Line, Noted, Said, Switched

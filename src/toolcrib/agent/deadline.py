@@ -3,14 +3,20 @@
 Most bodies and hooks finish without ever suspending; for those a timer would cost more than the work. So a deadline
 only puts itself on a list. The event loop gets to that list when, and only when, somebody waits, and sets timers for
 those that are still open by then. A body that blocks the loop could not be stopped by a timer either.
+
+A turn has a `Clock` instead, which stands still while a human is asked.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-__all__ = ["Deadline", "finished", "is_cancelled"]
+from toolcrib.define.caller import Caller
+from toolcrib.define.message import Call
+from toolcrib.define.ports import Approver
+
+__all__ = ["Clock", "Deadline", "Unhurried", "finished", "is_cancelled"]
 
 log = logging.getLogger("toolcrib")
 
@@ -129,3 +135,52 @@ def is_cancelled() -> bool:
     """Tell a cancellation from outside, which has to go on, from a CancelledError that some code made up."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+class Clock:
+    """So many seconds for what is done within `running()`, without those between `hold` and `go_on`."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._left, self._asking = seconds, 0
+        self._timeout: asyncio.Timeout | None = None
+
+    def running(self) -> asyncio.Timeout:
+        """Return the block within which the time runs."""
+        self._timeout = asyncio.timeout(self._left)
+        return self._timeout
+
+    @property
+    def is_over(self) -> bool:
+        return self._timeout is not None and self._timeout.expired()
+
+    def hold(self) -> None:
+        """Stand still until `go_on` was said as often."""
+        self._asking += 1
+        timeout = self._timeout
+        if self._asking > 1 or timeout is None or timeout.expired():
+            return
+        if (when := timeout.when()) is not None:
+            self._left = when - asyncio.get_running_loop().time()
+            timeout.reschedule(None)
+
+    def go_on(self) -> None:
+        """Go on with what was left."""
+        self._asking -= 1
+        timeout = self._timeout
+        if self._asking or timeout is None or timeout.expired() or self._left is None:
+            return
+        timeout.reschedule(asyncio.get_running_loop().time() + self._left)
+
+
+class Unhurried:
+    """An approver whose time is not the turn's."""
+
+    def __init__(self, approver: Approver, clock: Clock) -> None:
+        self._approver, self._clock = approver, clock
+
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        self._clock.hold()
+        try:
+            return await self._approver.approve(caller, call, reason, binding)
+        finally:
+            self._clock.go_on()

@@ -1,27 +1,46 @@
-"""Guards before a call and observers after it, in order, each seeing what the one before made."""
+"""Guards before a call, observers after it, and hooks on the moments of a turn and a session.
+
+Guards and observers run in order, each seeing what the one before made. Of the moments
+
+    before_agent_start   may return `systemPrompt` (instead) and `prependContext` (added before the message)
+    message_sending      may return `content` (instead) and `cancel`
+    tool_result_persist  may return `message`: what the session keeps of an answer
+    message_received, message_sent, agent_end, session_start, session_end, before_compaction, after_compaction
+
+hooks that only listen are told at the same time. Those that may change something run one after another, each seeing
+what the one before made. None of them can hold a turn up for long, permit anything, or bring it down.
+"""
 
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.plugin import Ask, Block, Guard, Hook, Observer, Rewrite
-from toolcrib.define.result import Result
+from toolcrib.define.message import Call, Message, Thinking
+from toolcrib.define.plugin import Ask, Block, Guard, Hook, Moment, Observer, Rewrite
+from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Selection
+from toolcrib.policy.match import Inventory, matcher_for
 from toolcrib.threads import in_thread
 
 from .deadline import Deadline, is_cancelled
 
-__all__ = ["Ready", "amended", "failure", "heeded", "own", "ready_guards", "ready_observers"]
+__all__ = [
+    "Moments", "Ready", "amended", "asked_after_outside", "failure", "heeded", "outside_guard", "own", "ready_guards",
+    "ready_observers", "sources_of",
+]  # fmt: skip
 
 log = logging.getLogger("toolcrib")
 
 _NESTED = frozenset({dict, list})
-_PATIENCE = 5.0  # seconds an observer may take
+_PATIENCE = 5.0  # seconds that an observer, or a hook on a moment, may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +141,123 @@ def _async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
         return await said if inspect.isawaitable(said) else said
 
     return threaded
+
+
+_LONGEST = 100  # characters of a source in a question
+
+
+def asked_after_outside(
+    entries: Collection[str], belt: Selection, groups: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the tools on the belt that the entries of `tools.askAfterOutside` name."""
+    if not entries:
+        return frozenset()
+    return matcher_for(tuple(entries), Inventory(belt.tools, groups)).select(frozenset(belt.tools))
+
+
+def sources_of(messages: Iterable[Message]) -> dict[str, None]:
+    """Return where the texts of these messages came from, as far as it is outside, each once and in order."""
+    return {part.source: None for message in messages for part in message.content if type(part) is Text and part.source}
+
+
+def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]]) -> Ready:
+    """Return the guard that asks about these tools as soon as there are sources."""
+
+    async def outside(ctx: Ctx, args: Mapping[str, Any]) -> Ask | None:
+        """Ask when something from outside could be what the call goes back to."""
+        found = list(sources())
+        if not found:
+            return None
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        return Ask(f"content from outside is in this conversation ({found[0][:_LONGEST]}{more}; tools.askAfterOutside)")
+
+    (guard,) = ready_guards([Hook(run=outside, tools=tools)])
+    return guard
+
+
+_SAYS: Mapping[str, Mapping[str, type]] = {
+    "before_agent_start": {"systemPrompt": str, "prependContext": str},
+    "message_sending": {"content": str, "cancel": bool},
+    "tool_result_persist": {"message": Message},
+}
+_JOINED = frozenset({"prependContext"})
+
+
+class Moments:
+    """The hooks of all plugins, by the moment they are told of, in the order of the plugins."""
+
+    def __init__(self, hooks: Iterable[tuple[str, Callable[[Moment], Any]]] = (), patience: float = _PATIENCE) -> None:
+        self._hooks: dict[str, list[Callable[[Moment], Any]]] = {}
+        self._patience = patience
+        for name, hook in hooks:
+            self._hooks.setdefault(name, []).append(hook)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._hooks
+
+    async def tell(self, name: str, caller: Caller, **data: Any) -> None:
+        """Tell every hook that listens to this moment, all at once."""
+        if hooks := self._hooks.get(name):
+            await asyncio.gather(
+                *(self._heard(hook, Moment(name=name, caller=caller, data={**data})) for hook in hooks)
+            )
+
+    async def changed(self, name: str, caller: Caller, **data: Any) -> Mapping[str, Any]:
+        """Return the data as the hooks leave it; one that fails, or says what cannot be said here, changes nothing."""
+        for hook in self._hooks.get(name, ()):
+            said = await self._heard(hook, Moment(name=name, caller=caller, data={**data}))
+            for key, value in _understood(name, said).items():
+                data[key] = f"{data[key]}\n\n{value}" if key in _JOINED and data.get(key) else value
+        return data
+
+    async def kept(self, caller: Caller, call: Call, message: Message) -> Message:
+        """Return what the session keeps of an answer. Whatever a hook makes of it, it answers the same call, and a
+        failure stays one.
+        """
+        name = "tool_result_persist"
+        for hook in self._hooks.get(name, ()):
+            data = {"message": message, "toolName": call.name, "toolCallId": call.id}
+            said = await self._heard(hook, Moment(name=name, caller=caller, data=data))
+            made = _understood(name, said).get("message", message)
+            if why := _wrong(made, message):
+                log.error("a hook of %s made another message of the answer to %s, which %s", name, call.id, why)
+            else:
+                message = made
+        return message
+
+    async def _heard(self, hook: Callable[[Moment], Any], moment: Moment) -> Any:
+        try:
+            async with asyncio.timeout(self._patience):
+                said = await (hook(moment) if inspect.iscoroutinefunction(hook) else in_thread(hook, moment))
+                return await said if inspect.isawaitable(said) else said
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            log.exception("a hook of %s failed; it goes on without", moment.name)
+            return None
+
+
+def _understood(name: str, said: Any) -> dict[str, Any]:
+    """Return what a hook may say at this moment; the rest is logged and left out."""
+    if said is None:
+        return {}
+    if not isinstance(said, Mapping):
+        log.error("a hook of %s said %s, which is no mapping; it goes on without", name, type(said).__name__)
+        return {}
+    kinds = _SAYS.get(name, {})
+    understood = {key: value for key, value in said.items() if key in kinds and isinstance(value, kinds[key])}
+    for key in said.keys() - understood.keys():
+        if said[key] is not None:
+            log.error("a hook of %s said %r, which cannot be said there; it goes on without", name, key)
+    return understood
+
+
+def _wrong(made: Message, message: Message) -> str:
+    """Say why a message cannot stand in for an answer."""
+    if made.role != "tool" or made.call_id != message.call_id or made.calls:
+        return "answers something else"
+    if message.status == "error" and made.status != "error":
+        return "makes a success of a failure"
+    if any(isinstance(part, Thinking) for part in made.content):
+        return "has a thought in it"
+    return ""

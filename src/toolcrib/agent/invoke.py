@@ -11,32 +11,153 @@ Nothing but cancellation leaves as an exception: what fails comes back as a Resu
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from secrets import token_hex
 from typing import Any
 
+import orjson
+
+from toolcrib.adapter.fence import new_token
+from toolcrib.adapter.trim import RESULT_CHARS, error_text, for_watchers, is_long, present, text_of
 from toolcrib.define.context import Ctx, constructor
+from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
+from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
 from toolcrib.define.plugin import Ask
-from toolcrib.define.ports import Approver
-from toolcrib.define.record import Decided, Finished, Started
-from toolcrib.define.result import Result
+from toolcrib.define.ports import Approver, Blobs
+from toolcrib.define.record import Decided, Finished, Record, Started
+from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
 from .belt import no_such_tool
 from .deadline import Deadline, finished, is_cancelled
-from .hooks import amended, failure, heeded, own
+from .hooks import Ready, amended, failure, heeded, own
 from .line import Place, line_of
-from .present import failed, is_plain, presented
-from .watch import Watched
-from .window import Window
 
-__all__ = ["Window", "invoke", "invoke_all"]
+__all__ = ["Watched", "Window", "failed", "invoke", "invoke_all", "is_plain", "new_key", "presented"]
 
 log = logging.getLogger("toolcrib")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The crib's window: who looks at a call before and after it, and what everybody is bound by.
+
+    `timeout` and `limit` (characters of text for the model) hold for tools that do not state their own. `watch` hears
+    how calls go, and has no say in them.
+    """
+
+    record: Record
+    guards: tuple[Ready, ...] = ()
+    observers: tuple[Ready, ...] = ()
+    approver: Approver | None = None
+    blobs: Blobs | None = None
+    redact: Callable[[str], str] = str
+    watch: Callable[[CallEvent], None] | None = None
+    timeout: float = 120.0
+    limit: int = RESULT_CHARS
+
+
+_numbers = count(1)
+
+
+def _prefix() -> str:
+    return f"call_{token_hex(12)}_"
+
+
+_process = _prefix()
+
+
+def new_key() -> str:
+    """Return a key that no call had before."""
+    return f"{_process}{next(_numbers)}"
+
+
+def _new_process() -> None:
+    global _process
+    _process = _prefix()  # a forked child must not go on with its parent's keys
+
+
+os.register_at_fork(after_in_child=_new_process)
+
+
+async def presented(result: Result, limit: int, blobs: Blobs | None) -> Result:
+    """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
+    key = await _kept(result, blobs) if blobs is not None and is_long(result, limit) else ""
+    return present(result, new_token(), limit, key=key)
+
+
+def is_plain(result: Result, limit: int) -> bool:
+    """Tell whether there is nothing to fence, to cut or to clean."""
+    if len(result.content) != 1:
+        return False
+    part = result.content[0]
+    return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
+
+
+def failed(name: str, message: str, code: str, window: Window) -> Result:
+    """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted."""
+    try:
+        words = error_text(message, window.redact)
+    except Exception:
+        log.exception("an error of %s could not be redacted", name)
+        words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
+    return Result.error(words, code=code, details={"tool": name})
+
+
+async def _kept(result: Result, blobs: Blobs) -> str:
+    """Return the key under which the whole text is kept, "" when it could not be."""
+    sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
+    # the source goes with the text, so that every page of it is fenced again
+    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(text_of(result))})
+    try:
+        return await blobs.put(whole)
+    except Exception:
+        log.exception("a long result could not be kept; the model gets its beginning")
+        return ""
+
+
+class Watched:
+    """One call, as it is told to `watch`: in order, on the loop's own thread, and never after its end."""
+
+    def __init__(self, watch: Callable[[CallEvent], None], ctx: Ctx, verdict: Verdict | None) -> None:
+        self._watch, self._call, self._course = watch, ctx.call, ctx.course
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        ctx.course.watch = self.progressed
+        self._tell(ToolStarted(self._call, verdict))
+
+    def progressed(self, partial: Result) -> None:
+        """Tell what a body has so far; a body in a thread is heard on the loop's thread."""
+        event = ToolProgress(self._call, for_watchers(partial))
+        if threading.get_ident() == self._thread:
+            self._tell_in_time(event)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._tell_in_time, event)
+        except RuntimeError:
+            log.debug("progress of %s came after its event loop had closed", self._call.name)
+
+    def finished(self, result: Result) -> None:
+        self._tell(ToolFinished(self._call, for_watchers(result)))
+
+    def _tell_in_time(self, event: ToolProgress) -> None:
+        if not self._course.stopped:
+            self._tell(event)
+
+    def _tell(self, event: CallEvent) -> None:
+        try:
+            self._watch(event)
+        except Exception:
+            log.exception("a watcher of %s failed; the call goes on", self._call.name)
+
 
 _LONGEST_NAME = 64
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit

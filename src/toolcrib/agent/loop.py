@@ -40,20 +40,15 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Selection
 
-from .clock import Clock, Unhurried
 from .compact import Shorter
-from .deadline import finished
-from .inbox import Inbox
-from .invoke import invoke
-from .journal import Journal
-from .keys import new_key
-from .limits import Spent
+from .deadline import Clock, Unhurried, finished
+from .hooks import outside_guard
+from .invoke import Window, invoke, new_key
+from .limits import Repeats, Spent
 from .line import Place, line_of
-from .outside import outside_guard
-from .repeats import Repeats
+from .mailbox import Inbox, Telling
 from .retry import Retries, reply_to
-from .telling import Telling
-from .window import Window
+from .session_log import Journal
 
 __all__ = ["Keep", "Loop", "Send", "Shorten", "TurnSetup", "turn_above"]
 

@@ -10,9 +10,8 @@ from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.resolve import agent_of
 
-from .belt import Belts, no_such_tool
-from .completion import completion_verdict
-from .grounds import catalog_from, settings_from
+from .belt import Belts, catalog_from, no_such_tool, settings_from
+from .subagent import completion_verdict
 
 __all__ = ["judge_from"]
 

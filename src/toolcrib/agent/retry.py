@@ -12,7 +12,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Model, Request
 from toolcrib.define.result import Text
 
-from .repeats import Babble
+from .limits import Babble
 
 __all__ = ["Retries", "reply_to"]
 

@@ -20,12 +20,10 @@ from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 
 from .compact import Shorter, compacted, is_due
-from .inbox import Inbox
-from .journal import Journal
+from .hooks import Moments, sources_of
 from .loop import Loop, Shorten, TurnSetup
-from .moments import Moments
-from .outside import sources_of
-from .recall import recall
+from .mailbox import Inbox
+from .session_log import Journal, recall
 from .subagent import run_task
 
 __all__ = ["TurnResolver", "Turns"]

@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolcrib.adapter import losses
-from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.moments import Moments
+from toolcrib.agent.hooks import Moments, ready_guards, ready_observers
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.turn import Turns
-from toolcrib.agent.window import Window
 from toolcrib.config.advice import advice
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded, load

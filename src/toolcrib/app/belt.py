@@ -7,8 +7,7 @@ from typing import Any
 
 from toolcrib.adapter import declare
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import Window, invoke, invoke_all
-from toolcrib.agent.keys import new_key
+from toolcrib.agent.invoke import Window, invoke, invoke_all, new_key
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller

@@ -1,6 +1,6 @@
 """The sessions of a crib as callers see them."""
 
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.agent.turn import Turns
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.config.load import Loaded

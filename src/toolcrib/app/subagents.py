@@ -9,13 +9,13 @@ from time import time
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.journal import Journal
+from toolcrib.agent.hooks import asked_after_outside
+from toolcrib.agent.invoke import Window
 from toolcrib.agent.loop import Loop, TurnSetup, turn_above
-from toolcrib.agent.outcome import result_of
-from toolcrib.agent.outside import asked_after_outside
 from toolcrib.agent.prompt import Surroundings, subagent_prompt
+from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import Told, plain_inputs, worked, wrapped
-from toolcrib.agent.window import Window
+from toolcrib.agent.subagent_report import result_of
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings
 from toolcrib.define import session

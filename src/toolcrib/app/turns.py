@@ -7,9 +7,9 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
-from toolcrib.agent.inbox import Inbox
+from toolcrib.agent.hooks import asked_after_outside
 from toolcrib.agent.loop import TurnSetup
-from toolcrib.agent.outside import asked_after_outside
+from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.prompt import Surroundings, subagent_prompt, system_prompt
 from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded

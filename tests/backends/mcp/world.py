@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.window import Window
+from toolcrib.agent.invoke import Window
 from toolcrib.app.belt import Belt
 from toolcrib.app.mcp import Servers, servers_for
 from toolcrib.backends.stores.memory import MemoryRecord

@@ -6,8 +6,7 @@ from tests.agent.test_invoke import belt_of
 from tests.services.session_world import BOB, OTHER, OWN, OWNER, Turn, World, world
 
 import toolcrib
-from toolcrib.agent.invoke import invoke
-from toolcrib.agent.window import Window
+from toolcrib.agent.invoke import Window, invoke
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports

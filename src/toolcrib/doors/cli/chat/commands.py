@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest

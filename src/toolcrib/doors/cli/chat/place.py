@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from toolcrib.agent.recall import recall
+from toolcrib.agent.session_log import recall
 from toolcrib.define.log import SessionStore
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
