@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib.agent.hooks import ready_guards
+from toolcrib.agent.hooks import bind_guards
 from toolcrib.app import Belt
 from toolcrib.app.commands import Commands
 from toolcrib.backends.files.local import Terms
@@ -50,9 +50,9 @@ async def cribbed(
     ports = Ports(
         workspace=belt.ports.workspace, blobs=blobs, rpc=Router([commands.processes]).rpc_for(caller or Caller())
     )
-    window = replace(belt.window, guards=ready_guards([commands.guard]), blobs=blobs)
+    pipeline = replace(belt.pipeline, guards=bind_guards([commands.guard]), blobs=blobs)
     try:
-        yield replace(belt, window=window, ports=ports), commands
+        yield replace(belt, pipeline=pipeline, ports=ports), commands
     finally:
         await commands.close()
 

@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 
 from hypothesis import strategies as st
 
-from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.hooks import bind_guards, bind_observers
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
 from toolcrib.define.errors import ToolError
@@ -254,11 +254,11 @@ def belt_of(probe: Tool, permission: Permission) -> Selection:
     return Selection(tools=tools, verdicts=verdicts, steps=lambda name: ())
 
 
-def window_of(run: Run) -> Window:
-    observers = ready_observers([run.observer(each) for each in run.world.observers])
-    return Window(
+def window_of(run: Run) -> CallPipeline:
+    observers = bind_observers([run.observer(each) for each in run.world.observers])
+    return CallPipeline(
         record=run,
-        guards=ready_guards([run.guard(each) for each in run.world.guards]),
+        guards=bind_guards([run.guard(each) for each in run.world.guards]),
         observers=tuple(replace(each, seconds=MOMENT) for each in observers),
         approver=None if run.world.answer == "nobody" else run,
         blobs=run,

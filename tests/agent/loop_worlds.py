@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.session_log import Journal, recall
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
@@ -73,8 +73,10 @@ class World:
     async def begin(self) -> None:
         """Start the turn as a task."""
         await self.store.make(SessionHead(key=KEY, made_at=1.0, changed_at=1.0))
-        window = Window(record=self.record, **self.window)
-        setup = TurnSetup(model=self.model, belt=belt_of(self.tools), caller=Caller(), window=window, **self.options)
+        pipeline = CallPipeline(record=self.record, **self.window)
+        setup = TurnSetup(
+            model=self.model, belt=belt_of(self.tools), caller=Caller(), pipeline=pipeline, **self.options
+        )
         journal = Journal(self.record, self.store, KEY, now=lambda: 5.0)
         history = History([user()])
         journal.add(Said(history[0]))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.agent.invoke import Window, invoke, invoke_all
+from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
 from toolcrib.define.record import Decided, Entry, Finished, Started
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection, Verdict
@@ -175,7 +175,7 @@ async def made_together(runs: list[Run], *, exclusive: bool) -> list[Result] | N
         run.entries = record.entries
     ctxs = [ctx_of(world, id=f"call_{at}", name=f"probe_{at}") for at, world in enumerate(worlds)]
     task = asyncio.create_task(
-        invoke_all(belt, ctxs, Window(record=record, approver=Run(replace(shared, answer="yes"))))
+        invoke_all(belt, ctxs, CallPipeline(record=record, approver=Run(replace(shared, answer="yes"))))
     )
     for run in runs:
         run.task = task  # type: ignore[assignment]  # cancelled in one go

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from toolcrib.agent.compact import (
     Compaction,
     Files,
-    compacted,
+    compact,
     cut_notice,
     cut_point,
     file_lists,
     files_of,
-    files_told,
     is_due,
+    render_files,
     transcript,
     without_files,
 )
@@ -113,7 +113,7 @@ async def test_a_model_writes_the_summary_of_what_is_put_away() -> None:
     model = ScriptedModel([said("Goal: reading files.", Usage(900, 20))], _SMALL)
     messages = talk(6)
     history = History(messages)
-    found = await compacted(history, model)
+    found = await compact(history, model)
     assert found is not None
     assert found.by_model
     assert (found.before, found.usage) == (history.tokens, Usage(900, 20))
@@ -136,7 +136,7 @@ async def test_a_cut_inside_a_turn_keeps_its_request_word_for_word() -> None:
     messages = [asked("build it, but do not install"), *(each for at in range(5) for each in (
         replied(f"step {at} {'x' * 600}", call), answered("c1", "y" * 600)
     ))]  # fmt: skip
-    found = await compacted(History(messages), ScriptedModel(["Goal: a build."], _SMALL))
+    found = await compact(History(messages), ScriptedModel(["Goal: a build."], _SMALL))
     assert found is not None
     assert "word for word:\nbuild it, but do not install" in found.summary
     assert found.history[1].role == "assistant"
@@ -154,10 +154,10 @@ async def test_files_read_and_changed_are_listed_over_several_compactions() -> N
     messages = [asked("go"), replied("", *calls), *answers, *talk(3)]
     assert files_of(messages[:8]) == Files(("a.txt",), ("b.txt", "c.txt", "d.txt"))
     model = ScriptedModel(["first", "second"], _SMALL)
-    once = await compacted(History(messages), model)
+    once = await compact(History(messages), model)
     assert once is not None
     assert once.summary.endswith("Files changed:\n- b.txt\n- c.txt\n- d.txt")
-    twice = await compacted(History([*once.history, *talk(3)]), model)
+    twice = await compact(History([*once.history, *talk(3)]), model)
     assert twice is not None
     assert without_files(twice.summary).startswith("second")
     lists = files_of([], twice.summary)
@@ -172,7 +172,7 @@ async def test_files_read_and_changed_are_listed_over_several_compactions() -> N
 def test_the_lists_of_files_are_read_back_from_a_summary(read: list[str], changed: list[str], notes: str) -> None:
     files = file_lists(read, changed)
     assert not set(files.read) & set(files.changed)
-    summary = f"Notes: {notes}\n\n{files_told(files)}"
+    summary = f"Notes: {notes}\n\n{render_files(files)}"
     assert files_of([], summary) == files
 
 
@@ -190,7 +190,7 @@ async def test_where_the_model_makes_no_summary_the_next_one_is_told_that_the_be
     answer: Replied, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "toolcrib")
-    found = await compacted(History(talk(6)), ScriptedModel([answer], _SMALL), retries=_ONCE)
+    found = await compact(History(talk(6)), ScriptedModel([answer], _SMALL), retries=_ONCE)
     assert found is not None
     assert not found.by_model
     assert found.summary.startswith("(The beginning of this conversation was cut off")
@@ -208,7 +208,7 @@ async def test_a_model_that_takes_too_long_is_not_waited_for(caplog: pytest.LogC
         return ""
 
     async with asyncio.timeout(60):
-        found = await compacted(History(talk(6)), FunctionModel(silent, _SMALL), Compaction(seconds=0.01))
+        found = await compact(History(talk(6)), FunctionModel(silent, _SMALL), Compaction(seconds=0.01))
     assert found is not None
     assert not found.by_model
     assert "took more than 0.01 seconds" in caplog.text
@@ -217,7 +217,7 @@ async def test_a_model_that_takes_too_long_is_not_waited_for(caplog: pytest.LogC
 @pytest.mark.anyio
 async def test_the_offline_model_is_not_asked() -> None:
     model = ScriptedModel([], replace(_SMALL, provider="offline"))
-    found = await compacted(History(talk(6)), model)
+    found = await compact(History(talk(6)), model)
     assert found is not None
     assert found.summary.startswith("(The beginning of this conversation was cut off")
 
@@ -225,7 +225,7 @@ async def test_the_offline_model_is_not_asked() -> None:
 @pytest.mark.anyio
 async def test_a_summary_that_was_cut_off_says_so_and_is_never_longer_than_its_share() -> None:
     cut_off = Replied(Message(role="assistant", content=(Text(" ".join(map(str, range(10_000)))),), finish="length"))
-    found = await compacted(History(talk(6)), ScriptedModel([cut_off], _SMALL))
+    found = await compact(History(talk(6)), ScriptedModel([cut_off], _SMALL))
     assert found is not None
     assert found.by_model
     assert "[...]" in found.summary
@@ -235,7 +235,7 @@ async def test_a_summary_that_was_cut_off_says_so_and_is_never_longer_than_its_s
 @pytest.mark.anyio
 async def test_what_the_model_reads_fits_into_it_however_long_the_conversation() -> None:
     model = ScriptedModel(["short"], _SMALL)
-    await compacted(History(talk(40, size=4_000)), model)
+    await compact(History(talk(40, size=4_000)), model)
     assert sum(map(estimate, model.asked[0].messages)) < 1_000
     assert "characters left out" in words(model.asked[0].messages[0])
 
@@ -244,13 +244,13 @@ async def test_what_the_model_reads_fits_into_it_however_long_the_conversation()
 async def test_nothing_is_taken_away_from_what_fits_unless_the_provider_says_that_it_does_not() -> None:
     model = ScriptedModel(["short"], _SMALL)
     history = History(talk(1, size=40))
-    assert await compacted(history, model) is None
-    found = await compacted(history, model, force=True)
+    assert await compact(history, model) is None
+    found = await compact(history, model, force=True)
     assert found is not None
     assert 0 < found.at < len(history)
-    assert await compacted(History([asked("x" * 100_000)]), model, force=True) is None
-    assert await compacted(History(), model, force=True) is None
-    assert await compacted(History([summary_message("S"), asked("x" * 100_000)]), model, force=True) is None
+    assert await compact(History([asked("x" * 100_000)]), model, force=True) is None
+    assert await compact(History(), model, force=True) is None
+    assert await compact(History([summary_message("S"), asked("x" * 100_000)]), model, force=True) is None
 
 
 @pytest.mark.anyio
@@ -269,7 +269,7 @@ async def test_two_compactions_in_a_store_lose_nothing() -> None:
             log.began(f"c{round}{at}")
             log.answer(f"c{round}{at}", "answer")
         before = recall(log.lines)
-        found = await compacted(before.history, model, Compaction(keep=200))
+        found = await compact(before.history, model, Compaction(keep=200))
         assert found is not None
         log.add(Shortened(found.summary, before.ids[found.at], found.before))
         after = recall(log.lines)
@@ -288,7 +288,7 @@ async def test_two_compactions_in_a_store_lose_nothing() -> None:
 async def test_what_stands_for_the_beginning_is_short_enough_for_a_small_model() -> None:
     calls = [Call(f"c{at}", "write", {"path": f"folder/{at:04}.txt"}) for at in range(2_000)]
     messages = [asked("q" * 9_000), replied("", *calls), *(answered(call.id, "ok") for call in calls), *talk(3)]
-    found = await compacted(History(messages), ScriptedModel([], replace(_SMALL, provider="offline")))
+    found = await compact(History(messages), ScriptedModel([], replace(_SMALL, provider="offline")))
     assert found is not None
     assert estimate(found.history[0]) < 1_500
     assert found.summary.endswith("more)")

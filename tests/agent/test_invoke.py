@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.invoke import Window, invoke, invoke_all
+from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -49,7 +49,7 @@ async def greet(ctx: Ctx, name: str, times: int = 1) -> str:
 
 async def called(belt: Selection, ctx: Ctx, **window: Any) -> Result:
     """Invoke the context's call at a window with nothing but what is given."""
-    return await invoke(belt, ctx, Window(record=MemoryRecord(), **window))
+    return await invoke(belt, ctx, CallPipeline(record=MemoryRecord(), **window))
 
 
 def failing(error: BaseException) -> Tool:
@@ -248,7 +248,7 @@ async def test_a_batch_that_is_stopped_leaves_when_every_body_in_it_has_cleaned_
 
     record = MemoryRecord()
     ctxs = [fake_ctx("slow", {"steps": 0}), fake_ctx("slow", {"steps": 50})]
-    work = asyncio.ensure_future(invoke_all(belt_of(slow), ctxs, Window(record=record)))
+    work = asyncio.ensure_future(invoke_all(belt_of(slow), ctxs, CallPipeline(record=record)))
     async with asyncio.timeout(60):
         await begun.wait()
         await asyncio.sleep(0)

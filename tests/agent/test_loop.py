@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter.fence import MARK
-from toolcrib.agent.compact import Shorter
-from toolcrib.agent.hooks import ready_guards
+from toolcrib.agent.compact import ShortHistory
+from toolcrib.agent.hooks import bind_guards
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -190,12 +190,12 @@ async def test_a_conversation_that_is_too_long_is_shortened_once_and_asked_again
     model = ScriptedModel([broken("error", error="prompt is too long: 9 tokens > 8 maximum"), said("done")])
     forced: list[bool] = []
 
-    async def shorten(history: History, force: bool) -> Shorter | None:
+    async def shorten(history: History, force: bool) -> ShortHistory | None:
         forced.append(force)
         if not force:
             return None
         shorter = History([user("in short")])
-        return Shorter(history=shorter, summary="", at=0, before=9, usage=Usage(input=7, output=2), by_model=True)
+        return ShortHistory(history=shorter, summary="", at=0, before=9, usage=Usage(input=7, output=2), by_model=True)
 
     world = World(model, options={"shorten": shorten})
     end = await world.run()
@@ -388,7 +388,7 @@ async def test_the_clock_stands_still_while_a_human_is_asked() -> None:
 
     world = World(ScriptedModel([wants(call("a"), call("b")), said("done")]))
     world.options = {"limits": Limits(seconds=0.05)}
-    world.window = {"approver": Human(), "guards": ready_guards([careful])}
+    world.window = {"approver": Human(), "guards": bind_guards([careful])}
     end = await world.run()
     assert (end.reason, world.answers()) == ("done", {"a": "a", "b": "b"})
     assert loop.time() - asked_at[0] >= 0.15

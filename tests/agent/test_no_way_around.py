@@ -181,13 +181,13 @@ def opened(app: ModuleType, situation: Situation) -> Belt:
     offer = Offer(source="plugin:proof", tools=(situation.probe.tool,), before=tuple(situation.guards))
     crib = app.open({"tools": dict(situation.tools)}, plugins=[offer], env={}, approver=situation.approver)
     handle: Belt = crib.belt()
-    assert isinstance(handle.window.record, MemoryRecord)
-    situation.probe.record = handle.window.record
+    assert isinstance(handle.pipeline.record, MemoryRecord)
+    situation.probe.record = handle.pipeline.record
     return handle
 
 
 def seen(handle: Belt, result: Result | Message) -> Seen:
-    record = handle.window.record
+    record = handle.pipeline.record
     assert isinstance(record, MemoryRecord)
     text = "\n".join(part.text for part in result.content if isinstance(part, Text))
     return Seen(result.status, text, tuple(record.entries))
@@ -208,7 +208,7 @@ def by_invoke(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
-        return seen(handle, await module.invoke(handle.selection, ctx, handle.window))
+        return seen(handle, await module.invoke(handle.selection, ctx, handle.pipeline))
 
     return enter
 
@@ -217,7 +217,7 @@ def by_invoke_all(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
-        return seen(handle, (await module.invoke_all(handle.selection, [ctx], handle.window))[0])
+        return seen(handle, (await module.invoke_all(handle.selection, [ctx], handle.pipeline))[0])
 
     return enter
 
@@ -260,9 +260,9 @@ def by_turn(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
         model = ScriptedModel([wants(situation.call), "done"])
-        setup = loops.TurnSetup(model=model, belt=handle.selection, caller=handle.caller, window=handle.window)
+        setup = loops.TurnSetup(model=model, belt=handle.selection, caller=handle.caller, pipeline=handle.pipeline)
         history = History([Message(role="user", content=(Text("go"),))])
-        await loops.Loop(setup, history, Journal(handle.window.record), lambda event: None).run()
+        await loops.Loop(setup, history, Journal(handle.pipeline.record), lambda event: None).run()
         return seen(handle, next(message for message in history if message.role == "tool"))
 
     return enter
@@ -380,7 +380,7 @@ def no_check(node: ast.AST) -> ast.AST | None:
 
 def no_fence(node: ast.AST) -> ast.AST | None:
     match node:
-        case ast.Await(value=ast.Call(func=ast.Name("presented"), args=[result, *_])):
+        case ast.Await(value=ast.Call(func=ast.Name("present_result"), args=[result, *_])):
             return result
     return None
 

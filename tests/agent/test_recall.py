@@ -8,7 +8,7 @@ from tests.adapter.conversations import TARGETS
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.conversation import prepare
-from toolcrib.agent.session_log import Recalled, path_to, recall, summary_in
+from toolcrib.agent.session_log import Conversation, path_to, recall, summary_in
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Began, Labelled, Line, Noted, Said, Shortened, Switched
@@ -24,7 +24,7 @@ _REQUESTS = {
 }
 
 
-def told(found: Recalled) -> list[str]:
+def told(found: Conversation) -> list[str]:
     """Return what a history says, the summary without the words around it."""
     return [summary_in([each]) or words(each) for each in found.history]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.agent.loop_worlds import Cues, belt_of, call, check_pairs, echo
 
-from toolcrib.agent.hooks import ready_guards
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.hooks import bind_guards
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import TurnSetup
-from toolcrib.agent.subagent import Completion, Told, worked, wrapped
+from toolcrib.agent.subagent import Completion, RunListeners, agent_tool, run_agent
 from toolcrib.agent.subagent_report import Activity, Outcome, result_of
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.agent import Agent
@@ -51,12 +51,12 @@ async def ran(
         model=model,
         belt=belt_of(tools or (echo,)),
         caller=CHILD,
-        window=Window(record=record or MemoryRecord()),
+        pipeline=CallPipeline(record=record or MemoryRecord()),
         limits=Limits(turns=agent.max_turns, seconds=agent.timeout, tokens=agent.max_tokens),
         **options,
     )
     async with asyncio.timeout(60):
-        return await worked(agent, setup, "begin", grace=grace)
+        return await run_agent(agent, setup, "begin", grace=grace)
 
 
 def ends(*script: Any, **options: Any) -> tuple[ScriptedModel, Any]:
@@ -223,9 +223,9 @@ async def test_one_that_is_stopped_has_told_its_parent_what_it_had() -> None:
         model=ScriptedModel(script),
         belt=belt_of((echo, cues.tool())),
         caller=CHILD,
-        window=Window(record=MemoryRecord()),
+        pipeline=CallPipeline(record=MemoryRecord()),
     )
-    task = asyncio.ensure_future(worked(worker(), setup, "begin", Told(tell=told_parent.append)))
+    task = asyncio.ensure_future(run_agent(worker(), setup, "begin", RunListeners(tell=told_parent.append)))
     await cues.came("a")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -255,9 +255,9 @@ async def test_no_guard_takes_the_end_away(caplog: pytest.LogCaptureFixture) -> 
     words: tuple[Any, ...] = (Block("no"), Ask("may it?"), Rewrite({"result": " "}), ValueError("broken"), "what?")
     hooks = [*map(guard, words), Hook(run=hangs, seconds=0.05), Hook(run=meddles)]
     with caplog.at_level(logging.CRITICAL, "toolcrib"):
-        window = Window(record=MemoryRecord(), guards=ready_guards(hooks))
-        setup = TurnSetup(model=ScriptedModel([wants(done("kept"))]), belt=belt_of(()), caller=CHILD, window=window)
-        outcome = await worked(worker(), setup, "begin")
+        pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards(hooks))
+        setup = TurnSetup(model=ScriptedModel([wants(done("kept"))]), belt=belt_of(()), caller=CHILD, pipeline=pipeline)
+        outcome = await run_agent(worker(), setup, "begin")
     assert (outcome.reason, outcome.answer) == ("goal", {"result": "kept"})
 
 
@@ -268,20 +268,20 @@ async def test_a_guard_sees_the_answer_and_may_rewrite_it_within_its_schema() ->
         seen.append(args)
         return Rewrite({"result": args["result"].replace("hunter2", "[hidden]")})
 
-    window = Window(record=MemoryRecord(), guards=ready_guards([hide]))
+    pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards([hide]))
     setup = TurnSetup(
-        model=ScriptedModel([wants(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, window=window
+        model=ScriptedModel([wants(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, pipeline=pipeline
     )
-    outcome = await worked(worker(), setup, "begin")
+    outcome = await run_agent(worker(), setup, "begin")
     assert seen == [{"result": "it is hunter2"}]
     assert outcome.answer == {"result": "it is [hidden]"}
 
 
 async def test_every_other_call_of_a_subagent_is_blocked_by_its_guards_as_ever() -> None:
-    window = Window(record=MemoryRecord(), guards=ready_guards([guard(Block("not here"))]))
+    pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards([guard(Block("not here"))]))
     model = ScriptedModel([wants(call("e", "echo", word="x")), wants(done())])
-    outcome = await worked(
-        worker(), TurnSetup(model=model, belt=belt_of((echo,)), caller=CHILD, window=window), "begin"
+    outcome = await run_agent(
+        worker(), TurnSetup(model=model, belt=belt_of((echo,)), caller=CHILD, pipeline=pipeline), "begin"
     )
     assert outcome.reason == "goal"
     assert "not here" in told_last(model)
@@ -294,8 +294,10 @@ def told_last(model: ScriptedModel) -> str:
 async def test_policy_cannot_take_the_end_away_and_every_decision_is_recorded() -> None:
     record = MemoryRecord()
     belt = belt_of(())
-    setup = TurnSetup(model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, window=Window(record=record))
-    outcome = await worked(worker(), setup, "begin")
+    setup = TurnSetup(
+        model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, pipeline=CallPipeline(record=record)
+    )
+    outcome = await run_agent(worker(), setup, "begin")
     assert outcome.reason == "goal"
     (decided,) = [entry for entry in record.entries if isinstance(entry, Decided)]
     assert decided.verdict is not None
@@ -344,7 +346,7 @@ async def test_the_history_of_a_run_is_whole_however_it_ended() -> None:
 
 
 async def test_an_agent_that_nobody_can_run_says_so() -> None:
-    made = wrapped(worker())
+    made = agent_tool(worker())
     ctx = Ctx(Call("1", "worker"), Caller(), Course())
     with pytest.raises(ToolError, match="nothing that could run the agent worker"):
         await made.run(ctx, {})

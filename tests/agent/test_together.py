@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.hooks import ready_guards
-from toolcrib.agent.invoke import Window, invoke_all
+from toolcrib.agent.hooks import bind_guards
+from toolcrib.agent.invoke import CallPipeline, invoke_all
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
@@ -72,7 +72,7 @@ def texts(results: list[Result]) -> list[str]:
 async def test_bodies_run_side_by_side_and_answers_come_in_the_order_of_the_calls() -> None:
     stage, record = Stage(), MemoryRecord()
     task = asyncio.ensure_future(
-        invoke_all(belt_of(*stage.tools()), ctxs(("share", "a"), ("share", "b")), Window(record=record))
+        invoke_all(belt_of(*stage.tools()), ctxs(("share", "a"), ("share", "b")), CallPipeline(record=record))
     )
     await until(stage, "a in", "b in")
     stage.cue("b").set()
@@ -85,9 +85,9 @@ async def test_bodies_run_side_by_side_and_answers_come_in_the_order_of_the_call
 @pytest.mark.parametrize("second", ["share", "alone"])
 async def test_an_exclusive_body_lets_nobody_in_before_it_is_out(second: str) -> None:
     stage = Stage()
-    window = Window(record=MemoryRecord())
+    pipeline = CallPipeline(record=MemoryRecord())
     task = asyncio.ensure_future(
-        invoke_all(belt_of(*stage.tools()), ctxs(("share", "a"), ("alone", "b"), (second, "c")), window)
+        invoke_all(belt_of(*stage.tools()), ctxs(("share", "a"), ("alone", "b"), (second, "c")), pipeline)
     )
     await until(stage, "a in")
     stage.cue("a").set()
@@ -105,9 +105,9 @@ async def test_checks_are_made_one_after_another_also_when_the_first_takes_its_t
         await stage.play(f"check {args['who']}")
         return Block("not this one") if args["who"] == "a" else None
 
-    window = Window(record=MemoryRecord(), guards=ready_guards([guard]))
+    pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards([guard]))
     stage.cue("b").set()
-    task = asyncio.ensure_future(invoke_all(belt_of(*stage.tools()), ctxs(("alone", "a"), ("share", "b")), window))
+    task = asyncio.ensure_future(invoke_all(belt_of(*stage.tools()), ctxs(("alone", "a"), ("share", "b")), pipeline))
     await until(stage, "check a in")
     stage.cue("check a").set()
     await until(stage, "check a in", "check a out", "check b in")
@@ -118,7 +118,7 @@ async def test_checks_are_made_one_after_another_also_when_the_first_takes_its_t
 async def test_stop_ends_what_runs_and_what_has_not_started_never_starts() -> None:
     stage, record = Stage(), MemoryRecord()
     task = asyncio.ensure_future(
-        invoke_all(belt_of(*stage.tools()), ctxs(("alone", "a"), ("alone", "b")), Window(record=record))
+        invoke_all(belt_of(*stage.tools()), ctxs(("alone", "a"), ("alone", "b")), CallPipeline(record=record))
     )
     await until(stage, "a in")
     task.cancel()

@@ -7,7 +7,7 @@ import pytest
 from tests.agent.loop_worlds import belt_of, text_of, user
 
 from toolcrib.agent.hooks import Moments
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.session_log import recall
@@ -37,7 +37,9 @@ class World:
     def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
         assert request.model is not None
         assert not isinstance(request.model, str)
-        return TurnSetup(model=request.model, belt=belt_of(()), caller=Caller(), window=Window(record=self.record))
+        return TurnSetup(
+            model=request.model, belt=belt_of(()), caller=Caller(), pipeline=CallPipeline(record=self.record)
+        )
 
     async def said(self) -> list[str]:
         return [text_of(message) for message in recall(await self.store.lines(KEY)).history]

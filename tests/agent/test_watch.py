@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from toolcrib.agent.invoke import Window, invoke, new_key
+from toolcrib.agent.invoke import CallPipeline, invoke, new_key
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx
@@ -44,7 +44,7 @@ def ctx_of(name: str, **args: object) -> Ctx:
 async def heard(this: Tool, ctx: Ctx) -> list[CallEvent]:
     """Return what a watcher hears of the call."""
     events: list[CallEvent] = []
-    await invoke(belt_of(this), ctx, Window(record=MemoryRecord(), watch=events.append))
+    await invoke(belt_of(this), ctx, CallPipeline(record=MemoryRecord(), watch=events.append))
     return events
 
 
@@ -91,7 +91,7 @@ async def test_progress_after_the_end_is_not_heard() -> None:
         return "done"
 
     events: list[CallEvent] = []
-    await invoke(belt_of(leave), ctx_of("leave"), Window(record=MemoryRecord(), watch=events.append))
+    await invoke(belt_of(leave), ctx_of("leave"), CallPipeline(record=MemoryRecord(), watch=events.append))
     kept[0].progress(Result.text("late"))
     assert not any(isinstance(event, ToolProgress) for event in events)
 
@@ -100,7 +100,7 @@ async def test_a_watcher_that_fails_changes_nothing() -> None:
     def fail(event: CallEvent) -> None:
         raise OSError("gone")
 
-    result = await invoke(belt_of(count), ctx_of("count", to=1), Window(record=MemoryRecord(), watch=fail))
+    result = await invoke(belt_of(count), ctx_of("count", to=1), CallPipeline(record=MemoryRecord(), watch=fail))
     assert result == Result.text("done")
 
 
@@ -117,8 +117,8 @@ async def test_a_body_in_a_thread_sees_that_it_should_stop(how: str) -> None:
         stopped.set()
         return "never read"
 
-    window = Window(record=MemoryRecord(), timeout=0.01 if how == "deadline" else 60)
-    task = asyncio.ensure_future(invoke(belt_of(wait), ctx_of("wait"), window))
+    pipeline = CallPipeline(record=MemoryRecord(), timeout=0.01 if how == "deadline" else 60)
+    task = asyncio.ensure_future(invoke(belt_of(wait), ctx_of("wait"), pipeline))
     assert await in_thread(entered.wait, 20)
     if how == "cancelled":
         task.cancel()
@@ -142,7 +142,7 @@ async def test_no_body_ends_the_program_or_the_turn(error: BaseException) -> Non
         raise error
 
     for this in (fail, fail_beside):
-        result = await invoke(belt_of(this), ctx_of(this.name), Window(record=MemoryRecord()))
+        result = await invoke(belt_of(this), ctx_of(this.name), CallPipeline(record=MemoryRecord()))
         assert result.status == "error"
 
 
@@ -156,7 +156,7 @@ async def test_a_call_whose_arguments_could_not_be_read_is_answered_and_never_ru
         return "done"
 
     ctx = Ctx(Call(id="1", name="note", flaw="the arguments are not JSON"), Caller(), Course())
-    result = await invoke(belt_of(note), ctx, Window(record=MemoryRecord()))
+    result = await invoke(belt_of(note), ctx, CallPipeline(record=MemoryRecord()))
     assert (result.details["error"], ran) == ("note: the arguments are not JSON", [])
 
 

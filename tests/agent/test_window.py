@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.invoke import Window, invoke
+from toolcrib.agent.hooks import bind_guards, bind_observers
+from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
@@ -38,8 +38,8 @@ def echo(**options: Any) -> tuple[Tool, list[str]]:
 async def run(
     this: Tool, args: Mapping[str, Any], record: MemoryRecord | None = None, *, name: str = "echo", **window: Any
 ) -> Result:
-    guards, observers = ready_guards(window.pop("guards", ())), ready_observers(window.pop("observers", ()))
-    made = Window(record=record or MemoryRecord(), guards=guards, observers=observers, **window)
+    guards, observers = bind_guards(window.pop("guards", ())), bind_observers(window.pop("observers", ()))
+    made = CallPipeline(record=record or MemoryRecord(), guards=guards, observers=observers, **window)
     return await invoke(belt_of(this), fake_ctx(name, args), made)
 
 

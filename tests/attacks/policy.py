@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.invoke import Window, invoke, invoke_all
+from toolcrib.agent.hooks import bind_guards, bind_observers
+from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
 from toolcrib.app import Belt
 from toolcrib.backends.plugins import DeclaredTool
 from toolcrib.backends.stores.memory import MemoryRecord
@@ -108,18 +108,18 @@ def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
     return broken(complaint, seen) if complaint else kept(seen)
 
 
-async def _made(belt: Selection, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
+async def _made(belt: Selection, caller: Caller, calls: Sequence[Call], window: CallPipeline) -> list[Result]:
     logging.getLogger("toolcrib").addHandler(_QUIET)
     first, *more = (Ctx(call=call, caller=caller, course=Course()) for call in calls)
     return await invoke_all(belt, [first, *more], window) if more else [await invoke(belt, first, window)]
 
 
-async def _made_over_mcp(belt: Selection, caller: Caller, calls: Sequence[Call], window: Window) -> list[Result]:
+async def _made_over_mcp(belt: Selection, caller: Caller, calls: Sequence[Call], window: CallPipeline) -> list[Result]:
     from .loopback import made  # noqa: PLC0415  the SDK takes a second to load, and few cases come this way
 
     for name in ("toolcrib", "mcp"):
         logging.getLogger(name).addHandler(_QUIET)
-    handle = Belt(caller=caller, selection=belt, catalog=Catalog(dict(belt.tools)), window=window, ports=Ports())
+    handle = Belt(caller=caller, selection=belt, catalog=Catalog(dict(belt.tools)), pipeline=window, ports=Ports())
     return await made(handle, calls)
 
 
@@ -152,12 +152,12 @@ def _unrecorded(record: MemoryRecord, ran: list[str]) -> str:
     return "; ".join([*found, *(f"{name} ran without a recorded start" for name in {*ran} - {*started})])
 
 
-def _window(setup: Json, record: MemoryRecord) -> Window:
+def _window(setup: Json, record: MemoryRecord) -> CallPipeline:
     hooks = {name: said if isinstance(said, list) else [said] for name, said in setup.get("hooks", {}).items()}
-    return Window(
+    return CallPipeline(
         record=record,
-        guards=ready_guards(map(_guard, hooks.get("before_tool_call", ()))),
-        observers=ready_observers(map(_observer, hooks.get("after_tool_call", ()))),
+        guards=bind_guards(map(_guard, hooks.get("before_tool_call", ()))),
+        observers=bind_observers(map(_observer, hooks.get("after_tool_call", ()))),
     )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.hooks import Moments, ready_guards, ready_observers
-from toolcrib.agent.invoke import Window, invoke
+from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
+from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
@@ -48,14 +48,14 @@ async def call(tool: Tool, name: str, args: Any, around: Around = Around()) -> R
     logging.getLogger("toolcrib").addHandler(_QUIET)
     caller = Caller()
     belt = Belts(Catalog({tool.name: tool}, ()), load({}, {}).policy).belt_for(caller)
-    window = Window(
+    pipeline = CallPipeline(
         record=MemoryRecord(),
-        guards=ready_guards(around.guards),
-        observers=ready_observers(around.observers),
+        guards=bind_guards(around.guards),
+        observers=bind_observers(around.observers),
         approver=around.approver,
     )
     wish = Call(id="call1", name=name, args={} if args is None else args, key="call1")
-    return await invoke(belt, Ctx(call=wish, caller=caller, course=Course()), window)
+    return await invoke(belt, Ctx(call=wish, caller=caller, course=Course()), pipeline)
 
 
 def tool_of(given: Json, run: Run) -> Tool:

@@ -127,7 +127,7 @@ async def _called(args: Json, crib: Crib, belt: Belt, tool: Tool) -> str:
     human = _Human()
     approver = None if args["config"].get("nonInteractive") else human
     try:
-        result = await replace(belt, window=replace(belt.window, approver=approver)).call(
+        result = await replace(belt, pipeline=replace(belt.pipeline, approver=approver)).call(
             tool.name, args["call"].get("args")
         )
     finally:

@@ -130,7 +130,7 @@ async def _played(stage: _Stage) -> Json:
     tools = [stage.tool(name, spec) for name, spec in args["tools"].items()]
     belt = crib.belt(extra=tools).watched_by(stage.heard)
     approver = None if args.get("interactive") is False or args.get("nonInteractive") else stage
-    belt = replace(belt, window=replace(belt.window, approver=approver))
+    belt = replace(belt, pipeline=replace(belt.pipeline, approver=approver))
     try:
         return _told(args, await _results(stage, belt), stage.log)
     finally:

@@ -14,10 +14,10 @@ from typing import Any
 
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.retry import Retries
-from toolcrib.agent.subagent import Completion, worked
+from toolcrib.agent.subagent import Completion, run_agent
 from toolcrib.agent.subagent_report import Outcome
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
@@ -208,12 +208,14 @@ async def _worked(args: Json) -> Json:
         model=model,
         belt=Belts(Catalog(tools, ()), policy).belt_for(_CHILD),
         caller=_CHILD,
-        window=Window(record=MemoryRecord(), approver=_Person(args["answers"]) if args.get("answers") else None),
+        pipeline=CallPipeline(
+            record=MemoryRecord(), approver=_Person(args["answers"]) if args.get("answers") else None
+        ),
         limits=Limits(turns=agent.max_turns, seconds=agent.timeout),
         retries=Retries(tries=1),
         system=prompts.system,
     )
-    model.task = asyncio.ensure_future(worked(agent, setup, prompts.query))
+    model.task = asyncio.ensure_future(run_agent(agent, setup, prompts.query))
     await asyncio.wait([model.task])
     outcome: Outcome | None = None if model.task.cancelled() else model.task.result()
     # the last reply is offered one tool only, and asked for by one more message of the user

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.hooks import ready_guards, ready_observers
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.hooks import bind_guards, bind_observers
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.session_log import Journal
@@ -227,7 +227,7 @@ def _tool(name: str, how: Json, play: _Play, *, alone: bool) -> Tool:
     return tool_named(name, "A tool.", shape, run, exclusive=alone or how.get("executionMode") == "sequential")
 
 
-def _around(play: _Play) -> Window:
+def _around(play: _Play) -> CallPipeline:
     before, after = play.args.get("before", {}), play.args.get("after", {})
 
     async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
@@ -248,10 +248,10 @@ def _around(play: _Play) -> Window:
             result = result._replace(status="error" if said["isError"] else "ok")
         return result if said else None
 
-    return Window(
+    return CallPipeline(
         record=MemoryRecord(),
-        guards=ready_guards([Hook(run=guard, name="the hook")]) if before else (),
-        observers=ready_observers([observer]) if after else (),
+        guards=bind_guards([Hook(run=guard, name="the hook")]) if before else (),
+        observers=bind_observers([observer]) if after else (),
     )
 
 
@@ -303,7 +303,7 @@ async def _run(args: Json) -> Json:
         model=_Script(play),
         belt=Belts(Catalog({tool.name: tool for tool in tools}, ()), load({}, {}).policy).belt_for(caller),
         caller=caller,
-        window=_around(play),
+        pipeline=_around(play),
         limits=Limits(turns=args.get("stopAfterTurn", Limits().turns)),
         inbox=play.inbox,
     )

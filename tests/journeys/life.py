@@ -263,8 +263,10 @@ class Resolver:
         held = self._crib.belt(request.caller, request.extra)
         assert request.model is not None
         assert not isinstance(request.model, str)
-        window = replace(held.window, blobs=self._blobs)
-        return TurnSetup(model=request.model, belt=held.selection, caller=held.caller, window=window, ports=held.ports)
+        pipeline = replace(held.pipeline, blobs=self._blobs)
+        return TurnSetup(
+            model=request.model, belt=held.selection, caller=held.caller, pipeline=pipeline, ports=held.ports
+        )
 
 
 def told(event: Event) -> str:

@@ -22,7 +22,7 @@ from toolcrib.adapter.cards import Api
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.retry import Retries
-from toolcrib.agent.session_log import Recalled, recall
+from toolcrib.agent.session_log import Conversation, recall
 from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib
 from toolcrib.app.record import audit_in
@@ -111,7 +111,7 @@ class World:
             model=request.model,
             belt=held.selection,
             caller=request.caller,
-            window=held.window,
+            pipeline=held.pipeline,
             ports=held.ports,
             limits=Limits(turns=5),
             retries=Retries(tries=TRIES, first=0.0, sleep=sleep),
@@ -126,7 +126,7 @@ class World:
         assert events[-1] == end
         return events
 
-    async def recalled(self) -> Recalled:
+    async def recalled(self) -> Conversation:
         return recall(await self.state.sessions.lines(KEY))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.hooks import ready_guards
-from toolcrib.agent.invoke import Window, invoke
+from toolcrib.agent.hooks import bind_guards
+from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -367,8 +367,8 @@ async def called(approver: FakeApprover, *words: Any) -> Any:
 
         return say
 
-    window = Window(record=MemoryRecord(), guards=ready_guards(guard(word) for word in words), approver=approver)
-    result = await invoke(belt(), fake_ctx("deploy", {"place": "a"}), window)
+    pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards(guard(word) for word in words), approver=approver)
+    result = await invoke(belt(), fake_ctx("deploy", {"place": "a"}), pipeline)
     return result.details["code"] if result.status == "error" else "ran"
 
 

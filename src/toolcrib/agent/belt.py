@@ -27,14 +27,14 @@ from toolcrib.policy.settings import (
 )
 from toolcrib.registry.catalog import Catalog
 
-__all__ = ["Belts", "catalog_from", "no_such_tool", "settings_from", "told"]
+__all__ = ["Belts", "catalog_from", "no_such_tool", "policy_snapshot", "settings_from"]
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
 
 
-def told(catalog: Catalog, settings: PolicySettings, host: frozenset[str]) -> dict[str, Any]:
-    """Return all that the verdicts over this catalog follow from."""
+def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[str]) -> dict[str, Any]:
+    """Serialise settings, tools and host as JSON, enough to run the gate again."""
     return {
         "host": sorted(host),
         "settings": {
@@ -53,27 +53,31 @@ def told(catalog: Catalog, settings: PolicySettings, host: frozenset[str]) -> di
     }
 
 
-def settings_from(told: Json) -> PolicySettings:
+def settings_from(snapshot: Json) -> PolicySettings:
     """Return the settings that were told; ValueError when they cannot be read."""
-    places = dict(told["places"])
+    places = dict(snapshot["places"])
     return PolicySettings(
-        tools=ToolsSettings.model_validate(told["tools"]),
-        agents={id: _agent_from(each) for id, each in told["agents"].items()},
-        channels={name: _channel_from(each) for name, each in told["channels"].items()},
-        owners=tuple(told["owners"]),
-        sandbox=told["sandbox"],
-        workspace_access=told["workspaceAccess"],
-        sources={name: (origin, ListSettings.model_validate(each)) for name, (origin, each) in told["sources"].items()},
-        mandates={name: None if tools is None else tuple(tools) for name, tools in told.get("mandates", {}).items()},
-        narrowed=told.get("narrowed"),
+        tools=ToolsSettings.model_validate(snapshot["tools"]),
+        agents={id: _agent_from(each) for id, each in snapshot["agents"].items()},
+        channels={name: _channel_from(each) for name, each in snapshot["channels"].items()},
+        owners=tuple(snapshot["owners"]),
+        sandbox=snapshot["sandbox"],
+        workspace_access=snapshot["workspaceAccess"],
+        sources={
+            name: (origin, ListSettings.model_validate(each)) for name, (origin, each) in snapshot["sources"].items()
+        },
+        mandates={
+            name: None if tools is None else tuple(tools) for name, tools in snapshot.get("mandates", {}).items()
+        },
+        narrowed=snapshot.get("narrowed"),
         place=lambda path: str(places.get(path, path)),
     )
 
 
-def catalog_from(told: list[Json]) -> Catalog:
+def catalog_from(snapshot: list[Json]) -> Catalog:
     """Return a catalog of the tools that were told, none of which has a body."""
     tools = {}
-    for each in told:
+    for each in snapshot:
         tool = Tool.declared(
             each["name"],
             "",
@@ -118,9 +122,11 @@ def _agent(agent: AgentPolicy) -> dict[str, Any]:
     return {"origin": agent.origin, "tools": _section(agent.tools, ToolsSettings), "sandbox": agent.sandbox}
 
 
-def _agent_from(told: Json) -> AgentPolicy:
+def _agent_from(snapshot: Json) -> AgentPolicy:
     return AgentPolicy(
-        origin=told["origin"], tools=ToolsSettings.model_validate(told["tools"]), sandbox=told["sandbox"]
+        origin=snapshot["origin"],
+        tools=ToolsSettings.model_validate(snapshot["tools"]),
+        sandbox=snapshot["sandbox"],
     )
 
 
@@ -133,12 +139,12 @@ def _channel(channel: ChannelPolicy) -> dict[str, Any]:
     }
 
 
-def _channel_from(told: Json) -> ChannelPolicy:
+def _channel_from(snapshot: Json) -> ChannelPolicy:
     return ChannelPolicy(
-        origin=told["origin"],
-        groups=_each(told["groups"], _group_from),
-        accounts={name: _each(groups, _group_from) for name, groups in told["accounts"].items()},
-        owners=tuple(told["owners"]),
+        origin=snapshot["origin"],
+        groups=_each(snapshot["groups"], _group_from),
+        accounts={name: _each(groups, _group_from) for name, groups in snapshot["accounts"].items()},
+        owners=tuple(snapshot["owners"]),
     )
 
 
@@ -150,12 +156,12 @@ def _group(group: GroupPolicy) -> dict[str, Any]:
     }
 
 
-def _group_from(told: Json) -> GroupPolicy:
-    tools = told["tools"]
+def _group_from(snapshot: Json) -> GroupPolicy:
+    tools = snapshot["tools"]
     return GroupPolicy(
-        origin=told["origin"],
+        origin=snapshot["origin"],
         tools=None if tools is None else RuleSettings.model_validate(tools),
-        by_sender=_each(told["bySender"], RuleSettings.model_validate),
+        by_sender=_each(snapshot["bySender"], RuleSettings.model_validate),
     )
 
 
@@ -239,7 +245,7 @@ class Belts:
     def _grounds_of(self, catalog: Catalog) -> Grounds:
         grounds = self._grounds.get(catalog)
         if grounds is None:
-            grounds = self._grounds[catalog] = Grounds(partial(told, catalog, self.settings, self._host))
+            grounds = self._grounds[catalog] = Grounds(partial(policy_snapshot, catalog, self.settings, self._host))
         return grounds
 
 

@@ -25,8 +25,8 @@ from .retry import Retries, reply_to
 from .session_log import summary_in, summary_message
 
 __all__ = [
-    "Compaction", "Cut", "Files", "Shorter", "compacted", "cut_notice", "cut_point", "file_lists", "files_of",
-    "files_told", "is_due", "transcript", "without_files",
+    "Compaction", "Cut", "Files", "ShortHistory", "compact", "cut_notice", "cut_point", "file_lists", "files_of",
+    "is_due", "render_files", "transcript", "without_files",
 ]  # fmt: skip
 
 log = logging.getLogger("toolcrib")
@@ -91,7 +91,7 @@ def files_of(messages: Sequence[Message], before: str = "") -> Files:
     return file_lists(read, changed)
 
 
-def files_told(files: Files, most: int = _MOST_FILES) -> str:
+def render_files(files: Files, most: int = _MOST_FILES) -> str:
     """Return both lists as they stand at the end of a summary, so many of each at most."""
     parts = []
     for head, names in ((_READ_HEAD, files.read), (_CHANGED_HEAD, files.changed)):
@@ -115,7 +115,7 @@ def _lists_at(summary: str) -> int:
 
 
 def _files_in(summary: str) -> Files:
-    """Read back what `files_told` wrote."""
+    """Read back what `render_files` wrote."""
     lists: dict[str, list[str]] = {_READ_HEAD: [], _CHANGED_HEAD: []}
     into: list[str] = []
     for line in summary[_lists_at(summary) :].splitlines():
@@ -244,7 +244,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shorter:
+class ShortHistory:
     """A conversation made shorter. `at` is the place, in the one it was made from, of the first message that stayed.
 
     `before` is how many tokens that one had; `usage` what the summary took, `by_model` whether a model wrote it.
@@ -283,14 +283,14 @@ def cut_point(messages: Sequence[Message], keep: int = _KEEP, first: int = 0) ->
     return Cut(at, next((place for place in range(at, first - 1, -1) if messages[place].role == "user"), at))
 
 
-async def compacted(
+async def compact(
     history: History,
     model: Model,
     terms: Compaction | None = None,
     *,
     force: bool = False,
     retries: Retries | None = None,
-) -> Shorter | None:
+) -> ShortHistory | None:
     """Return the conversation with a summary in place of its beginning, None when there is nothing to take away.
 
     The model itself writes the summary; where it cannot, a notice says that the beginning is missing. With `force`
@@ -307,16 +307,16 @@ async def compacted(
     if where.at <= first:
         return None
     away = messages[first : where.at]
-    words, usage = await _summarised(_record(away, earlier, bounds.read), model, bounds, terms, retries)
+    words, usage = await _summarize(_record(away, earlier, bounds.read), model, bounds, terms, retries)
     is_by_model = bool(words)
     parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
         request = cut(_text(messages[where.turn]), _LONGEST_REQUEST)
         parts.append(f"The messages below go on with this request, word for word:\n{request}")
-    if files := files_told(files_of(away, earlier), bounds.summary // _PER_FILE):
+    if files := render_files(files_of(away, earlier), bounds.summary // _PER_FILE):
         parts.append(files)
     summary = "\n\n".join(parts)
-    return Shorter(
+    return ShortHistory(
         history=History([summary_message(summary), *messages[where.at :]]),
         summary=summary,
         at=where.at,
@@ -326,7 +326,7 @@ async def compacted(
     )
 
 
-async def _summarised(
+async def _summarize(
     record: str, model: Model, bounds: _Bounds, terms: Compaction, retries: Retries | None
 ) -> tuple[str, Usage]:
     """Return what the model wrote, "" when it wrote nothing of use, and what that took."""
@@ -341,7 +341,7 @@ async def _summarised(
     )
     try:
         async with asyncio.timeout(terms.seconds):
-            replied = await reply_to(request, model, _unheard, retries or Retries(tries=2))
+            replied = await reply_to(request, model, _ignore, retries or Retries(tries=2))
     except TimeoutError:
         log.warning("%s took more than %g seconds over a summary; there is none", model.card.name, terms.seconds)
         return "", Usage()
@@ -387,5 +387,5 @@ def _why(replied: Replied) -> str:
     return replied.error or f"its reply ended with {replied.message.finish!r}"
 
 
-def _unheard(event: Event) -> None:
+def _ignore(event: Event) -> None:
     """Nobody watches a summary being written."""

@@ -33,8 +33,8 @@ from toolcrib.threads import in_thread
 from .deadline import Deadline, is_cancelled
 
 __all__ = [
-    "Moments", "Ready", "amended", "asked_after_outside", "failure", "heeded", "outside_guard", "own", "ready_guards",
-    "ready_observers", "sources_of",
+    "BoundHook", "Moments", "apply_guard", "apply_observer", "bind_guards", "bind_observers", "copy_args",
+    "hook_failure", "match_outside_tools", "outside_guard", "sources_of",
 ]  # fmt: skip
 
 log = logging.getLogger("toolcrib")
@@ -44,7 +44,7 @@ _PATIENCE = 5.0  # seconds that an observer, or a hook on a moment, may take
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class BoundHook:
     """A hook that is sure to be async: a plain function was put where it cannot hold up the others."""
 
     run: Callable[..., Coroutine[Any, Any, Any]]
@@ -58,18 +58,18 @@ class LateError(Exception):
     """A hook did not answer in its time; told apart from a TimeoutError of its own."""
 
 
-def ready_guards(guards: Iterable[Hook | Guard]) -> tuple[Ready, ...]:
+def bind_guards(guards: Iterable[Hook | Guard]) -> tuple[BoundHook, ...]:
     """Return the guards ready to be called."""
     hooks = [Hook.of(guard) for guard in guards]
-    return tuple(Ready(_async(hook.run), hook.name, hook.optional, hook.seconds, hook.tools) for hook in hooks)
+    return tuple(BoundHook(_async(hook.run), hook.name, hook.optional, hook.seconds, hook.tools) for hook in hooks)
 
 
-def ready_observers(observers: Iterable[Observer]) -> tuple[Ready, ...]:
+def bind_observers(observers: Iterable[Observer]) -> tuple[BoundHook, ...]:
     """Return the observers ready to be called; none of them can block anything."""
-    return tuple(Ready(_async(each), getattr(each, "__name__", "a hook"), True, _PATIENCE) for each in observers)
+    return tuple(BoundHook(_async(each), getattr(each, "__name__", "a hook"), True, _PATIENCE) for each in observers)
 
 
-def own(args: Mapping[str, Any]) -> dict[str, Any]:
+def copy_args(args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy to hand out: what somebody does to it changes nothing here."""
     for value in args.values():
         if type(value) in _NESTED:
@@ -77,7 +77,7 @@ def own(args: Mapping[str, Any]) -> dict[str, Any]:
     return dict(args)
 
 
-def failure(error: BaseException, deadline: Deadline) -> BaseException:
+def hook_failure(error: BaseException, deadline: Deadline) -> BaseException:
     """Return how a hook failed; a cancellation from outside goes on."""
     if isinstance(error, asyncio.CancelledError):
         if deadline.was_missed():
@@ -87,7 +87,9 @@ def failure(error: BaseException, deadline: Deadline) -> BaseException:
     return error
 
 
-def heeded(guard: Ready, said: Any, tool: Tool, args: Mapping[str, Any], questions: list[Ask]) -> Mapping[str, Any]:
+def apply_guard(
+    guard: BoundHook, said: Any, tool: Tool, args: Mapping[str, Any], questions: list[Ask]
+) -> Mapping[str, Any]:
     """Return the arguments as a guard leaves them, checked again; what a human is to be asked joins the questions.
 
     Raises ToolError when it blocks. One that fails, hangs or says what is no word blocks too, unless it is optional.
@@ -117,7 +119,7 @@ def heeded(guard: Ready, said: Any, tool: Tool, args: Mapping[str, Any], questio
     return args
 
 
-def amended(observer: Ready, said: Any, name: str, result: Result) -> Result:
+def apply_observer(observer: BoundHook, said: Any, name: str, result: Result) -> Result:
     """Return the result as an observer leaves it; one that fails or hangs changes nothing and is logged.
 
     An observer may call a success a failure. A failure stays one, whatever is made of its words.
@@ -146,7 +148,7 @@ def _async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
 _LONGEST = 100  # characters of a source in a question
 
 
-def asked_after_outside(
+def match_outside_tools(
     entries: Collection[str], belt: Selection, groups: Mapping[str, frozenset[str]]
 ) -> frozenset[str]:
     """Return the tools on the belt that the entries of `tools.askAfterOutside` name."""
@@ -160,7 +162,7 @@ def sources_of(messages: Iterable[Message]) -> dict[str, None]:
     return {part.source: None for message in messages for part in message.content if type(part) is Text and part.source}
 
 
-def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]]) -> Ready:
+def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]]) -> BoundHook:
     """Return the guard that asks about these tools as soon as there are sources."""
 
     async def outside(ctx: Ctx, args: Mapping[str, Any]) -> Ask | None:
@@ -171,7 +173,7 @@ def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]])
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         return Ask(f"content from outside is in this conversation ({found[0][:_LONGEST]}{more}; tools.askAfterOutside)")
 
-    (guard,) = ready_guards([Hook(run=outside, tools=tools)])
+    (guard,) = bind_guards([Hook(run=outside, tools=tools)])
     return guard
 
 
@@ -198,14 +200,12 @@ class Moments:
     async def tell(self, name: str, caller: Caller, **data: Any) -> None:
         """Tell every hook that listens to this moment, all at once."""
         if hooks := self._hooks.get(name):
-            await asyncio.gather(
-                *(self._heard(hook, Moment(name=name, caller=caller, data={**data})) for hook in hooks)
-            )
+            await asyncio.gather(*(self._call(hook, Moment(name=name, caller=caller, data={**data})) for hook in hooks))
 
     async def changed(self, name: str, caller: Caller, **data: Any) -> Mapping[str, Any]:
         """Return the data as the hooks leave it; one that fails, or says what cannot be said here, changes nothing."""
         for hook in self._hooks.get(name, ()):
-            said = await self._heard(hook, Moment(name=name, caller=caller, data={**data}))
+            said = await self._call(hook, Moment(name=name, caller=caller, data={**data}))
             for key, value in _understood(name, said).items():
                 data[key] = f"{data[key]}\n\n{value}" if key in _JOINED and data.get(key) else value
         return data
@@ -217,7 +217,7 @@ class Moments:
         name = "tool_result_persist"
         for hook in self._hooks.get(name, ()):
             data = {"message": message, "toolName": call.name, "toolCallId": call.id}
-            said = await self._heard(hook, Moment(name=name, caller=caller, data=data))
+            said = await self._call(hook, Moment(name=name, caller=caller, data=data))
             made = _understood(name, said).get("message", message)
             if why := _wrong(made, message):
                 log.error("a hook of %s made another message of the answer to %s, which %s", name, call.id, why)
@@ -225,7 +225,7 @@ class Moments:
                 message = made
         return message
 
-    async def _heard(self, hook: Callable[[Moment], Any], moment: Moment) -> Any:
+    async def _call(self, hook: Callable[[Moment], Any], moment: Moment) -> Any:
         try:
             async with asyncio.timeout(self._patience):
                 said = await (hook(moment) if inspect.iscoroutinefunction(hook) else in_thread(hook, moment))

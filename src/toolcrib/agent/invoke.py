@@ -39,25 +39,27 @@ from toolcrib.policy.explain import explain_sentence
 
 from .belt import no_such_tool
 from .deadline import Deadline, finished, is_cancelled
-from .hooks import Ready, amended, failure, heeded, own
-from .line import Place, line_of
+from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
+from .line import CallSlot, call_slots
 
-__all__ = ["Watched", "Window", "failed", "invoke", "invoke_all", "is_plain", "new_key", "presented"]
+__all__ = [
+    "CallPipeline", "CallWatcher", "failure_result", "invoke", "invoke_all", "is_plain", "new_key", "present_result",
+]  # fmt: skip
 
 log = logging.getLogger("toolcrib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The crib's window: who looks at a call before and after it, and what everybody is bound by.
+class CallPipeline:
+    """What every call goes through: who looks at it before and after, and what all callers are bound by.
 
     `timeout` and `limit` (characters of text for the model) hold for tools that do not state their own. `watch` hears
     how calls go, and has no say in them.
     """
 
     record: Record
-    guards: tuple[Ready, ...] = ()
-    observers: tuple[Ready, ...] = ()
+    guards: tuple[BoundHook, ...] = ()
+    observers: tuple[BoundHook, ...] = ()
     approver: Approver | None = None
     blobs: Blobs | None = None
     redact: Callable[[str], str] = str
@@ -89,9 +91,9 @@ def _new_process() -> None:
 os.register_at_fork(after_in_child=_new_process)
 
 
-async def presented(result: Result, limit: int, blobs: Blobs | None) -> Result:
+async def present_result(result: Result, limit: int, blobs: Blobs | None) -> Result:
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
-    key = await _kept(result, blobs) if blobs is not None and is_long(result, limit) else ""
+    key = await _keep_whole(result, blobs) if blobs is not None and is_long(result, limit) else ""
     return present(result, new_token(), limit, key=key)
 
 
@@ -103,17 +105,17 @@ def is_plain(result: Result, limit: int) -> bool:
     return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
 
 
-def failed(name: str, message: str, code: str, window: Window) -> Result:
+def failure_result(name: str, message: str, code: str, pipeline: CallPipeline) -> Result:
     """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted."""
     try:
-        words = error_text(message, window.redact)
+        words = error_text(message, pipeline.redact)
     except Exception:
         log.exception("an error of %s could not be redacted", name)
         words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
     return Result.error(words, code=code, details={"tool": name})
 
 
-async def _kept(result: Result, blobs: Blobs) -> str:
+async def _keep_whole(result: Result, blobs: Blobs) -> str:
     """Return the key under which the whole text is kept, "" when it could not be."""
     sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
     # the source goes with the text, so that every page of it is fenced again
@@ -125,16 +127,16 @@ async def _kept(result: Result, blobs: Blobs) -> str:
         return ""
 
 
-class Watched:
+class CallWatcher:
     """One call, as it is told to `watch`: in order, on the loop's own thread, and never after its end."""
 
     def __init__(self, watch: Callable[[CallEvent], None], ctx: Ctx, verdict: Verdict | None) -> None:
         self._watch, self._call, self._course = watch, ctx.call, ctx.course
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        ctx.course.watch = self.progressed
+        ctx.course.watch = self.progress
         self._tell(ToolStarted(self._call, verdict))
 
-    def progressed(self, partial: Result) -> None:
+    def progress(self, partial: Result) -> None:
         """Tell what a body has so far; a body in a thread is heard on the loop's thread."""
         event = ToolProgress(self._call, for_watchers(partial))
         if threading.get_ident() == self._thread:
@@ -165,13 +167,13 @@ _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 _make_decided, _make_started, _make_finished = constructor(Decided), constructor(Started), constructor(Finished)
 
 
-async def invoke_all(belt: Selection, ctxs: Sequence[Ctx], window: Window) -> list[Result]:
+async def invoke_all(belt: Selection, ctxs: Sequence[Ctx], pipeline: CallPipeline) -> list[Result]:
     """Run the calls of one reply: checked in their order, run side by side, answered in their order.
 
     The body of an exclusive tool overlaps with no other: it waits for those before it, those behind wait for it.
     """
-    places = line_of(len(ctxs))
-    calls = [asyncio.ensure_future(invoke(belt, ctx, window, at)) for ctx, at in zip(ctxs, places, strict=True)]
+    slots = call_slots(len(ctxs))
+    calls = [asyncio.ensure_future(invoke(belt, ctx, pipeline, at)) for ctx, at in zip(ctxs, slots, strict=True)]
     try:
         return await asyncio.gather(*calls)
     except asyncio.CancelledError:
@@ -180,36 +182,36 @@ async def invoke_all(belt: Selection, ctxs: Sequence[Ctx], window: Window) -> li
         raise
 
 
-async def invoke(belt: Selection, ctx: Ctx, window: Window, place: Place | None = None) -> Result:
+async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSlot | None = None) -> Result:
     """Run `ctx.call` for `ctx.caller` if the belt permits it, and return what came of it."""
     call, course, deadline = ctx.call, ctx.course, Deadline()
     name, verdict = call.name, belt.verdicts.get(call.name)
     if verdict is None:
         name = canonical(name) or name[:_LONGEST_NAME]
         verdict = belt.verdicts.get(name)
-    watched = Watched(window.watch, ctx, verdict) if window.watch else None
+    watched = CallWatcher(pipeline.watch, ctx, verdict) if pipeline.watch else None
     cancelled: asyncio.CancelledError | None = None
     try:
-        result = await _run(belt, verdict, ctx, window, deadline, place)
+        result = await _run(belt, verdict, ctx, pipeline, deadline, slot)
     except _FAILURES as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             cancelled = error
-        result = _failure(error, call, name, window)
+        result = _failure(error, call, name, pipeline)
     finally:
         deadline.close()
         course.stopped = True
-        if place:
-            place.leave()
+        if slot:
+            slot.release()
     # 9
     try:
         status = "cancelled" if cancelled else result.status
         code = "" if status == "ok" else _code(result)
-        if writing := window.record.write(_make_finished(call, name, status, code, course.started)):
+        if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started)):
             await finished(writing)
     except Exception:
         log.exception("what came of %s in call %s could not be recorded", name, call.id)
         ran = "ran" if course.started else "did not run"
-        result = failed(name, f"{name} {ran}, and that could not be recorded", "unrecorded", window)
+        result = failure_result(name, f"{name} {ran}, and that could not be recorded", "unrecorded", pipeline)
     if watched:
         watched.finished(result)
     if cancelled:
@@ -218,43 +220,48 @@ async def invoke(belt: Selection, ctx: Ctx, window: Window, place: Place | None 
 
 
 async def _run(  # noqa: C901  the steps, one after another
-    belt: Selection, verdict: Verdict | None, ctx: Ctx, window: Window, deadline: Deadline, place: Place | None
+    belt: Selection,
+    verdict: Verdict | None,
+    ctx: Ctx,
+    pipeline: CallPipeline,
+    deadline: Deadline,
+    slot: CallSlot | None,
 ) -> Result:
     call, said = ctx.call, None
-    if place:
-        await place.come_up()
+    if slot:
+        await slot.wait_checked()
     # 2: nothing runs before it is written down that it may
     reason = verdict.reason if verdict else no_such_tool(call.name, belt)
-    if writing := window.record.write(_make_decided(call, ctx.caller, verdict, reason, belt.grounds)):
+    if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, reason, belt.grounds)):
         await finished(writing)
     tool, questions = _permitted(belt, verdict, reason)
     # 3
     args = _checked(tool, call)
     if call.name is not tool.name or call.args != args:
-        ctx = _understood(ctx, tool, args)
+        ctx = _with_checked_args(ctx, tool, args)
     # 4
-    for guard in window.guards:
+    for guard in pipeline.guards:
         if guard.tools and tool.name not in guard.tools:
             continue
         deadline.give(guard.seconds)
         try:
-            said = await guard.run(ctx, shown := own(args))
+            said = await guard.run(ctx, shown := copy_args(args))
             if said is None and shown == args == ctx.call.args:
                 continue
         except _FAILURES as error:
-            said = failure(error, deadline)
-        args = heeded(guard, said, tool, args, questions)
-        ctx = _understood(ctx, tool, args)
+            said = hook_failure(error, deadline)
+        args = apply_guard(guard, said, tool, args, questions)
+        ctx = _with_checked_args(ctx, tool, args)
     # 5: a human takes the time it takes
     if questions:
         deadline.give(None)
-        await _ask(ctx, questions, window.approver)
-    if place:
+        await _ask(ctx, questions, pipeline.approver)
+    if slot:
         deadline.give(None)
-        await place.go(exclusive=tool.exclusive)
+        await slot.wait_exclusive(exclusive=tool.exclusive)
     # 6
-    seconds = tool.timeout or window.timeout
-    if writing := window.record.write(_make_started(ctx.call, tool.name)):
+    seconds = tool.timeout or pipeline.timeout
+    if writing := pipeline.record.write(_make_started(ctx.call, tool.name)):
         deadline.give(None)
         await finished(writing)
     deadline.give(seconds)
@@ -266,20 +273,20 @@ async def _run(  # noqa: C901  the steps, one after another
             raise ToolError(f"{tool.name} did not finish within {seconds:g} seconds", code="timeout") from None
         raise
     # 7
-    for observer in window.observers:
+    for observer in pipeline.observers:
         deadline.give(observer.seconds)
         try:
             said = await observer.run(ctx, args, result)
         except _FAILURES as error:
-            said = failure(error, deadline)
+            said = hook_failure(error, deadline)
         if said is not None:
-            result = amended(observer, said, tool.name, result)
+            result = apply_observer(observer, said, tool.name, result)
     # 8
-    limit = tool.limit or window.limit
+    limit = tool.limit or pipeline.limit
     if is_plain(result, limit):
         return result
     deadline.give(None)
-    return await presented(result, limit, window.blobs if "result_get" in belt.tools else None)
+    return await present_result(result, limit, pipeline.blobs if "result_get" in belt.tools else None)
 
 
 def _permitted(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
@@ -299,10 +306,10 @@ def _checked(tool: Tool, call: Call) -> Mapping[str, Any]:
     return tool.check(call.args)
 
 
-def _understood(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
+def _with_checked_args(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
     """Return the context with the call as it was understood: hooks, humans and bodies never see another spelling."""
     call = ctx.call
-    call = _make_call(call.id, tool.name, own(args), call.key, call.mark, call.flaw)
+    call = _make_call(call.id, tool.name, copy_args(args), call.key, call.mark, call.flaw)
     return _make_ctx(call, ctx.caller, ctx.course, ctx.ports)
 
 
@@ -318,15 +325,15 @@ async def _ask(ctx: Ctx, questions: Sequence[Ask], approver: Approver | None) ->
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 
-def _failure(error: BaseException, call: Call, name: str, window: Window) -> Result:
+def _failure(error: BaseException, call: Call, name: str, pipeline: CallPipeline) -> Result:
     """Return a failure as the model may read it: ours in its own words, anybody else's in ours."""
     if isinstance(error, CribError):
-        return failed(name, str(error), error.code if isinstance(error, ToolError) else "failed", window)
+        return failure_result(name, str(error), error.code if isinstance(error, ToolError) else "failed", pipeline)
     if isinstance(error, asyncio.CancelledError):
-        return failed(name, f"{name} was cancelled", "cancelled", window)
+        return failure_result(name, f"{name} was cancelled", "cancelled", pipeline)
     log.error("tool %s failed in call %s", name, call.id, exc_info=error)
     words = f"{name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
-    return failed(name, words, "bug", window)
+    return failure_result(name, words, "bug", pipeline)
 
 
 def _code(result: Result) -> str:

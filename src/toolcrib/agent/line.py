@@ -2,7 +2,7 @@
 
 import asyncio
 
-__all__ = ["Place", "line_of"]
+__all__ = ["CallSlot", "call_slots"]
 
 _MOST_AT_ONCE = 16  # calls that are looked at before others get a turn
 
@@ -28,17 +28,17 @@ class Latch:
             await self._event.wait()
 
 
-class Place:
-    """One call's place in line. It waits for those before it only, so nobody waits for each other."""
+class CallSlot:
+    """One call of a reply. Each slot waits only on earlier slots, so there is no deadlock."""
 
     __slots__ = ("barrier", "before", "checked", "done", "pauses")
 
-    def __init__(self, before: "Place | None" = None, *, pauses: bool = False) -> None:
+    def __init__(self, before: "CallSlot | None" = None, *, pauses: bool = False) -> None:
         self.before, self.pauses = before, pauses
         self.checked, self.done = Latch(), Latch()
-        self.barrier: Place | None = None  # whom the next one waits for: the last exclusive body up to here
+        self.barrier: CallSlot | None = None  # whom the next one waits for: the last exclusive body up to here
 
-    async def come_up(self) -> None:
+    async def wait_checked(self) -> None:
         """Wait until every call before this one is through its checks."""
         if self.before is not None:
             if not self.before.checked.is_open:
@@ -47,7 +47,7 @@ class Place:
         if self.pauses:
             await asyncio.sleep(0)
 
-    async def go(self, *, exclusive: bool) -> None:
+    async def wait_exclusive(self, *, exclusive: bool) -> None:
         """Let the next one be checked; wait for the bodies that this one must not overlap with."""
         barrier, other = self.barrier, self.before
         if exclusive:
@@ -59,16 +59,16 @@ class Place:
         if barrier is not None:  # it waited for all before it
             await barrier.done.wait()
 
-    def leave(self) -> None:
-        """Hold nobody up any more."""
+    def release(self) -> None:
+        """Hold up no later slot any more."""
         self.checked.open()
         self.done.open()
 
 
-def line_of(calls: int) -> list[Place]:
-    """Return a place for each of so many calls, in the order in which the model wrote them."""
-    places: list[Place] = []
+def call_slots(calls: int) -> list[CallSlot]:
+    """Return a slot for each of so many calls, in the order in which the model wrote them."""
+    slots: list[CallSlot] = []
     for number in range(calls):
         # a thousand calls in one reply must not keep everybody else waiting until the last is through its checks
-        places.append(Place(places[-1] if places else None, pauses=number % _MOST_AT_ONCE == _MOST_AT_ONCE - 1))
-    return places
+        slots.append(CallSlot(slots[-1] if slots else None, pauses=number % _MOST_AT_ONCE == _MOST_AT_ONCE - 1))
+    return slots

@@ -40,17 +40,17 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Selection
 
-from .compact import Shorter
+from .compact import ShortHistory
 from .deadline import Clock, Unhurried, finished
 from .hooks import outside_guard
-from .invoke import Window, invoke, new_key
+from .invoke import CallPipeline, invoke, new_key
 from .limits import Repeats, Spent
-from .line import Place, line_of
-from .mailbox import Inbox, Telling
+from .line import CallSlot, call_slots
+from .mailbox import Inbox, OrderedEmitter
 from .retry import Retries, reply_to
 from .session_log import Journal
 
-__all__ = ["Keep", "Loop", "Send", "Shorten", "TurnSetup", "turn_above"]
+__all__ = ["Keep", "Loop", "Send", "Shorten", "TurnSetup", "current_turn"]
 
 log = logging.getLogger("toolcrib")
 
@@ -58,7 +58,7 @@ _How = tuple[Ending, str]
 _DONE: _How = ("done", "")
 
 # Makes a history shorter where that is due, or in any case; None when there is nothing to take away.
-Shorten = Callable[[History, bool], Awaitable[Shorter | None]]
+Shorten = Callable[[History, bool], Awaitable[ShortHistory | None]]
 # Says what is kept of an answer.
 Keep = Callable[[Call, Message], Awaitable[Message]]
 
@@ -80,7 +80,7 @@ class TurnSetup:
     model: Model
     belt: Selection
     caller: Caller
-    window: Window
+    pipeline: CallPipeline
     ports: Ports = field(default_factory=Ports)
     limits: Limits = field(default_factory=Limits)
     retries: Retries = field(default_factory=Retries)
@@ -98,7 +98,7 @@ class TurnSetup:
 _going: "ContextVar[Loop | None]" = ContextVar("toolcrib_turn", default=None)
 
 
-def turn_above() -> "Loop | None":
+def current_turn() -> "Loop | None":
     """Return the turn in which the code that asks is running, a tool's body for one; None outside of every turn."""
     return _going.get()
 
@@ -108,20 +108,20 @@ class Loop:
 
     def __init__(self, setup: TurnSetup, history: History, journal: Journal, emit: Callable[[Event], None]) -> None:
         self.setup, self.history, self.journal = setup, history, journal
-        self._emit, self._inbox = Telling(emit), setup.inbox
+        self._emit, self._inbox = OrderedEmitter(emit), setup.inbox
         self._clock = Clock(setup.limits.seconds)
-        approver, guards = setup.window.approver, setup.window.guards
+        approver, guards = setup.pipeline.approver, setup.pipeline.guards
         if setup.after_outside:
             guards = (outside_guard(setup.after_outside, lambda: self.history.outside), *guards)
-        self._window = replace(
-            setup.window,
+        self._pipeline = replace(
+            setup.pipeline,
             record=journal,
             guards=guards,
             watch=self._hear,
             approver=None if approver is None else Unhurried(approver, self._clock),
         )
         self._tools = tuple(setup.belt.tools.values()) if setup.shown is None else setup.shown
-        above = turn_above()
+        above = current_turn()
         self._spent = Spent(setup.limits, above.spent if above else None)
         self._repeats = Repeats(setup.limits.repeats)
         self._open: dict[str, _Open] = {}  # the calls of the last reply, by key, until their answers are in the history
@@ -138,7 +138,7 @@ class Loop:
     @property
     def approver(self) -> Approver | None:
         """Who is asked; the time of the turn, and of those above it, stands still meanwhile."""
-        return self._window.approver
+        return self._pipeline.approver
 
     async def run(self) -> TurnFinished:
         """Answer what stands last in the history. Cancelled, it leaves as cancelled, after the history was mended."""
@@ -194,33 +194,33 @@ class Loop:
                 if not self.journal.is_settled:
                     await finished(self.journal.settled())
                 self._emit(Received(said))
-            replied = await self._asked()
-            message = self._taken(replied)
+            replied = await self._ask_model()
+            message = self._take_reply(replied)
             self.journal.check()
-            self._heed_stop()
+            self._raise_if_stopped()
             ended = self._outcome(message, replied)
             if ended is None:
-                ran = await self._ran()
+                ran = await self._run_calls()
                 if self.setup.is_done is not None and self.setup.is_done():
                     return _DONE
                 if self._repeats.has(ran) and not self._inbox.has_steering:
                     return "repeating", f"stopped: the same calls gave the same results {self._repeats.most} times"
-                self._heed_stop()
+                self._raise_if_stopped()
             elif ended != _DONE:
-                if not await self._recovered(replied, ended):
+                if not await self._recover(replied, ended):
                     return ended
             elif self._inbox.is_empty:
                 return ended
             is_answered = ended == _DONE
 
-    def _heed_stop(self) -> None:
+    def _raise_if_stopped(self) -> None:
         """Stop also when a body or a model has swallowed the word."""
         if _stops() > self._stops:
             raise asyncio.CancelledError
 
-    async def _asked(self) -> Replied:
+    async def _ask_model(self) -> Replied:
         setup = self.setup
-        await self._shortened(force=False)
+        await self._shorten(force=False)
         request = Request(
             history=self.history,
             tools=self._tools,
@@ -230,10 +230,10 @@ class Loop:
         )
         return await reply_to(request, setup.model, self._emit, setup.retries)
 
-    def _taken(self, replied: Replied) -> Message:
+    def _take_reply(self, replied: Replied) -> Message:
         """Take a reply into the history and the log; each of its calls gets the id and the key it keeps."""
         message = replied.message
-        calls = _told_apart(message.calls)
+        calls = _with_unique_ids(message.calls)
         message = Message(
             role="assistant",
             content=message.content,
@@ -269,14 +269,14 @@ class Loop:
                 self._answer("the reply broke off")
                 return "error", replied.error or "the reply broke off"
 
-    async def _recovered(self, replied: Replied, ended: _How) -> bool:
+    async def _recover(self, replied: Replied, ended: _How) -> bool:
         """Return whether a reply that failed is worth another try: once, with less to read, when it was too much."""
         if self._has_overflowed or ended[0] != "error" or not is_overflow(replied, self.setup.model.card.window):
             return False
         self._has_overflowed = True
-        return await self._shortened(force=True)
+        return await self._shorten(force=True)
 
-    async def _shortened(self, *, force: bool) -> bool:
+    async def _shorten(self, *, force: bool) -> bool:
         if self.setup.shorten is None:
             return False
         shorter = await self.setup.shorten(self.history, force)
@@ -286,14 +286,15 @@ class Loop:
         self.history = shorter.history
         return True
 
-    async def _ran(self) -> list[tuple[Call, Result]]:
+    async def _run_calls(self) -> list[tuple[Call, Result]]:
         """Run the calls of a reply; their answers stand in the history in the order of the calls."""
         opened = list(self._open.values())
         if len(opened) == 1:
-            results = [await self._one(opened[0], None)]
+            results = [await self._run_call(opened[0], None)]
         else:
             running = [
-                asyncio.ensure_future(self._one(*each)) for each in zip(opened, line_of(len(opened)), strict=True)
+                asyncio.ensure_future(self._run_call(*each))
+                for each in zip(opened, call_slots(len(opened)), strict=True)
             ]
             try:
                 results = await asyncio.gather(*running)
@@ -306,10 +307,10 @@ class Loop:
         self._answer()
         return [(still.call, result) for still, result in zip(opened, results, strict=True)]
 
-    async def _one(self, still: "_Open", place: Place | None) -> Result:
+    async def _run_call(self, still: "_Open", slot: CallSlot | None) -> Result:
         """Run one call; its answer is kept before anybody is told of it, while the model may be asked already."""
         setup, call = self.setup, still.call
-        result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._window, place)
+        result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._pipeline, slot)
         message = answer_message(call, result, self.journal.now())
         if setup.keep is not None:
             still.is_done = True
@@ -317,9 +318,9 @@ class Loop:
         still.answer = message
         self.journal.add(Said(message))
         if self.journal.is_settled:
-            self._tell(still)
+            self._emit_outcome(still)
         else:
-            self._emit.after(self.journal.settled(), partial(_told, still))
+            self._emit.after(self.journal.settled(), partial(_take_outcome, still))
         return result
 
     def _hear(self, event: CallEvent) -> None:
@@ -336,8 +337,8 @@ class Loop:
                 return
         self._emit(event)
 
-    def _tell(self, still: "_Open", failure: ToolError | None = None) -> None:
-        if (event := _told(still, failure)) is not None:
+    def _emit_outcome(self, still: "_Open", failure: ToolError | None = None) -> None:
+        if (event := _take_outcome(still, failure)) is not None:
             self._emit(event)
 
     def _answer(self, why: str = "") -> list["_Open"]:
@@ -345,7 +346,7 @@ class Loop:
         answered = list(self._open.values())
         for still in answered:
             if still.answer is None:
-                result = self._unanswered(still, why)
+                result = self._missing_result(still, why)
                 still.answer = answer_message(still.call, result, self.journal.now())
                 still.outcome = ToolFinished(still.call, for_watchers(result))
                 self.journal.add(Said(still.answer))
@@ -353,13 +354,13 @@ class Loop:
         self._open = {}
         return answered
 
-    def _unanswered(self, still: "_Open", why: str) -> Result:
+    def _missing_result(self, still: "_Open", why: str) -> Result:
         """Return what is known of a call that never ran, or was stopped while it did."""
         if not still.course.started:
             return Result.error(f"this call was not run: {why}", code="not_run")
         if still.is_done:
             return Result.error(f"it ran to its end, and what came of it was not kept ({why})", code="interrupted")
-        gathered = present(Result(still.partial.content), new_token(), self._window.limit).content
+        gathered = present(Result(still.partial.content), new_token(), self._pipeline.limit).content
         words = f"it was stopped while it ran, so it may have done a part of its work ({why})"
         result = Result.error(words, code="interrupted")
         return result._replace(content=(*gathered, *result.content))
@@ -389,7 +390,7 @@ class Loop:
                 self._emit(Received(message))
         self._emit.go_on()
         for still in answered:
-            self._tell(still, failure)
+            self._emit_outcome(still, failure)
         if reason == "done" and self.setup.send is not None:
             self._text = await self.setup.send(self._text)
         return TurnFinished(reason, self._text, sentence, spent.steps, spent.usage, spent.cost)
@@ -410,7 +411,7 @@ class _Open:
         self.outcome: ToolFinished | None = None
 
 
-def _told(still: _Open, failure: BaseException | None) -> ToolFinished | None:
+def _take_outcome(still: _Open, failure: BaseException | None) -> ToolFinished | None:
     """Return what came of a call, once."""
     if not still.is_shown or still.outcome is None:
         return None
@@ -421,7 +422,7 @@ def _told(still: _Open, failure: BaseException | None) -> ToolFinished | None:
     return ToolFinished(still.call, Result.error(f"{what}: {failure}", code="unrecorded"))
 
 
-def _told_apart(calls: Iterable[Call]) -> tuple[Call, ...]:
+def _with_unique_ids(calls: Iterable[Call]) -> tuple[Call, ...]:
     """Return the calls of a reply, each with a key, and with an id that no other of them has: all get their answer."""
     ids, keys, apart = set[str](), set[str](), list[Call]()
     for call in calls:

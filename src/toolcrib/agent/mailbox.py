@@ -9,7 +9,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event
 from toolcrib.define.message import Message
 
-__all__ = ["Inbox", "Telling"]
+__all__ = ["Inbox", "OrderedEmitter"]
 
 _MOST = 100
 
@@ -79,7 +79,7 @@ class _Waiting:
     event: Late
 
 
-class Telling:
+class OrderedEmitter:
     """Tells events, as a function does; `after` puts one in line that nobody may hear before something is kept."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:

@@ -67,7 +67,7 @@ def _told(verdict: Json | None) -> str:
     return f"{verdict.get('decision')!r} for {verdict.get('tool')} ({verdict.get('reason')})"
 
 
-def _caller_from(told: Json) -> Caller:
-    sender = told.get("sender")
-    chain = {name: tuple(told.get(name, ())) for name in ("parents", "parent_models")}
-    return Caller(**{**told, **chain, "sender": None if sender is None else Sender(**sender)})
+def _caller_from(snapshot: Json) -> Caller:
+    sender = snapshot.get("sender")
+    chain = {name: tuple(snapshot.get(name, ())) for name in ("parents", "parent_models")}
+    return Caller(**{**snapshot, **chain, "sender": None if sender is None else Sender(**sender)})

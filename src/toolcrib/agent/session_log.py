@@ -27,7 +27,7 @@ from toolcrib.define.model import History
 from toolcrib.define.record import Entry, Record, Started
 from toolcrib.define.result import Text
 
-__all__ = ["Journal", "Recalled", "path_to", "recall", "summary_in", "summary_message"]
+__all__ = ["Conversation", "Journal", "path_to", "recall", "summary_in", "summary_message"]
 
 
 class Journal:
@@ -164,7 +164,7 @@ _SUMMARY_FOOT = "\n\n[End of the summary. The conversation goes on below.]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
+class Conversation:
     """What a log says about its session.
 
     `ids` are the ids of the lines that the messages of the history come from, "" for the summary and what is mended.
@@ -188,7 +188,7 @@ class Recalled:
     mended: tuple[Message, ...]
 
 
-def recall(lines: Sequence[Line], leaf: str | None = None) -> Recalled:
+def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
     """Return the conversation that ends at a line, the last one for None; "" is the place before the first line.
 
     Raise CribError when the lines are no tree, or there is no such line.
@@ -214,7 +214,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Recalled:
         open_slots.append([slot for slot in slots.get(place, ()) if slot.answer is None])
     model, title = _settings(path)
     usage, cost = _spent(lines)
-    return Recalled(
+    return Conversation(
         history=history,
         ids=tuple(ids),
         path=path,

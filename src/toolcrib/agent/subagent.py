@@ -1,7 +1,7 @@
 """An Agent becomes a tool like any other; its body is a turn of its own, which ends with `complete_task` or a true why.
 
-wrapped      Agent -> Tool: kind think, its inputs as parameters, Markdown out, progress on the way
-worked       the executor: belt with complete_task -> loop -> one last reply after a limit -> Outcome
+agent_tool   Agent -> Tool: kind think, its inputs as parameters, Markdown out, progress on the way
+run_agent    the executor: belt with complete_task -> loop -> one last reply after a limit -> Outcome
 run_task     the same as a turn in a session of its own
 
 A subagent says by `complete_task` that it is done; neither policy nor a guard takes that away. Guards of plugins are
@@ -33,14 +33,16 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits
 from toolcrib.define.verdict import Selection, Step, Verdict
 
-from .compact import Shorter, compacted, is_due
-from .hooks import Ready, ready_guards
-from .loop import Loop, Shorten, TurnSetup, turn_above
+from .compact import ShortHistory, compact, is_due
+from .hooks import BoundHook, bind_guards
+from .loop import Loop, Shorten, TurnSetup, current_turn
 from .mailbox import Inbox
 from .session_log import Journal
 from .subagent_report import Activity, Outcome, Reason, ending_of, gathered, words_of
 
-__all__ = ["GRACE", "Completion", "Told", "completion_verdict", "plain_inputs", "run_task", "worked", "wrapped"]
+__all__ = [
+    "GRACE", "Completion", "RunListeners", "agent_tool", "completion_verdict", "plain_inputs", "run_agent", "run_task",
+]  # fmt: skip
 
 log = logging.getLogger("toolcrib")
 
@@ -85,18 +87,18 @@ class Completion:
             steps=steps,
         )
 
-    def heard_by(self, guards: Iterable[Ready], belt: Selection) -> tuple[Ready, ...]:
+    def heard_by(self, guards: Iterable[BoundHook], belt: Selection) -> tuple[BoundHook, ...]:
         """Return the guards as they are asked about the calls of this run: none of them holds up its end."""
         return tuple(self._apart(guards, frozenset(belt.tools) - {COMPLETE}))
 
-    def _apart(self, guards: Iterable[Ready], names: frozenset[str]) -> Iterator[Ready]:
+    def _apart(self, guards: Iterable[BoundHook], names: frozenset[str]) -> Iterator[BoundHook]:
         for guard in guards:
             if others := (guard.tools or names) - {COMPLETE}:
                 yield replace(guard, tools=others)
             if not guard.tools or COMPLETE in guard.tools:
                 yield replace(guard, run=self._heard(guard), optional=True, tools=_END)
 
-    def _heard(self, guard: Ready) -> Callable[..., Coroutine[Any, Any, Any]]:
+    def _heard(self, guard: BoundHook) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def heard(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite | None:
             said = await guard.run(ctx, args)
             if said is None:
@@ -190,7 +192,7 @@ def _nobody(told: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RunListeners:
     """Where a run is told as it goes on: `tell` its parent, `emit` those who follow it, `journal` its own log.
 
     `inputs` are those it was started with, as JSON: a run that was cut off is gone on with from its log alone.
@@ -202,7 +204,7 @@ class Told:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def wrapped(agent: Agent) -> Tool:
+def agent_tool(agent: Agent) -> Tool:
     """Return the agent as a tool. Whatever runs it comes in through the caller's ports; it knows no configuration."""
 
     async def body(ctx: Ctx, args: Mapping[str, Any]) -> Result:
@@ -220,17 +222,17 @@ def wrapped(agent: Agent) -> Tool:
     )
 
 
-async def worked(
-    agent: Agent, setup: TurnSetup, start: str | History, told: Told | None = None, grace: float = GRACE
+async def run_agent(
+    agent: Agent, setup: TurnSetup, start: str | History, told: RunListeners | None = None, grace: float = GRACE
 ) -> Outcome:
     """Run an agent from its first message, or from where its log stands, to its end.
 
     It has one last reply when it would end without an answer. Cancelled, it leaves as cancelled, and has told before
     what it had.
     """
-    run = _Run(agent, setup, start, told or Told())
+    run = _Run(agent, setup, start, told or RunListeners())
     try:
-        return await run.worked(grace)
+        return await run.run_agent(grace)
     except asyncio.CancelledError:
         run.aborted()
         raise
@@ -240,8 +242,8 @@ async def run_task(
     task: AgentTask, setup: TurnSetup, history: History, journal: Journal, emit: Callable[[Event], None]
 ) -> TurnFinished:
     """Let an agent work in a session of its own: its answer is what the turn says."""
-    told = Told(emit=emit, journal=journal, inputs=plain_inputs(task.inputs))
-    outcome = await worked(task.agent, setup, history, told)
+    told = RunListeners(emit=emit, journal=journal, inputs=plain_inputs(task.inputs))
+    outcome = await run_agent(task.agent, setup, history, told)
     text, reason = words_of(task.agent, outcome), ending_of(outcome)
     if reason == "done" and setup.send is not None:
         text = await setup.send(text)
@@ -260,21 +262,21 @@ def plain_inputs(args: Mapping[str, Any]) -> dict[str, Any]:
 class _Run:
     """One run: its end, its journal and the loop it is in."""
 
-    def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, told: Told) -> None:
+    def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, told: RunListeners) -> None:
         self.agent, self.told = agent, told
-        self.journal = told.journal or Journal(setup.window.record)
+        self.journal = told.journal or Journal(setup.pipeline.record)
         history = start if isinstance(start, History) else self._begun(start)
-        if (above := turn_above()) is not None:
+        if (above := current_turn()) is not None:
             history.outside.update(above.history.outside)  # what its parent has read may be in the query
         self.completion = Completion(agent)
         self.activity = Activity(
-            agent.name, told.tell, redact=setup.window.redact, outside=lambda: self.loop.history.outside
+            agent.name, told.tell, redact=setup.pipeline.redact, outside=lambda: self.loop.history.outside
         )
-        guards = self.completion.heard_by(setup.window.guards, setup.belt)
+        guards = self.completion.heard_by(setup.pipeline.guards, setup.belt)
         self.setup = replace(
             setup,
             belt=self.completion.on(setup.belt),
-            window=replace(setup.window, guards=guards),
+            pipeline=replace(setup.pipeline, guards=guards),
             is_done=lambda: self.completion.answer is not None,
             send=None,  # what is sent is the answer, and that is in no loop's last words
             shorten=setup.shorten or _shortener(setup, self.journal),
@@ -286,7 +288,7 @@ class _Run:
         self.journal.add(Said(message))
         return History([message])
 
-    async def worked(self, grace: float) -> Outcome:
+    async def run_agent(self, grace: float) -> Outcome:
         self.journal.add(Noted(WORKING, {"agent": self.agent.name, "inputs": dict(self.told.inputs)}))
         end = await self.loop.run()
         ends, is_rescued = [end], False
@@ -351,30 +353,30 @@ def _last(setup: TurnSetup, completion: Completion, grace: float) -> TurnSetup:
     return replace(
         setup,
         shown=(completion.tool,),
-        window=replace(setup.window, guards=(only, *setup.window.guards)),
+        pipeline=replace(setup.pipeline, guards=(only, *setup.pipeline.guards)),
         limits=Limits(turns=1, seconds=grace, repeats=0),
         after_outside=frozenset(),  # nobody is asked about what is not heard
         inbox=Inbox(),
     )
 
 
-def _only_completion() -> Ready:
+def _only_completion() -> BoundHook:
     async def last_word(ctx: Ctx, args: Mapping[str, Any]) -> Block | None:
         """Keep everything else from running behind the limit."""
         return None if ctx.call.name == COMPLETE else Block(f"only {COMPLETE} is heard in the last reply")
 
-    (guard,) = ready_guards([Hook(run=last_word)])
+    (guard,) = bind_guards([Hook(run=last_word)])
     return guard
 
 
 def _shortener(setup: TurnSetup, journal: Journal) -> Shorten:
     hopeless = 0  # tokens of a history from which nothing could be taken
 
-    async def shorten(history: History, force: bool) -> Shorter | None:
+    async def shorten(history: History, force: bool) -> ShortHistory | None:
         nonlocal hopeless
         if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
             return None
-        shorter = await compacted(history, setup.model, force=force, retries=setup.retries)
+        shorter = await compact(history, setup.model, force=force, retries=setup.retries)
         if shorter is None:
             hopeless = history.tokens * 11 // 10
             return None

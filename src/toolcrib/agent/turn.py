@@ -19,7 +19,7 @@ from toolcrib.define.record import Record
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 
-from .compact import Shorter, compacted, is_due
+from .compact import ShortHistory, compact, is_due
 from .hooks import Moments, sources_of
 from .loop import Loop, Shorten, TurnSetup
 from .mailbox import Inbox
@@ -227,12 +227,12 @@ class Turns:
 
         hopeless = 0  # tokens of a history from which nothing could be taken
 
-        async def shorten(history: History, force: bool) -> Shorter | None:
+        async def shorten(history: History, force: bool) -> ShortHistory | None:
             nonlocal hopeless
             if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
                 return None
             await self._moments.tell("before_compaction", setup.caller, messages=len(history), tokens=history.tokens)
-            shorter = await compacted(history, setup.model, force=force, retries=setup.retries)
+            shorter = await compact(history, setup.model, force=force, retries=setup.retries)
             if shorter is None:
                 hopeless = history.tokens * 11 // 10
                 return None

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolcrib.adapter import losses
-from toolcrib.agent.hooks import Moments, ready_guards, ready_observers
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
 from toolcrib.config.advice import advice
 from toolcrib.config.complain import conceal
@@ -236,7 +236,9 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
     commands = Commands(loaded, terms, kept.blobs)
     approvals = approvals_for(loaded, whole, state=folder, can_lend=commands.can_lend, record=record)
-    window = replace(_window(loaded, offers, record, commands.guard), approver=approver or approvals, blobs=kept.blobs)
+    pipeline = replace(
+        _pipeline(loaded, offers, record, commands.guard), approver=approver or approvals, blobs=kept.blobs
+    )
     models = Models(loaded.config, surroundings)
     servers = servers_for(loaded, folder, surroundings)
     audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
@@ -244,7 +246,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     router = Router([*services, approvals, commands.processes, servers.service, _shelf_for(agents), *audits])
     ports_of, slots = PortsOf(terms, router, kept.blobs), SubagentSlots()
     runner = SubagentRunner(loaded, models, ports_of, slots, None if folder is None else kept.sessions)
-    belts = BeltSource(loaded, whole, agents, servers, window, runner)
+    belts = BeltSource(loaded, whole, agents, servers, pipeline, runner)
     turns = Turns(kept.sessions, record, SetupResolver(loaded, models, belts), _moments(offers))
     starter = TurnStarter(turns, models)
     host = SubagentStarter(loaded, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
@@ -277,14 +279,14 @@ def _shelf_for(agents: Agents) -> AgentShelf:
     return AgentShelf(agents.offers, [problem.sentence for problem in agents.problems])
 
 
-def _window(loaded: Loaded, offers: Sequence[Offer], record: Record, judge: Hook | Guard) -> Window:
+def _pipeline(loaded: Loaded, offers: Sequence[Offer], record: Record, judge: Hook | Guard) -> CallPipeline:
     """Return what every call goes through."""
     # the judge comes last: what it judged is what runs
     guards = [*(hook for offer in offers for hook in offer.before), judge]
-    return Window(
+    return CallPipeline(
         record=record,
-        guards=ready_guards(guards),
-        observers=ready_observers(hook for offer in offers for hook in offer.after),
+        guards=bind_guards(guards),
+        observers=bind_observers(hook for offer in offers for hook in offer.after),
         redact=redact_for(loaded) or str,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,

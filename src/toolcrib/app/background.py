@@ -102,7 +102,7 @@ class SubagentStarter:
                 caller=child,
                 model=request.model or model,
                 extra=_of_program(above.setup.belt.tools.values()) if above else (),
-                approver=above.setup.window.approver if above else None,
+                approver=above.setup.pipeline.approver if above else None,
                 limits=limits,
                 effort=request.effort,
                 task=task,

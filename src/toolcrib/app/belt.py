@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib.adapter import declare
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import Window, invoke, invoke_all, new_key
+from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
@@ -39,7 +39,7 @@ class Belt:
     caller: Caller
     selection: Selection
     catalog: Catalog = field(repr=False)
-    window: Window = field(repr=False)
+    pipeline: CallPipeline = field(repr=False)
     ports: Ports = field(repr=False)
 
     @property
@@ -77,27 +77,33 @@ class Belt:
         if progress is not None:
             course.watch = progress
         call = _make_call(id or key, name, args or {}, key)
-        return invoke(self.selection, _make_ctx(call, self.caller, course, self.ports), self.window)
+        return invoke(self.selection, _make_ctx(call, self.caller, course, self.ports), self.pipeline)
 
     async def call_all(self, calls: Iterable[Call]) -> list[Result]:
         """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
         keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
         ctxs = [Ctx(call, self.caller, Course(), self.ports) for call in keyed]
-        return await invoke_all(self.selection, ctxs, self.window)
+        return await invoke_all(self.selection, ctxs, self.pipeline)
 
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
-        return replace(self, window=replace(self.window, watch=watch))
+        return replace(self, pipeline=replace(self.pipeline, watch=watch))
 
 
 class BeltSource:
     """The belts of one crib, over the tools that there are now; a belt that was handed out stays as it is."""
 
     def __init__(
-        self, loaded: Loaded, catalog: Catalog, agents: Agents, mcp: Servers, window: Window, runner: SubagentRunner
+        self,
+        loaded: Loaded,
+        catalog: Catalog,
+        agents: Agents,
+        mcp: Servers,
+        pipeline: CallPipeline,
+        runner: SubagentRunner,
     ) -> None:
         self._loaded, self._own, self._agents, self._mcp = loaded, catalog, agents, mcp
-        self.window, self._runner = window, runner
+        self.pipeline, self._runner = pipeline, runner
         self.renew()
         mcp.service.on_change(self.renew)
 
@@ -119,13 +125,13 @@ class BeltSource:
         """Return the caller's belt; with a `profile` it has nothing that is not in that, whatever is configured."""
         own = tuple(extra)
         belts = self.belts if profile is None else self.belts.narrowed(profile)
-        window = self.window if approver is None else replace(self.window, approver=approver)
+        pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
         return Belt(
             caller=caller,
             selection=belts.belt_for(caller, own),
             catalog=belts.catalog_with(own),
-            window=window,
-            ports=self._runner.ports(caller, Within(belts, own, window)),
+            pipeline=pipeline,
+            ports=self._runner.ports(caller, Within(belts, own, pipeline)),
         )
 
 

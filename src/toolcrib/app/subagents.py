@@ -9,12 +9,12 @@ from time import time
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.hooks import asked_after_outside
-from toolcrib.agent.invoke import Window
-from toolcrib.agent.loop import Loop, TurnSetup, turn_above
+from toolcrib.agent.hooks import match_outside_tools
+from toolcrib.agent.invoke import CallPipeline
+from toolcrib.agent.loop import Loop, TurnSetup, current_turn
 from toolcrib.agent.prompt import Surroundings, subagent_prompt
 from toolcrib.agent.session_log import Journal
-from toolcrib.agent.subagent import Told, plain_inputs, worked, wrapped
+from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
 from toolcrib.agent.subagent_report import result_of
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings
@@ -49,7 +49,7 @@ def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSet
     tools, problems = dict(catalog.tools), list(catalog.problems)
     for agent in _permitted(tuple(agents), settings) if settings.enabled else ():
         try:
-            tool = wrapped(agent)
+            tool = agent_tool(agent)
         except CribError as error:
             problems.append(Problem("agents", f"agent {agent.name} cannot be a tool ({error}); it was left out"))
             continue
@@ -77,11 +77,11 @@ def mandates_of(agents: Iterable[Agent]) -> Mapping[str, tuple[str, ...] | None]
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """What a caller has, and its subagents never leave: the belts, the program's own tools, the window."""
+    """What a caller has, and its subagents never leave: the belts, the program's own tools, the pipeline."""
 
     belts: Belts
     extra: tuple[Tool, ...]
-    window: Window
+    pipeline: CallPipeline
 
 
 class SubagentRunner:
@@ -117,8 +117,10 @@ class SubagentRunner:
         setup = self._setup(agent, ctx.caller, within, above)
         where = Surroundings(agent=agent.name, date=today())
         setup = replace(setup, system=subagent_prompt(prompts.system, setup.belt.tools, where))
-        told = Told(tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args))
-        return result_of(agent, await worked(agent, setup, prompts.query, told))
+        told = RunListeners(
+            tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args)
+        )
+        return result_of(agent, await run_agent(agent, setup, prompts.query, told))
 
     async def _journal(self, setup: TurnSetup, query: str) -> Journal | None:
         """Return the log of a run, in a session of its own under its parent's."""
@@ -129,7 +131,7 @@ class SubagentRunner:
         await self._store.make(
             SessionHead(key=key, made_at=now, changed_at=now, parents=setup.caller.parents, title=title)
         )
-        return Journal(setup.window.record, self._store, key)
+        return Journal(setup.pipeline.record, self._store, key)
 
     def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> TurnSetup:
         """Return who works: its own model, belt and limits, within what its parent has."""
@@ -141,11 +143,11 @@ class SubagentRunner:
             model=model,
             belt=belt,
             caller=child,
-            window=replace(within.window, approver=above.approver if above else within.window.approver),
+            pipeline=replace(within.pipeline, approver=above.approver if above else within.pipeline.approver),
             ports=self.ports(child, within),
             limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",
-            after_outside=asked_after_outside(
+            after_outside=match_outside_tools(
                 outside_entries(self._loaded, child), belt, within.belts.catalog_with(within.extra).groups
             ),
         )
@@ -180,7 +182,7 @@ def _without_spawning(rpc: Rpc) -> Rpc:
 
 def turn_of(caller: Caller) -> Loop | None:
     """Return the caller's turn that goes on here; None when a program calls in the midst of somebody else's."""
-    above = turn_above()
+    above = current_turn()
     return above if above is not None and above.setup.caller == caller else None
 
 

@@ -7,7 +7,7 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
-from toolcrib.agent.hooks import asked_after_outside
+from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.prompt import Surroundings, subagent_prompt, system_prompt
@@ -256,12 +256,12 @@ class SetupResolver:
             model=model,
             belt=held.selection,
             caller=caller,
-            window=held.window,
+            pipeline=held.pipeline,
             ports=held.ports,
             limits=request.limits or limits_of(self._loaded.config, agent),
             system=_system_prompt(request, agent, held.tools),
             effort=request.effort,
-            after_outside=asked_after_outside(entries, held.selection, held.catalog.groups),
+            after_outside=match_outside_tools(entries, held.selection, held.catalog.groups),
         )
 
 

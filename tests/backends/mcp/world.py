@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import Window
+from toolcrib.agent.invoke import CallPipeline
 from toolcrib.app.belt import Belt
 from toolcrib.app.mcp import Servers, servers_for
 from toolcrib.backends.stores.memory import MemoryRecord
@@ -73,7 +73,7 @@ class World:
             caller=caller,
             selection=Belts(catalog, load(self.config, {}).policy).belt_for(caller),
             catalog=catalog,
-            window=Window(record=MemoryRecord(), watch=watch, timeout=seconds),
+            pipeline=CallPipeline(record=MemoryRecord(), watch=watch, timeout=seconds),
             ports=Ports(),
         )
 

@@ -67,8 +67,8 @@ def words(result: Any) -> tuple[bool, str]:
 
 
 def entries(belt: Belt) -> list[object]:
-    assert isinstance(belt.window.record, MemoryRecord)
-    return [type(entry) for entry in belt.window.record.entries]
+    assert isinstance(belt.pipeline.record, MemoryRecord)
+    return [type(entry) for entry in belt.pipeline.record.entries]
 
 
 async def test_a_tool_is_listed_with_its_schema_and_hints_from_its_effects(mode: Mode) -> None:
@@ -249,8 +249,8 @@ async def test_a_client_that_stops_a_call_stops_its_body_once_and_lets_it_come_t
         await held.ended.wait()
         assert held.times == 1
         assert words(await client.call_tool("add", {"a": 1})) == (False, "2")
-    assert isinstance(belt.window.record, MemoryRecord)
-    outcomes = [entry.status for entry in belt.window.record.entries if isinstance(entry, Finished)]
+    assert isinstance(belt.pipeline.record, MemoryRecord)
+    outcomes = [entry.status for entry in belt.pipeline.record.entries if isinstance(entry, Finished)]
     assert outcomes == ["cancelled", "ok"]
 
 

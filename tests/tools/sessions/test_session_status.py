@@ -6,7 +6,7 @@ from tests.agent.test_invoke import belt_of
 from tests.services.session_world import BOB, OTHER, OWN, OWNER, Turn, World, world
 
 import toolcrib
-from toolcrib.agent.invoke import Window, invoke
+from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
@@ -26,7 +26,7 @@ def words(result: Result) -> str:
 async def asked(made: World, caller: Caller = OWNER, **args: object) -> Result:
     """Call the tool as a turn does."""
     ctx = Ctx(Call("c", "session_status", args, "k"), caller, Course(), Ports(rpc=made.rpc(caller)))
-    return await invoke(belt_of(session_status), ctx, Window(record=MemoryRecord()))
+    return await invoke(belt_of(session_status), ctx, CallPipeline(record=MemoryRecord()))
 
 
 async def test_the_card_tells_how_a_session_stands() -> None:
