@@ -1,5 +1,6 @@
 """A crib whose commands run here, for tests and adapters: opened in a folder, everything of it ended afterwards."""
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,13 +10,14 @@ from typing import Any
 import toolcrib
 from toolcrib.agent.hooks import bind_guards
 from toolcrib.app import Belt
-from toolcrib.app.commands import Commands
+from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.local import Terms
 from toolcrib.backends.stores.memory import MemoryBlobs
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
+from toolcrib.services.exec.judge import Commands
 from toolcrib.services.router import Router
 
 OPEN: Mapping[str, Any] = {"host": "host", "security": "full", "ask": "off"}
@@ -45,7 +47,14 @@ async def cribbed(
     crib = toolcrib.open({"workspace": {"root": str(root)}, **config, "tools": tools})
     terms = Terms(root=root, state=root.parent / "state")
     blobs = MemoryBlobs()
-    commands = Commands(crib.loaded, lambda _: terms, blobs, environ=environ)
+    commands = Commands(
+        config=crib.config,
+        policy=crib.loaded.policy,
+        terms_of=lambda _: terms,
+        shells=LocalShells(),
+        blobs=blobs,
+        environ=os.environ if environ is None else environ,
+    )
     belt = crib.belt(caller, approver=approver)
     ports = Ports(
         workspace=belt.ports.workspace, blobs=blobs, rpc=Router([commands.processes]).rpc_for(caller or Caller())

@@ -13,11 +13,11 @@ import pytest
 from tests.commands import OPEN, belt_in, cribbed, said
 
 import toolcrib
-from toolcrib.app.environment import environment_of, is_forbidden
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
+from toolcrib.services.exec.judge import build_environment, is_forbidden
 from toolcrib.testing import FakeApprover
 
 pytestmark = pytest.mark.anyio
@@ -151,7 +151,7 @@ def test_ordinary_variables_are_a_calls_to_set() -> None:
 
 
 def test_the_basics_are_there_without_an_environment_of_ours() -> None:
-    built = environment_of({}, ("/usr/bin", "/bin"), frozenset({"MISSING"}))
+    built = build_environment({}, ("/usr/bin", "/bin"), frozenset({"MISSING"}))
     assert built["PATH"] == "/usr/bin:/bin"
     assert "MISSING" not in built
 
@@ -291,8 +291,8 @@ async def test_a_subagent_gets_no_command_that_its_parent_lacks(root: Path) -> N
     alone, child = Caller(agent="helper"), Caller(agent="helper", parents=("main",))
     grandchild = Caller(agent="helper", parents=("careful", "agent:main:x"))
     free = Caller(agent="own", parents=("main",))
-    judged = [crib.commands.judged(each, "touch x").decision for each in (alone, child, grandchild, free)]
+    judged = [crib.commands.judge(each, "touch x").decision for each in (alone, child, grandchild, free)]
     assert judged == ["run", "deny", "deny", "run"]
-    judged = [crib.commands.judged(each, "ls").decision for each in (alone, child, grandchild, free)]
+    judged = [crib.commands.judge(each, "ls").decision for each in (alone, child, grandchild, free)]
     assert judged == ["run", "run", "deny", "run"]
     await crib.close()

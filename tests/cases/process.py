@@ -7,10 +7,9 @@ from toolcrib.backends.exec.pty import Screen
 from toolcrib.backends.exec.running import Output
 from toolcrib.define.display import strip_unseen
 from toolcrib.define.shell import Limits
-from toolcrib.services._keys import encoded, pasted
-from toolcrib.services._labels import duration, short_name, shortened
-from toolcrib.services._printed import log_lines, plain
-from toolcrib.services.processes import clamped
+from toolcrib.services.exec.output import decode_output, encode_keys, encode_paste, page_log
+from toolcrib.services.exec.process import cut_middle, format_duration, short_name
+from toolcrib.services.exec.processes import clamp
 
 from .files import content_of
 from .load import Case
@@ -20,7 +19,7 @@ Json = dict[str, Any]
 
 
 def _keys(args: Json) -> Json:
-    data, warnings = encoded(args.get("keys") or (), args.get("hex") or (), args.get("literal") or "")
+    data, warnings = encode_keys(args.get("keys") or (), args.get("hex") or (), args.get("literal") or "")
     return {"data": _text(data), "warnings": warnings}
 
 
@@ -32,7 +31,7 @@ def _text(data: bytes) -> str:
 
 
 def _log(args: Json) -> Json:
-    lines = log_lines(args["text"], args.get("offset"), args.get("limit"))
+    lines = page_log(args["text"], args.get("offset"), args.get("limit"))
     return {"slice": lines.text, "totalLines": lines.total, "totalChars": len(args["text"])}
 
 
@@ -40,7 +39,7 @@ def _requests(args: Json) -> Json:
     answers: list[bytes] = []
     screen = Screen((80, 24), answers.append)
     screen.add(args["text"].replace("\x1b[?6n", "\x1b[6n").encode())
-    return {"cleaned": plain(args["text"].encode()), "requests": b"".join(answers).count(b"R")}
+    return {"cleaned": decode_output(args["text"].encode()), "requests": b"".join(answers).count(b"R")}
 
 
 def _registry(args: Json) -> Json:
@@ -70,11 +69,11 @@ def _same_registry(case: Case, ours: Any) -> str:
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "encodeKeySequence": _keys,
-    "encodePaste": lambda args: pasted(args["text"], bracketed=args.get("bracketed", True)).decode(),
+    "encodePaste": lambda args: encode_paste(args["text"], bracketed=args.get("bracketed", True)).decode(),
     "deriveSessionName": lambda args: short_name(args["command"]) or None,
-    "truncateMiddle": lambda args: shortened(args["text"], args["max"]),
-    "formatDuration": lambda args: duration(args["ms"]),
-    "clampNumber": lambda args: clamped(args["value"], args["def"], args["min"], args["max"]),
+    "truncateMiddle": lambda args: cut_middle(args["text"], args["max"]),
+    "formatDuration": lambda args: format_duration(args["ms"]),
+    "clampNumber": lambda args: clamp(args["value"], args["def"], args["min"], args["max"]),
     "sliceLogLines": _log,
     "sanitizeBinaryOutput": lambda args: strip_unseen(args["text"]),
     "stripDsrRequests": _requests,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import toolcrib
 from toolcrib.agent.session_log import recall
-from toolcrib.app.record import audit_in
-from toolcrib.app.state import FILE
+from toolcrib.app.stores import FILE, audit_in
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Replied, ToolFinished, TurnFinished
 from toolcrib.define.message import Call, Part

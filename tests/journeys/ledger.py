@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolcrib.agent.session_log import recall
-from toolcrib.app.record import audit_in
-from toolcrib.app.state import FILE, state_in
+from toolcrib.app.stores import FILE, audit_in, state_in
 from toolcrib.config.load import load
 from toolcrib.define.log import Began, Ended, Line, Said, Shortened
 from toolcrib.define.message import Call, Message

@@ -13,8 +13,7 @@ import pytest
 
 import toolcrib
 from toolcrib import Tool, tool
-from toolcrib.app.record import audit_in
-from toolcrib.app.state import FILE
+from toolcrib.app.stores import FILE, audit_in
 from toolcrib.define.event import CallDelta, Event, Replied, TextDelta, ToolFinished, ToolStarted, TurnFinished
 
 from .local_model import UnobtainableError, local_model

@@ -25,8 +25,7 @@ from toolcrib.agent.retry import Retries
 from toolcrib.agent.session_log import Conversation, recall
 from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib
-from toolcrib.app.record import audit_in
-from toolcrib.app.state import FILE, State, state_in
+from toolcrib.app.stores import FILE, State, audit_in, state_in
 from toolcrib.backends.stores.record import SqliteRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx

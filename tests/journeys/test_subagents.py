@@ -11,7 +11,7 @@ import pytest
 import toolcrib
 from toolcrib import Agent, Call, Caller, Result, Text, ToolError, tool
 from toolcrib.app import Crib
-from toolcrib.app.record import verify_file
+from toolcrib.app.stores import verify_file
 from toolcrib.define.agent import OUTCOME, WORKING
 from toolcrib.define.approval import name_of
 from toolcrib.define.event import Event, ToolFinished, ToolProgress, Usage

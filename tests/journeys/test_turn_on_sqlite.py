@@ -8,7 +8,7 @@ import pytest
 
 import toolcrib
 from toolcrib.agent.session_log import recall
-from toolcrib.app.state import state_in
+from toolcrib.app.stores import state_in
 from toolcrib.define.event import Event, ToolStarted, TurnFinished
 from toolcrib.define.message import Message
 from toolcrib.testing.models import FunctionModel, RecordedRequest

@@ -9,8 +9,9 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Body, Ended, Labelled, SessionHead
 from toolcrib.define.ports import SCOPES, Rpc
+from toolcrib.services.feature import ModelNames
 from toolcrib.services.router import Router
-from toolcrib.services.sessions import LogCodec, ModelNames, Sessions
+from toolcrib.services.sessions import LogCodec, Sessions
 
 __all__ = ["BOB", "CODEC", "KNOWN", "OTHER", "OWN", "OWNER", "Turn", "World", "world"]
 

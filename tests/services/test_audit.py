@@ -15,8 +15,7 @@ from tests.policy import worlds
 from toolcrib.agent.belt import no_such_tool
 from toolcrib.agent.replay import judge_from
 from toolcrib.app import Crib
-from toolcrib.app.record import audit_in
-from toolcrib.app.state import FILE
+from toolcrib.app.stores import FILE, audit_in
 from toolcrib.backends.stores.record import SqliteRows, body_of, opened
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller, Sender

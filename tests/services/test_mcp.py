@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.mcp.world import HASTY, QUICK, World, liar, opened, said
-from toolcrib.app.mcp import servers_for
-from toolcrib.config.load import load
+from tests.backends.mcp.world import HASTY, QUICK, World, liar, mounted, opened, said
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import digest_of
-from toolcrib.services.mcp import McpTerms
+from toolcrib.services.mcp.service import McpTerms
 from toolcrib.services.router import Router
 
 pytestmark = pytest.mark.anyio
@@ -58,13 +56,13 @@ async def test_a_changed_definition_is_withheld_until_it_is_accepted(tmp_path: P
             f"the MCP server 'srv' declares srv__echo otherwise than it was accepted (description); {withheld}"
         ]
         with pytest.raises(ToolError, match="changed what 'echo' is, and nobody has accepted that yet"):
-            await world.servers.service.call("srv", "echo", HI)
-        (change,) = world.servers.service.servers["srv"].changes()
+            await world.service.call("srv", "echo", HI)
+        (change,) = world.service.servers["srv"].changes()
         assert change.before is not None
         assert (change.before["description"], change.after["description"]) == (
             "Say it again.", "Say it again, and send me the rest.",
         )  # fmt: skip
-        assert await world.servers.service.accept(Caller(), "srv", "echo") == ["echo"]
+        assert await world.service.accept(Caller(), "srv", "echo") == ["echo"]
         assert world.problems == []
         assert (await world.call("srv__echo", HI))[0] == "ok"
     async with opened(servers, tmp_path) as world:
@@ -79,7 +77,7 @@ async def test_a_tool_that_is_new_is_withheld_and_the_others_go_on(tmp_path: Pat
         assert world.theirs == ["srv__echo"]
         assert "offers srv__more, which it did not when it was first seen; it is withheld" in world.problems[0]
         assert (await world.call("srv__echo", HI))[0] == "ok"
-        assert await world.servers.service.accept(Caller(), "srv") == ["more"]
+        assert await world.service.accept(Caller(), "srv") == ["more"]
         assert world.theirs == ["srv__echo", "srv__more"]
 
 
@@ -100,7 +98,7 @@ async def test_accepting_is_for_the_owner_and_for_what_was_looked_at(tmp_path: P
     async with opened(servers, tmp_path):
         pass
     async with opened(servers, tmp_path) as world:
-        service = world.servers.service
+        service = world.service
         with pytest.raises(ToolError, match="only the owner may accept"):
             await service.accept(STRANGER, "srv")
         with pytest.raises(ToolError, match="is not what it was when you looked"):
@@ -117,7 +115,7 @@ async def test_accepting_is_for_the_owner_and_for_what_was_looked_at(tmp_path: P
 
 async def test_tools_cannot_accept_anything(tmp_path: Path) -> None:
     async with opened({"srv": liar("honest")}, tmp_path) as world:
-        rpc = Router([world.servers.service]).rpc_for(Caller())
+        rpc = Router([world.service]).rpc_for(Caller())
         assert (await rpc("mcp.status", {}))[0]["state"] == "connected"
         with pytest.raises(ToolError, match=r"mcp\.accept needs the scope 'admin'"):
             await rpc("mcp.accept", {"server": "srv"})
@@ -136,7 +134,7 @@ async def test_a_server_that_dies_comes_back(tmp_path: Path) -> None:
 
 
 def state(world: World) -> str:
-    return world.servers.service.servers["srv"].state
+    return world.service.servers["srv"].state
 
 
 async def test_a_server_that_never_comes_is_given_up_until_somebody_calls(tmp_path: Path) -> None:
@@ -144,23 +142,23 @@ async def test_a_server_that_never_comes_is_given_up_until_somebody_calls(tmp_pa
     async with opened({"srv": {"command": "/bin/false"}}, tmp_path, terms=terms) as world:
         await world.until(lambda: state(world) == "given up")
         with pytest.raises(ToolError, match="the MCP server 'srv' ended with the code 1"):
-            await world.servers.service.call("srv", "echo", HI)
+            await world.service.call("srv", "echo", HI)
 
 
 async def test_a_dead_server_is_not_started_for_every_call(tmp_path: Path) -> None:
     async with opened({"srv": {"command": "/bin/false"}}, tmp_path, terms=HASTY) as world:
-        tried = world.servers.service.servers["srv"].tried_at
+        tried = world.service.servers["srv"].tried_at
         for _ in range(3):
             with pytest.raises(ToolError, match="ended with the code 1"):
-                await world.servers.service.call("srv", "echo", HI)
-        assert world.servers.service.servers["srv"].tried_at == tried
+                await world.service.call("srv", "echo", HI)
+        assert world.service.servers["srv"].tried_at == tried
 
 
 @pytest.mark.parametrize("how", ["honest", "hang at connect", "hang at call", "flood"])
 async def test_nothing_of_a_server_is_left_when_the_crib_is_closed(how: str, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     async with opened({"srv": liar(how, mark)}, tmp_path, terms=HASTY, ready=1.0) as world:
-        call = asyncio.ensure_future(world.servers.service.call("srv", "echo", HI)) if how != "honest" else None
+        call = asyncio.ensure_future(world.service.call("srv", "echo", HI)) if how != "honest" else None
         await asyncio.sleep(0)
         assert len(mine(mark)) == 1
     assert mine(mark) == []
@@ -200,7 +198,7 @@ async def test_nothing_of_a_server_is_left_when_we_are_killed(tmp_path: Path) ->
 
 
 def test_servers_outlive_the_loop_they_were_connected_in(tmp_path: Path) -> None:
-    servers = servers_for(load({"mcpServers": {"srv": liar("honest")}}, {}), tmp_path, os.environ, terms=QUICK)
+    servers = World(mounted({"mcpServers": {"srv": liar("honest")}}, tmp_path), {})
     answers = [asyncio.run(servers.service.call("srv", "echo", HI)) for _ in range(2)]
     assert [answer["content"][0]["text"] for answer in answers] == ["hi", "hi"]
-    asyncio.run(servers.close())
+    asyncio.run(servers.feature.close())

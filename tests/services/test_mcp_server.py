@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from toolcrib.define.mcp import Offered
-from toolcrib.services.mcp import Known
+from toolcrib.services.mcp.servers import KnownServer
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from toolcrib.services.mcp import Known
     ],
 )
 def test_the_command_that_accepts_a_tool_does_nothing_else(tool: str, words: list[str]) -> None:
-    known = Known("srv")
+    known = KnownServer("srv")
     known.offered = Offered(({"name": tool},))
     (sentence,) = known.sentences()
     command = sentence.partition("withheld until `")[2].removesuffix("`")

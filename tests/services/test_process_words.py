@@ -2,9 +2,17 @@
 
 import pytest
 
-from toolcrib.services._keys import encoded, pasted
-from toolcrib.services._labels import duration, new_id, short_name, shortened
-from toolcrib.services._printed import draws, last_lines, log_lines, pieces, plain, unfinished
+from toolcrib.services.exec.output import (
+    count_unfinished,
+    decode_output,
+    draws_screen,
+    encode_keys,
+    encode_paste,
+    last_lines,
+    page_log,
+    split_output,
+)
+from toolcrib.services.exec.process import cut_middle, format_duration, short_name
 
 
 @pytest.mark.parametrize(
@@ -19,11 +27,11 @@ from toolcrib.services._printed import draws, last_lines, log_lines, pieces, pla
     ],
 )
 def test_keys_are_named_as_tmux_names_them(keys: list[str], data: bytes) -> None:
-    assert encoded(keys) == (data, [])
+    assert encode_keys(keys) == (data, [])
 
 
 def test_what_is_no_key_is_told() -> None:
-    data, warnings = encoded(["C-nope"], ["1b", "xyz"], "text")
+    data, warnings = encode_keys(["C-nope"], ["1b", "xyz"], "text")
     assert data == b"text\x1bnope"
     assert warnings == [
         "'xyz' is no byte in hex; it was left out",
@@ -32,22 +40,8 @@ def test_what_is_no_key_is_told() -> None:
 
 
 def test_a_paste_is_marked_as_one() -> None:
-    assert pasted("a\nb") == b"\x1b[200~a\nb\x1b[201~"
-    assert pasted("a", bracketed=False) == b"a"
-
-
-def test_ids_can_be_read_aloud_and_never_collide() -> None:
-    taken: set[str] = set()
-    for _ in range(2_000):
-        taken.add(new_id(taken))
-    assert len(taken) == 2_000
-    mood, thing, number = next(iter(taken)).split("-")
-    assert (mood.isalpha(), thing.isalpha(), number.isdigit()) == (True, True, True)
-
-
-def test_a_taken_id_gets_more_digits() -> None:
-    first = new_id((), below=lambda most: 0)
-    assert new_id({first}, below=lambda most: 0) == f"{first}0"
+    assert encode_paste("a\nb") == b"\x1b[200~a\nb\x1b[201~"
+    assert encode_paste("a", bracketed=False) == b"a"
 
 
 @pytest.mark.parametrize(
@@ -66,12 +60,12 @@ def test_a_name_is_the_program_and_what_it_works_on(command: str, name: str) -> 
 
 @pytest.mark.parametrize(("text", "most", "short"), [("abc", 3, "abc"), ("abcdef", 5, "a...f"), ("abcdef", 2, "..")])
 def test_what_is_shortened_is_never_longer_than_asked(text: str, most: int, short: str) -> None:
-    assert shortened(text, most) == short
+    assert cut_middle(text, most) == short
 
 
 @pytest.mark.parametrize(("ms", "words"), [(5, "5ms"), (1_000, "1s"), (61_000, "1m01s"), (3_600_000, "60m00s")])
 def test_a_duration_is_written_as_people_do(ms: int, words: str) -> None:
-    assert duration(ms) == words
+    assert format_duration(ms) == words
 
 
 @pytest.mark.parametrize(
@@ -87,11 +81,11 @@ def test_a_duration_is_written_as_people_do(ms: int, words: str) -> None:
     ],
 )
 def test_output_is_read_without_the_codes_of_terminals(data: bytes, text: str) -> None:
-    assert plain(data) == text
+    assert decode_output(data) == text
 
 
 def test_output_that_begins_inside_a_character_loses_only_that() -> None:
-    assert plain("ü!".encode()[1:], inside=True) == "!"
+    assert decode_output("ü!".encode()[1:], inside=True) == "!"
 
 
 @pytest.mark.parametrize(
@@ -107,18 +101,18 @@ def test_output_that_begins_inside_a_character_loses_only_that() -> None:
     ],
 )
 def test_what_has_not_come_whole_is_known(data: bytes, count: int) -> None:
-    assert unfinished(data) == count
+    assert count_unfinished(data) == count
 
 
 def test_pieces_are_cut_behind_lines_and_before_what_is_unfinished() -> None:
-    assert list(pieces(b"ab\ncd\nef", 5)) == [b"ab\n", b"cd\nef"]
-    assert b"".join(pieces("ü".encode() * 1_000, 33)).decode() == "ü" * 1_000
-    assert all(piece.decode() for piece in pieces("ü".encode() * 1_000, 33))
+    assert list(split_output(b"ab\ncd\nef", 5)) == [b"ab\n", b"cd\nef"]
+    assert b"".join(split_output("ü".encode() * 1_000, 33)).decode() == "ü" * 1_000
+    assert all(piece.decode() for piece in split_output("ü".encode() * 1_000, 33))
 
 
 def test_a_program_that_moves_the_cursor_draws() -> None:
-    assert draws(b"\x1b[2J\x1b[1;1Hx")
-    assert not draws(b"\x1b[31mred\x1b[0m\x1b[K")
+    assert draws_screen(b"\x1b[2J\x1b[1;1Hx")
+    assert not draws_screen(b"\x1b[31mred\x1b[0m\x1b[K")
 
 
 @pytest.mark.parametrize(
@@ -140,5 +134,5 @@ def test_the_end_of_output_is_shown_in_whole_lines(text: str, most: int, size: i
 
 
 def test_lines_of_a_log_are_counted_from_nought() -> None:
-    lines = log_lines("a\r\nb\nc\n", 1, 1)
+    lines = page_log("a\r\nb\nc\n", 1, 1)
     assert (lines.text, lines.first, lines.count, lines.total) == ("b", 1, 1, 3)

@@ -11,7 +11,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.ports import Rpc
 from toolcrib.define.shell import Ended, Leftover, Limits
-from toolcrib.services.processes import Permit, Place, Processes, ProcessTerms
+from toolcrib.services.exec.processes import ExecTarget, Permit, Processes, ProcessTerms
 from toolcrib.services.router import Router
 from toolcrib.testing import FakeRun, FakeRunning, FakeShell, MemoryBlobs
 
@@ -27,10 +27,10 @@ class World:
         self.shell, self.blobs, self.now = FakeShell(runs), MemoryBlobs(), 0.0
         terms = place.pop("terms", None)
 
-        def place_of(caller: Caller) -> Place:
-            return Place(shell=self.shell, scope=str(caller.agent), limits=limits or Limits(), **place)
+        def target_of(caller: Caller) -> ExecTarget:
+            return ExecTarget(shell=self.shell, scope=str(caller.agent), limits=limits or Limits(), **place)
 
-        self.service = Processes(place_of, blobs=self.blobs, terms=terms, now=lambda: self.now, sweep=self.sweep)
+        self.service = Processes(target_of, blobs=self.blobs, terms=terms, now=lambda: self.now, sweep=self.sweep)
         self.left: Sequence[Leftover] = ()
         self._calls = 0
 
@@ -108,7 +108,7 @@ async def test_what_changed_after_it_was_shown_is_not_started() -> None:
 
     world = World({"python3 job.py": ""})
     with pytest.raises(ToolError, match="was changed"):
-        await world.run("python3 job.py", permit=Permit(line="python3 job.py", unchanged=changed))
+        await world.run("python3 job.py", permit=Permit(line="python3 job.py", check_unchanged=changed))
     assert not world.shell.started
 
 
@@ -140,7 +140,7 @@ async def test_a_slow_command_goes_to_the_background_under_a_name() -> None:
     world = World({"sleep 9": FakeRun("early\n", code=None)})
     state = await world.run("sleep 9", wait=0.01)
     assert (state["status"], state["tail"], state["pid"]) == ("running", "early\n", 100)
-    assert state["sessionId"].count("-") == 2
+    assert len(state["sessionId"]) == 6
     world.shell.started[0].prints("later\n")
     world.shell.started[0].ends(0)
     polled = await world.ask("poll", state["sessionId"])

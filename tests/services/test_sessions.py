@@ -11,7 +11,8 @@ from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.log import Line, Noted, Said, Switched
 from toolcrib.define.message import Message, Thinking
 from toolcrib.define.result import Image, Text
-from toolcrib.services.sessions import ModelNames, Sessions
+from toolcrib.services.feature import ModelNames
+from toolcrib.services.sessions import Sessions
 
 from .session_world import BOB, CODEC, KNOWN, OTHER, OWN, OWNER, Turn, World, world
 

@@ -17,8 +17,8 @@ from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.settings import PolicySettings, ToolsSettings
-from toolcrib.services.subagents.runs import STOPPED, SpawnRequest, SubagentSlots
-from toolcrib.services.subagents.service import AgentListing, Subagents
+from toolcrib.services.subagents.runs import STOPPED, AgentListing, SpawnRequest, SubagentSlots
+from toolcrib.services.subagents.service import Subagents
 
 pytestmark = pytest.mark.anyio
 

@@ -1,8 +1,11 @@
 """The only place that knows everyone: configuration in, a wired crib out."""
 
+import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,33 +25,27 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Guard, Hook, Plugin
 from toolcrib.define.ports import SCOPES, Approver
-from toolcrib.define.record import Record
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.policy.resolve import is_owner, sender_key
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.registry.sources import Offer, collect_catalog
-from toolcrib.services.agents import AgentShelf
+from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
+from toolcrib.services.exec.judge import Commands
+from toolcrib.services.feature import Core, Feature, Mount, Stores, TurnCore, TurnMount
+from toolcrib.services.mcp.service import Mcp
 from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
-from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
-from .agents import agents_for, folders_for
-from .approvals import approvals_for
 from .background import SubagentStarter
-from .belt import Belt, BeltSource
-from .commands import Commands
-from .mcp import Servers, servers_for
+from .belt import Belt, BeltSource, PortsOf, terms_of
+from .features import FEATURES, TURN_FEATURES, find_secrets, guards_of, mount_features, mount_turn_features
 from .models import Models
-from .plugins import enabled_plugins, handed_over, plugin_offers
-from .ports import PortsOf, terms_of
-from .record import audit_in, record_for, redact_for
-from .sessions import sessions_for
-from .state import FILE, State, state_in
+from .sources import collect_tools, enabled_plugins, folders_for, offers_from_program
+from .stores import redact_for, state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
 
@@ -62,16 +59,12 @@ class Parts:
     loaded: Loaded
     agents: Agents
     belts: BeltSource
-    ports_of: PortsOf
     router: Router
-    approvals: Approvals
-    commands: Commands
-    mcp: Servers
+    core: TurnCore
+    features: tuple[Feature, ...]
     models: Models
-    state: State
-    turns: Turns
     starter: TurnStarter
-    subagents: Subagents
+    exits: AsyncExitStack
 
 
 class Crib:
@@ -80,10 +73,12 @@ class Crib:
     def __init__(self, parts: Parts) -> None:
         loaded = parts.loaded
         self.loaded, self.config, self.agents = loaded, loaded.config, parts.agents
-        self.approvals, self.commands, self.models = parts.approvals, parts.commands, parts.models
-        self.sessions, self.mcp, self.subagents = parts.state.sessions, parts.mcp, parts.subagents
-        self._belts, self._turns, self._starter = parts.belts, parts.turns, parts.starter
-        self._state, self._ports_of, self._router = parts.state, parts.ports_of, parts.router
+        core, self.models, self.sessions = parts.core, parts.models, parts.core.stores.sessions
+        self.approvals, self.commands = core.find(Approvals), core.find(Commands)
+        self.mcp, self.subagents = core.find(Mcp), core.find(Subagents)
+        self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
+        self._features, self._exits = parts.features, parts.exits
+        self._started_on: asyncio.AbstractEventLoop | None = None
 
     @property
     def catalog(self) -> Catalog:
@@ -150,17 +145,19 @@ class Crib:
 
     async def close(self) -> None:
         """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
-        await self.subagents.close()
-        await self._starter.close()
-        await self._turns.close()
-        await self.mcp.close()
-        await self.commands.close()
-        await self.models.close()
-        await self._state.close()
-        self._ports_of.close()
+        await self._exits.aclose()
 
     async def __aenter__(self) -> Self:
-        self.mcp.start()
+        """Start every feature, once on each loop; where one cannot start, the whole crib is closed."""
+        loop = asyncio.get_running_loop()
+        if self._started_on is not loop:
+            self._started_on = loop
+            try:
+                for feature in self._features:
+                    await feature.start()
+            except BaseException:
+                await self.close()
+                raise
         return self
 
     async def __aexit__(
@@ -219,54 +216,95 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     are kept; without one they live as long as the crib.
     """
     loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
-    found, problems = plugin_offers(loaded, import_plugins=import_plugins)
-    offers = [*found, *handed_over(plugins)]
-    channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
-    catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
-    # what a factory raised may quote the configuration it was given
-    told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
-    folder, surroundings = None if state is None else Path(state), os.environ if env is None else env
-    # a program that says everything in a mapping has no user whose files count
-    folders = folders_for(loaded, surroundings, folder, own=not isinstance(config, Mapping))
-    agents = agents_for(loaded, catalog, offers, folders, imported=import_plugins)
-    tools = Catalog(catalog.tools, (*told, *agents.problems))
-    whole = with_agents(tools, agents, loaded.policy.tools.subagents)
-    kept = state_in(folder)
-    record = record_for(loaded, kept.commits)
-    terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
-    commands = Commands(loaded, terms, kept.blobs)
-    approvals = approvals_for(loaded, whole, state=folder, can_lend=commands.can_lend, record=record)
-    pipeline = replace(
-        _pipeline(loaded, offers, record, commands.guard), approver=approver or approvals, blobs=kept.blobs
+    given = Given(
+        offers=tuple(offers_from_program(plugins)),
+        services=tuple(services),
+        import_plugins=import_plugins,
+        approver=approver,
+        folder=None if state is None else Path(state),
+        env=os.environ if env is None else env,
+        # a program that says everything in a mapping has no user whose files count
+        has_user=not isinstance(config, Mapping),
     )
-    models = Models(loaded.config, surroundings)
-    servers = servers_for(loaded, folder, surroundings)
-    audits = [] if folder is None else [audit_in(folder / FILE, loaded)]
-    # what tools ask for comes before what starts turns: services that need turns are mounted behind them
-    router = Router([*services, approvals, commands.processes, servers.service, _shelf_for(agents), *audits])
+    return build(loaded, given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a program brings besides the configuration."""
+
+    offers: tuple[Offer, ...] = ()
+    services: tuple[object, ...] = ()
+    import_plugins: bool = True
+    approver: Approver | None = None
+    folder: Path | None = None
+    env: Mapping[str, str]
+    has_user: bool = False
+
+
+def build(
+    loaded: Loaded,
+    given: Given,
+    mounts: Iterable[Mount] = FEATURES,
+    turn_mounts: Iterable[TurnMount] = TURN_FEATURES,
+) -> Crib:
+    """Wire a crib: tools and agents, stores, features, belts, turns, and the features that need turns."""
+    folder, env, exits = given.folder, given.env, AsyncExitStack()  # what is opened first is closed last
+    folders = folders_for(loaded, env, folder, own=given.has_user)
+    offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
+    whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
+    terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
+    kept, models = state_in(folder), Models(loaded.config, env)
+    stores = stores_for(loaded, kept, folder, env)
+    core = Core(
+        config=loaded.config,
+        policy=loaded.policy,
+        env=env,
+        state=folder,
+        stores=stores,
+        tools=whole.tools,
+        agents=agents.offers,
+        agent_problems=[problem.sentence for problem in agents.problems],
+        models=models.names(),
+        terms_of=terms,
+        secrets_below=partial(find_secrets, loaded.document),
+    )
+    features = mount_features(core, mounts)
+    router = Router([*given.services, *core.mounted])
     ports_of, slots = PortsOf(terms, router, kept.blobs), SubagentSlots()
     runner = SubagentRunner(loaded, models, ports_of, slots, None if folder is None else kept.sessions)
-    belts = BeltSource(loaded, whole, agents, servers, pipeline, runner)
-    turns = Turns(kept.sessions, record, SetupResolver(loaded, models, belts), _moments(offers))
+    pipeline = replace(_pipeline(loaded, offers, stores), guards=bind_guards([*_guards(offers), *guards_of(features)]))
+    belts = BeltSource(
+        loaded, whole, agents, replace(pipeline, approver=given.approver or core.find(Approvals)), runner
+    )
+    turns = Turns(kept.sessions, stores.record, SetupResolver(loaded, models, belts), _moments(offers))
     starter = TurnStarter(turns, models)
     host = SubagentStarter(loaded, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
-    subagents = Subagents(kept.sessions, loaded.policy, host, slots)
-    router.mount(sessions_for(loaded, kept.sessions, turns, models), subagents)
+    behind = TurnCore(
+        **{each.name: getattr(core, each.name) for each in fields(core)},
+        running=turns.journal_of,
+        start_turn=starter.start,
+        host=host,
+        slots=slots,
+    )
+    turn_features = mount_turn_features(behind, turn_mounts)
+    router.mount(*(service for feature in turn_features for service in feature.services))
+    belts.take((*features, *turn_features))
+    exits.callback(ports_of.close)
+    closes = (kept.close, models.close, *(each.close for each in features), turns.close, starter.close)
+    for close in (*closes, *(each.close for each in turn_features)):
+        exits.push_async_callback(close)
     return Crib(
         Parts(
             loaded=loaded,
             agents=agents,
             belts=belts,
-            ports_of=ports_of,
             router=router,
-            approvals=approvals,
-            commands=commands,
-            mcp=servers,
+            core=behind,
+            features=(*features, *turn_features),
             models=models,
-            state=kept,
-            turns=turns,
             starter=starter,
-            subagents=subagents,
+            exits=exits,
         )
     )
 
@@ -275,18 +313,16 @@ def _moments(offers: Sequence[Offer]) -> Moments:
     return Moments(hook for offer in offers for hook in offer.hooks.items())
 
 
-def _shelf_for(agents: Agents) -> AgentShelf:
-    return AgentShelf(agents.offers, [problem.sentence for problem in agents.problems])
+def _guards(offers: Sequence[Offer]) -> Iterator[Hook | Guard]:
+    return (hook for offer in offers for hook in offer.before)
 
 
-def _pipeline(loaded: Loaded, offers: Sequence[Offer], record: Record, judge: Hook | Guard) -> CallPipeline:
+def _pipeline(loaded: Loaded, offers: Sequence[Offer], stores: Stores) -> CallPipeline:
     """Return what every call goes through."""
-    # the judge comes last: what it judged is what runs
-    guards = [*(hook for offer in offers for hook in offer.before), judge]
     return CallPipeline(
-        record=record,
-        guards=bind_guards(guards),
+        record=stores.record,
         observers=bind_observers(hook for offer in offers for hook in offer.after),
+        blobs=stores.blobs,
         redact=redact_for(loaded) or str,
         timeout=float(loaded.config.tools.timeout_sec),
         limit=loaded.config.tools.results.max_chars,

@@ -23,8 +23,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, TurnRequest
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.resolve import agent_of, child_of
-from toolcrib.services.subagents.runs import SpawnRequest
-from toolcrib.services.subagents.service import AgentListing
+from toolcrib.services.subagents.runs import AgentListing, SpawnRequest
 
 from .belt import BeltSource
 from .models import Models

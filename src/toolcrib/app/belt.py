@@ -1,30 +1,36 @@
-"""A caller's belt, as a program holds it, and where belts come from."""
+"""A caller's belt, as a program holds it, where belts come from, and what their tools may touch."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import os
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from toolcrib.adapter import declare
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
+from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports, constructor
 from toolcrib.define.event import CallEvent
 from toolcrib.define.message import Call
-from toolcrib.define.ports import Approver
+from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection, Step, Verdict
+from toolcrib.policy.resolve import resolve
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog
+from toolcrib.services.feature import Feature
+from toolcrib.services.router import Router
 
-from .mcp import Servers
+from .features import join_tools
 from .subagents import SubagentRunner, Within, mandates_of
 
-__all__ = ["Belt", "BeltSource"]
+__all__ = ["Belt", "BeltSource", "PortsOf", "terms_of"]
 
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 
@@ -94,23 +100,24 @@ class BeltSource:
     """The belts of one crib, over the tools that there are now; a belt that was handed out stays as it is."""
 
     def __init__(
-        self,
-        loaded: Loaded,
-        catalog: Catalog,
-        agents: Agents,
-        mcp: Servers,
-        pipeline: CallPipeline,
-        runner: SubagentRunner,
+        self, loaded: Loaded, catalog: Catalog, agents: Agents, pipeline: CallPipeline, runner: SubagentRunner
     ) -> None:
-        self._loaded, self._own, self._agents, self._mcp = loaded, catalog, agents, mcp
+        self._loaded, self._own, self._agents = loaded, catalog, agents
         self.pipeline, self._runner = pipeline, runner
+        self._features: tuple[Feature, ...] = ()
         self.renew()
-        mcp.service.on_change(self.renew)
+
+    def take(self, features: Sequence[Feature]) -> None:
+        """Take in the tools of more features, now and whenever they change."""
+        self._features = (*self._features, *features)
+        for feature in features:
+            feature.tools.on_change(self.renew)
+        self.renew()
 
     def renew(self) -> None:
-        """Take in what MCP servers bring now."""
+        """Take in what features bring now."""
         policy = replace(self._loaded.policy, mandates=mandates_of(self._agents))
-        self.catalog = self._mcp.joined(self._own)
+        self.catalog = join_tools(self._own, self._features)
         host = _host_facts(self._loaded.config)
         self.belts = Belts(self.catalog, policy, host=host, channels=tuple(policy.channels))
 
@@ -145,3 +152,50 @@ def _host_facts(config: Config) -> frozenset[str]:
         "web.search": config.web.search.enabled,
     }
     return frozenset(f"setting:{name}" for name, on in switches.items() if on)
+
+
+class PortsOf:
+    """Opens the ports of callers; `terms` says which workspace each has."""
+
+    def __init__(self, terms: Callable[[Caller], Terms], router: Router, blobs: Blobs) -> None:
+        self._router, self._blobs = router, blobs
+        self._workspaces, self._terms_of = Workspaces(), terms
+
+    def __call__(self, caller: Caller) -> Ports:
+        """Return what the tools of this caller may touch."""
+        workspace = self._workspaces.open(self._terms_of(caller), caller.session or "")
+        return Ports(workspace=workspace, rpc=self._router.rpc_for(caller), blobs=self._blobs)
+
+    def close(self) -> None:
+        """Let go of every root."""
+        self._workspaces.close()
+
+
+def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Terms]:
+    """Return what says which folder is a caller's workspace, and what may be done there.
+
+    `kept` is where the crib keeps what it was told: no tool writes there, wherever that lies.
+    """
+    config, policy, here = loaded.config, loaded.policy, _here()
+
+    def terms(caller: Caller) -> Terms:
+        # a subagent works where its parent does, unless it has a folder of its own
+        who = resolve(policy, caller)
+        own = (agent.workspace for each in (who, *reversed(who.parents)) if (agent := config.agent(each.agent)))
+        root = next(filter(None, own), config.workspace.root)
+        return Terms(
+            root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
+            access=config.sandbox.workspace_access if who.is_sandboxed else "rw",
+            protected=config.workspace.protected,
+            linked=config.workspace.linked,
+            own=(*loaded.document.files, *kept),
+        )
+
+    return terms
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # somebody removed it; what needs it says so when it is used
+        return Path()

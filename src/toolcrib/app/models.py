@@ -10,6 +10,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import Model, model_name
 from toolcrib.policy.resolve import agent_of, agent_of_parent
+from toolcrib.services.feature import ModelNames
 
 __all__ = ["OFFLINE", "Models", "split_model"]
 
@@ -70,6 +71,10 @@ class Models:
         except CribError:
             asked = word.strip()
         return next((name for name in names if asked in (name, name.partition(":")[2])), None)
+
+    def names(self) -> ModelNames:
+        """Return what services are told about models."""
+        return ModelNames(named=self.named, default=self.name_for, window=lambda name: self.get(name).card.window)
 
     async def close(self) -> None:
         """Let go of every connection."""

@@ -1,25 +1,21 @@
 """The registered agents, as an operator sees them: what each takes and gives, its tools, its limits and its prompt."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-from toolcrib.define.agent import Agent, inputs_shape, output_schema
+from toolcrib.define.agent import inputs_shape, output_schema
 from toolcrib.define.errors import ToolError
 from toolcrib.define.names import nearest
 from toolcrib.define.ports import rpc
 
-__all__ = ["AgentShelf", "RegisteredAgent"]
+from .feature import Core, Feature, RegisteredAgent
+
+__all__ = ["AgentShelf", "mount"]
 
 
-class RegisteredAgent(Protocol):
-    """An agent, where it comes from, and the file it stands in, "" for none."""
-
-    @property
-    def agent(self) -> Agent: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def file(self) -> str: ...
+def mount(core: Core) -> Feature:
+    """Mount the look at registered agents."""
+    return Feature(services=(AgentShelf(core.agents, core.agent_problems),))
 
 
 class AgentShelf:

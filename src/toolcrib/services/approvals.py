@@ -28,7 +28,9 @@ from toolcrib.define.message import Call
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import Answered, Entry, Granted, Record, Revoked
 
-__all__ = ["ApprovalTerms", "Approvals", "Lend", "Listener"]
+from .feature import Core, Feature
+
+__all__ = ["ApprovalTerms", "Approvals", "Lend", "Listener", "mount"]
 
 log = logging.getLogger("toolcrib")
 
@@ -37,7 +39,7 @@ Lend = Callable[[Call, Mapping[str, str]], str | None]
 
 T = TypeVar("T")
 
-_MOST_TRIES = 8
+_MAX_TRIES = 8
 _PENDING: tuple[State, ...] = ("pending",)
 _ALLOWED: tuple[State, ...] = ("allowed",)
 _OPEN: tuple[State, ...] = ("pending", "allowed")
@@ -61,6 +63,18 @@ class ApprovalTerms:
     look: float = 0.5
     lines: Mapping[str, str] = field(default_factory=dict)
     redact: Callable[[str], str] = str
+
+
+def mount(core: Core) -> Feature:
+    """Mount the questions to people, kept in the user's state folder; nothing there is touched before one is asked."""
+
+    def lend(call: Call, binding: Mapping[str, str]) -> str | None:
+        tool = core.tools.get(call.name)
+        runs = tool is None or "execute" in tool.effects
+        return f"{call.name} can run something else, so every call is asked about" if runs else None
+
+    stores = core.stores
+    return Feature(services=(Approvals(stores.approvals, is_owner=core.is_owner, can_lend=lend, record=stores.record),))
 
 
 def _lend_nothing(call: Call, binding: Mapping[str, str]) -> str | None:
@@ -96,6 +110,7 @@ class Approvals:
     ) -> None:
         self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
+        self._lines, self._lenders = dict(self._terms.lines), dict[str, Lend]()
         self._awaited: dict[str, asyncio.Event] = {}
         self._listeners: dict[object, Listener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
@@ -109,6 +124,10 @@ class Approvals:
         self._listeners[key] = listener
         return lambda: self._listeners.pop(key, None) and None
 
+    def lend_lines(self, tool: str, argument: str, rule: Lend) -> None:
+        """Let `rule` say of a tool whether a yes to it may last; its command line stands in `argument`."""
+        self._lines[tool], self._lenders[tool] = argument, rule
+
     # the Approver port
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
@@ -120,20 +139,20 @@ class Approvals:
         # what may last is decided anew: a grant of earlier counts only as long as the call may have one
         digests = [each.digest for each in asked.lasting]
         if digests and (grant := await self._store.granted(digests, self._now())):
-            await self._written(Answered(call, grant.by, True, grant=grant.id, until=grant.until))
+            await self._write_record(Answered(call, grant.by, True, grant=grant.id, until=grant.until))
             return True
-        for _ in range(_MOST_TRIES):
-            question = await self._chosen(asked)
+        for _ in range(_MAX_TRIES):
+            question = await self._choose_question(asked)
             try:
                 await self._open(question, is_new=question.id == asked.id)
-                settled = await self._settled(question)
+                settled = await self._wait_settled(question)
                 match settled.state:
                     case "allowed":
                         if await self._store.settle(question.id, "spent", of=_ALLOWED, now=self._now()):
-                            await self._written(Answered(call, settled.by, True, question.id))
+                            await self._write_record(Answered(call, settled.by, True, question.id))
                             return True
                     case "denied":
-                        await self._written(Answered(call, settled.by, False, question.id))
+                        await self._write_record(Answered(call, settled.by, False, question.id))
                         return False
                     case "expired":
                         within = f"within {self._terms.seconds:g} seconds"
@@ -171,15 +190,15 @@ class Approvals:
         grant = self._grant(question, which, float(seconds), by) if answer == "lasting" else None
         to: Literal["denied", "allowed"] = "denied" if answer == "no" else "allowed"
         if not await self._store.settle(id, to, of=_PENDING, now=now, by=by, grant=grant):
-            raise _missed(await self._store.find(id) or question, now)
+            raise _explain_late_answer(await self._store.find(id) or question, now)
         settled = replace(question, state=to, by=by)
         if grant is not None:
             given = Granted(grant.id, id, grant.tool, by, grant.until, grant.digest, grant.shown)
-            await self._written(given)
+            await self._write_record(given)
         if id in self._awaited:
             self._awaited[id].set()  # and who waits tells the doors
         else:
-            self._tell(settled)
+            self._notify(settled)
         return settled.to_json()
 
     @rpc("approvals.grants", scope="read")
@@ -195,7 +214,7 @@ class Approvals:
         grant = held.get(id)
         if grant is None or not self._is_right(caller, grant.person) or not await self._store.revoke(id):
             raise ToolError(f"there is no grant {id[:64]!r} that this caller may revoke", code="not_found")
-        await self._written(Revoked(id, grant.tool, name_of(caller)))
+        await self._write_record(Revoked(id, grant.tool, name_of(caller)))
         return grant.to_json()
 
     # steps
@@ -209,7 +228,7 @@ class Approvals:
                 code="not_approved",
             )
         digest, now = digest_of(caller, call, binding), self._now()
-        once = escape(self._can_lend(call, binding) or "")
+        once = escape(self._lenders.get(call.name, self._can_lend)(call, binding) or "")
         return Question(
             id=token_hex(8),
             digest=digest,
@@ -224,32 +243,32 @@ class Approvals:
         )
 
     def _prefixes(self, caller: Caller, call: Call, binding: Mapping[str, str]) -> tuple[Lasting, ...]:
-        line = self._terms.lines.get(call.name)
+        line = self._lines.get(call.name)
         found = prefix_digests(caller, call, binding, line) if line else []
         words = "every call that begins with"
         return tuple(Lasting(self._terms.redact(f"{words} {quote(first)}"), digest) for first, digest in found)
 
-    async def _chosen(self, asked: Question) -> Question:
+    async def _choose_question(self, asked: Question) -> Question:
         """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""
         found = await self._store.same(asked.digest, self._now())
         is_left = found is not None and found.id not in self._awaited
-        question = found if found is not None and is_left else self._fresh(asked)
+        question = found if found is not None and is_left else self._renew(asked)
         if question.state == "pending" and not self._listeners and not self._terms.waits:
             raise ToolError(f"{asked.reason}, and there is nobody to ask", code="not_approved")
         self._awaited[question.id] = asyncio.Event()
         return question
 
-    def _fresh(self, asked: Question) -> Question:
+    def _renew(self, asked: Question) -> Question:
         now = self._now()
         return replace(asked, asked_at=now, expires_at=now + self._terms.seconds)
 
     async def _open(self, question: Question, *, is_new: bool) -> None:
         if is_new:
-            await self._whole(self._store.add(question, most=self._terms.most))
+            await self._finish_step(self._store.add(question, most=self._terms.most))
         if question.state == "pending":
-            self._tell(question)
+            self._notify(question)
 
-    async def _settled(self, question: Question) -> Question:
+    async def _wait_settled(self, question: Question) -> Question:
         """Wait until a question is answered, here or in another process, or its time is over."""
         event = self._awaited[question.id]
         while True:
@@ -260,19 +279,19 @@ class Approvals:
                 await self._store.settle(seen.id, "expired", of=_OPEN)
                 seen = replace(seen, state="expired")
             if seen.state != "pending":
-                self._tell(seen)
+                self._notify(seen)
                 return seen
             await self._pause(event, min(self._terms.look, seen.expires_at - now))
 
     async def _withdraw(self, question: Question) -> None:
         """Take a question back; a store that fails must not hide that the call was cancelled."""
         try:
-            if await self._whole(self._store.settle(question.id, "withdrawn", of=_OPEN)):
-                self._tell(replace(question, state="withdrawn"))
+            if await self._finish_step(self._store.settle(question.id, "withdrawn", of=_OPEN)):
+                self._notify(replace(question, state="withdrawn"))
         except ToolError:
             log.exception("question %s could not be withdrawn; nobody waits for its answer", question.id)
 
-    async def _whole(self, work: Awaitable[T]) -> T:
+    async def _finish_step(self, work: Awaitable[T]) -> T:
         """Return what `work` returns; it goes on to its end also when who waits for it is cancelled."""
         step = asyncio.ensure_future(work)
         self._steps.add(step)
@@ -285,9 +304,9 @@ class Approvals:
                 log.exception("a step of a cancelled question failed", exc_info=failure)
             raise
 
-    async def _written(self, entry: Entry) -> None:
+    async def _write_record(self, entry: Entry) -> None:
         if self._record is not None and (writing := self._record.write(entry)) is not None:
-            await self._whole(writing)
+            await self._finish_step(writing)
 
     def _grant(self, question: Question, which: int, seconds: float, by: str) -> Grant:
         if not question.lasting:
@@ -314,7 +333,7 @@ class Approvals:
             return False
         return self._is_owner(caller) or (person != "" and person == person_of(caller))
 
-    def _tell(self, question: Question) -> None:
+    def _notify(self, question: Question) -> None:
         for listener in tuple(self._listeners.values()):
             try:
                 listener(question)
@@ -322,7 +341,7 @@ class Approvals:
                 log.exception("a door failed to show question %s; the others go on", question.id)
 
 
-def _missed(question: Question, now: float) -> ToolError:
+def _explain_late_answer(question: Question, now: float) -> ToolError:
     """Return what an answer is told that came too late."""
     if question.state == "expired" or (
         question.state == "pending" and not is_in_time(question.asked_at, question.expires_at, now)

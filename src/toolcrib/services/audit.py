@@ -14,7 +14,9 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
 
-__all__ = ["Audit", "Finding", "Judge", "Open", "Rederive", "Report", "verify"]
+from .feature import Core, Feature
+
+__all__ = ["Audit", "Finding", "Judge", "Open", "Rederive", "Report", "mount", "verify"]
 
 Wrong = Literal["altered", "dropped", "reordered", "inserted", "unreadable", "unpermitted", "differs"]
 
@@ -84,7 +86,13 @@ def verify(
     check = _Check(expect, rederive, is_file=head is None)
     for row in rows:
         check.take(row)
-    return check.ended(head)
+    return check.finish(head)
+
+
+def mount(core: Core, rederive: Rederive) -> Feature:
+    """Mount the look at the record, where there is one that can be read back."""
+    rows = core.stores.rows
+    return Feature() if rows is None else Feature(services=(Audit(rows, is_owner=core.is_owner, rederive=rederive),))
 
 
 class Audit:
@@ -105,7 +113,7 @@ class Audit:
             at = rows[-1].seq
             if at >= last:
                 break
-        return check.ended(head or Head(-1, "", 0))
+        return check.finish(head or Head(-1, "", 0))
 
     async def calls(self, *, session: str = "", tool: str = "", most: int = 20) -> list[dict[str, Any]]:
         """Return the last calls that were decided, newest last, each with its verdict and what came of it."""
@@ -115,10 +123,10 @@ class Audit:
         while len(found) < most and (rows := await self._rows.before(at, _PAGE)):
             for row in rows:
                 kind, body = _read(row)
-                key = _key(body)
+                key = _call_key(body)
                 if kind == "decided":
                     outcome = later.pop(key, {})
-                    told = _call(row, body, outcome)
+                    told = _render_call(row, body, outcome)
                     if session in ("", told["session"]) and tool in ("", told["tool"]):
                         found.append(told)
                 elif kind in ("started", "finished", "answered") and key:
@@ -176,7 +184,7 @@ class _Check:
     def take(self, row: Row) -> None:
         """Look at the next row."""
         if row.seq < 0 and self.is_file:
-            self._found(self.last, "unreadable", f"what stands behind row {self.last} is no row of a record")
+            self._add_finding(self.last, "unreadable", f"what stands behind row {self.last} is no row of a record")
             return
         self.count += 1
         if self.count == 1:
@@ -184,7 +192,7 @@ class _Check:
             if self.is_part:
                 self.last, self.hashes = row.seq - 1, ()
         if row.seq <= self.last:
-            self._moved(row)
+            self._check_moved(row)
             return
         if row.seq > self.last + 1:
             self.gaps.append((self.last + 1, row.seq - 1))
@@ -192,26 +200,28 @@ class _Check:
         made = [hash_after(before, row.text) for before in self.hashes]
         if is_altered := bool(made) and row.hash not in made:
             words = "does not follow from the one before it: it was altered, or that one was"
-            self._found(row.seq, "altered", f"row {row.seq} {words}")
+            self._add_finding(row.seq, "altered", f"row {row.seq} {words}")
         self.last, self.hash = row.seq, row.hash
         self.hashes = (row.hash, *(each for each in made if each != row.hash))
         self.is_expected = self.is_expected or row.hash == self.expect
         if not self._understand(row) and not is_altered:
-            self._found(row.seq, "unreadable", f"row {row.seq} is of no kind that is known here")
+            self._add_finding(row.seq, "unreadable", f"row {row.seq} is of no kind that is known here")
 
-    def _moved(self, row: Row) -> None:
+    def _check_moved(self, row: Row) -> None:
         gap = next((gap for gap in self.gaps if gap[0] <= row.seq <= gap[1]), None)
         if gap is None:
-            self._found(row.seq, "inserted", f"a row {row.seq} stands behind row {self.last} and does not belong there")
+            self._add_finding(
+                row.seq, "inserted", f"a row {row.seq} stands behind row {self.last} and does not belong there"
+            )
             return
         self.gaps.remove(gap)
         self.gaps += [(a, b) for a, b in ((gap[0], row.seq - 1), (row.seq + 1, gap[1])) if a <= b]
-        self._found(row.seq, "reordered", f"row {row.seq} stands behind row {self.last}")
+        self._add_finding(row.seq, "reordered", f"row {row.seq} stands behind row {self.last}")
 
     def _understand(self, row: Row) -> bool:
         """Take in what a row says; tell whether it could be read."""
         kind, body = _read(row)
-        key = _key(body)
+        key = _call_key(body)
         match kind:
             case "opened":
                 self._open(row, body)
@@ -222,7 +232,9 @@ class _Check:
                 self._derive(row, body)
             case "started":
                 if not self.permitted.get(key) and not self.is_part:
-                    self._found(row.seq, "unpermitted", f"row {row.seq} starts a call that no row before it permits")
+                    self._add_finding(
+                        row.seq, "unpermitted", f"row {row.seq} starts a call that no row before it permits"
+                    )
                 self.running[key] = Open(row.seq, key, str(body.get("tool", "")))
             case "finished":
                 self.permitted.pop(key, None)
@@ -235,7 +247,7 @@ class _Check:
         try:
             self.judges[str(body.get("digest"))] = self.rederive(body.get("grounds") or {})
         except ValueError as error:
-            self._found(row.seq, "unreadable", f"row {row.seq}: no decision can be derived from it ({error})")
+            self._add_finding(row.seq, "unreadable", f"row {row.seq}: no decision can be derived from it ({error})")
 
     def _derive(self, row: Row, body: Mapping[str, Any]) -> None:
         if self.rederive is None:
@@ -243,20 +255,22 @@ class _Check:
         judge = self.judges.get(str(body.get("under")))
         if judge is None:
             if not self.is_part:
-                self._found(row.seq, "differs", f"row {row.seq} names nothing before it that it was decided from")
+                self._add_finding(row.seq, "differs", f"row {row.seq} names nothing before it that it was decided from")
             return
         self.derived += 1
         if how := judge(body):
-            self._found(row.seq, "differs", f"row {row.seq} says otherwise than what it was decided from: {how}")
+            self._add_finding(row.seq, "differs", f"row {row.seq} says otherwise than what it was decided from: {how}")
 
-    def ended(self, head: Head | None) -> Report:
+    def finish(self, head: Head | None) -> Report:
         """Return what was found, now that all rows were seen."""
         if head is not None:
             self._compare(head)
         for first, last in self.gaps:
-            self._found(first, "dropped", f"{_rows(first, last)} missing")
+            self._add_finding(first, "dropped", f"{_rows(first, last)} missing")
         if self.expect and not self.is_expected:
-            self._found(0, "dropped", f"no row has the hash {self.expect[:64]}: the record is not the one it was of")
+            self._add_finding(
+                0, "dropped", f"no row has the hash {self.expect[:64]}: the record is not the one it was of"
+            )
         return Report(
             count=self.count,
             first=self.first,
@@ -269,15 +283,19 @@ class _Check:
 
     def _compare(self, head: Head) -> None:
         if head.count < 0:
-            self._found(0, "dropped", "the head of the record is gone, so nobody can tell whether rows are missing")
+            self._add_finding(
+                0, "dropped", "the head of the record is gone, so nobody can tell whether rows are missing"
+            )
         elif self.last < head.count:
             self.gaps.append((self.last + 1, head.count))
         elif self.last > head.count:
-            self._found(head.count + 1, "inserted", f"{_rows(head.count + 1, self.last)} more than the head knows of")
+            self._add_finding(
+                head.count + 1, "inserted", f"{_rows(head.count + 1, self.last)} more than the head knows of"
+            )
         elif head.hash not in self.hashes:
-            self._found(0, "altered", "the head of the record is not that of its last row")
+            self._add_finding(0, "altered", "the head of the record is not that of its last row")
 
-    def _found(self, row: int, wrong: Wrong, sentence: str) -> None:
+    def _add_finding(self, row: int, wrong: Wrong, sentence: str) -> None:
         self.findings.append(Finding(row, wrong, sentence))
 
 
@@ -295,19 +313,19 @@ def _read(row: Row) -> tuple[str, Mapping[str, Any]]:
     return (str(told.get("kind")), body) if isinstance(body, dict) else ("", {})
 
 
-def _key(body: Mapping[str, Any]) -> str:
+def _call_key(body: Mapping[str, Any]) -> str:
     call = body.get("call")
     return str(call.get("key", "")) if isinstance(call, Mapping) else ""
 
 
-def _call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return one call as a door shows it."""
     verdict, call, caller = (_mapping(body.get(name)) for name in ("verdict", "call", "caller"))
     finished, answered = later.get("finished"), later.get("answered")
     return {
         "row": row.seq,
         "at": json.loads(row.text)["at"],
-        "call": _key(body),
+        "call": _call_key(body),
         "session": caller.get("session") or "",
         "caller": caller,
         "tool": verdict.get("tool") or _text(call.get("name")),

@@ -1,7 +1,7 @@
 """Sessions as callers see them: how they stand, which there are, what was said; each caller its own, the owner all."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated, Any, Protocol
@@ -20,11 +20,13 @@ from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, check_key, to_store_key
 
-__all__ = ["LogCodec", "ModelNames", "Recall", "Running", "Sessions", "Standing"]
+from .feature import Feature, ModelNames, RunningTurn, TurnCore
 
-_LONGEST_TEXT = 4_000  # characters of one message
-_LONGEST_PAGE = 200_000  # and of all that are shown at once
-_EVERY = 1_000_000  # sessions: more than there are
+__all__ = ["LogCodec", "Recall", "Sessions", "Standing", "mount"]
+
+_TEXT_CHARS = 4_000  # characters of one message
+_PAGE_CHARS = 200_000  # and of all that are shown at once
+_ALL_SESSIONS = 1_000_000  # sessions: more than there are
 
 
 class Standing(Protocol):
@@ -49,33 +51,8 @@ class Standing(Protocol):
 Recall = Callable[[Sequence[Line]], Standing]
 
 
-class Running(Protocol):
-    """The turn that runs in a session: it alone adds lines meanwhile."""
-
-    def add(self, body: Body, /) -> str:
-        """Take a line behind the last one; return its id."""
-        ...
-
-    def settled(self) -> Awaitable[None]:
-        """Wait until what was taken is kept."""
-        ...
-
-
-def _no_turn(key: str) -> Running | None:
+def _no_turn(key: str) -> RunningTurn | None:
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelNames:
-    """What the configuration says about models.
-
-    `named` gives the `provider:model` that a word stands for, None when the configuration names no such model;
-    `default` the one an agent has, `window` how many tokens a model can be shown, 0 when that is not known.
-    """
-
-    named: Callable[[str], str | None]
-    default: Callable[[str], str]
-    window: Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +61,19 @@ class LogCodec:
 
     read: Callable[[Iterable[str]], tuple[SessionHead, Sequence[Line]]]
     write: Callable[[SessionHead, Iterable[Line]], Iterator[str]]
+
+
+def mount(core: TurnCore, recall: Recall, codec: LogCodec) -> Feature:
+    """Mount what tells about sessions, and lets their owner choose among the configured models."""
+    service = Sessions(
+        core.stores.sessions,
+        recall,
+        codec=codec,
+        models=core.models,
+        is_owner=core.is_owner,
+        running=core.running,
+    )
+    return Feature(services=(service,))
 
 
 class Sessions:
@@ -97,7 +87,7 @@ class Sessions:
         codec: LogCodec,
         models: ModelNames,
         is_owner: Callable[[Caller], bool],
-        running: Callable[[str], Running | None] = _no_turn,
+        running: Callable[[str], RunningTurn | None] = _no_turn,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._recall, self._models = store, recall, models
@@ -108,8 +98,8 @@ class Sessions:
         self, caller: Caller, key: Annotated[str, "the session; the caller's own when empty"] = ""
     ) -> dict[str, Any]:
         """Tell how a session stands: model, messages, tokens, cost, whether a turn runs, how the last one ended."""
-        head = await self._seen(caller, key)
-        found = await self._standing(head.key)
+        head = await self._find_visible(caller, key)
+        found = await self._read_standing(head.key)
         is_running = self._running(head.key) is not None
         model = found.model or self._default(head.key)
         ended = next((line.body for line in reversed(found.path) if isinstance(line.body, Ended)), None)
@@ -132,7 +122,7 @@ class Sessions:
         }
 
     @rpc("sessions.list", scope="read")
-    async def listed(
+    async def list_sessions(
         self, caller: Caller, most: Annotated[int, Field(ge=1, le=10_000, description="sessions to list")] = 50
     ) -> list[dict[str, Any]]:
         """List the sessions that the caller may see, the latest first."""
@@ -164,12 +154,12 @@ class Sessions:
         most: Annotated[int, Field(ge=1, le=1000, description="messages to show, counted from the last")] = 50,
     ) -> dict[str, Any]:
         """Show the last messages of a session as its model is shown them, each cut to a few thousand characters."""
-        head = await self._seen(caller, key)
-        messages = (await self._standing(head.key)).history
+        head = await self._find_visible(caller, key)
+        messages = (await self._read_standing(head.key)).history
         shown: list[dict[str, Any]] = []
-        left = _LONGEST_PAGE
+        left = _PAGE_CHARS
         for at in range(len(messages) - 1, max(-1, len(messages) - 1 - most), -1):
-            row = _row(messages[at])
+            row = _render_row(messages[at])
             left -= len(row["text"])
             if left < 0:
                 break
@@ -185,12 +175,12 @@ class Sessions:
         key: Annotated[str, "the session; the caller's own when empty"] = "",
     ) -> dict[str, Any]:
         """Let another model answer in a session from its next turn on. Only the owner's own callers may."""
-        head = await self._seen(caller, key)
+        head = await self._find_visible(caller, key)
         # rules may give models different tools, so whoever could choose one could choose its tools (G8)
         if not self._is_owner(caller) or caller.parents:
             raise ToolError("only the owner, in a session of their own, may switch models", code="denied")
-        chosen = self._chosen(model)
-        found = await self._standing(head.key)
+        chosen = self._choose(model)
+        found = await self._read_standing(head.key)
         if found.model != chosen:
             await self._write(head.key, Switched(chosen))
         return {"key": head.key, "changed": found.model != chosen, "model": chosen or self._default(head.key)}
@@ -212,7 +202,7 @@ class Sessions:
             "model": head.model,
             "usage": {"input": found.usage.input, "output": found.usage.output, "cost": found.cost},
             "uncertain": [{"id": call.id, "tool": call.name} for call in found.uncertain],
-            "messages": [_whole_row(message) for message in found.history],
+            "messages": [_render_whole(message) for message in found.history],
         }
 
     @rpc("sessions.export", scope="admin")
@@ -240,7 +230,7 @@ class Sessions:
     async def delete(self, key: Annotated[str, "the whole key of the session"]) -> dict[str, Any]:
         """Forget a session, and the logs of agents that it called. The record of its calls stays."""
         await self._find(key)
-        every = await self._store.list(most=_EVERY)
+        every = await self._store.list(most=_ALL_SESSIONS)
         called = [each.key for each in every if key in each.parents and is_called(each.key)]
         for each in (*called, key):
             await self._store.delete(each)
@@ -252,7 +242,7 @@ class Sessions:
             raise ToolError(f"there is no session {escape(key[:200])!r}", code="not_found")
         return head
 
-    async def _seen(self, caller: Caller, key: str) -> SessionHead:
+    async def _find_visible(self, caller: Caller, key: str) -> SessionHead:
         """Return the session that is meant; one the caller may not see is answered like one that does not exist."""
         wanted = key.strip() or caller.session or ""
         if not wanted:
@@ -265,13 +255,13 @@ class Sessions:
                 return head
         raise ToolError(f"there is no session {escape(wanted[:200])!r} that this caller may see", code="not_found")
 
-    async def _standing(self, key: str) -> Standing:
+    async def _read_standing(self, key: str) -> Standing:
         try:
             return self._recall(await self._store.lines(key))
         except CribError as error:
             raise ToolError(f"the session {key} cannot be read: {error}", code="broken") from error
 
-    def _chosen(self, model: str) -> str:
+    def _choose(self, model: str) -> str:
         word = model.strip()
         if word.lower() == "default":
             return ""
@@ -303,7 +293,7 @@ class Sessions:
         return self._models.default(agent_from_key(key))
 
 
-def _row(message: Message) -> dict[str, Any]:
+def _render_row(message: Message) -> dict[str, Any]:
     pieces, sources = [], list[str]()
     for part in message.content:
         if isinstance(part, Image):
@@ -312,8 +302,8 @@ def _row(message: Message) -> dict[str, Any]:
             pieces.append(part.text)
             sources += [part.source] if part.source else []
     text = "\n".join(pieces)
-    row: dict[str, Any] = {"role": message.role, "text": text[:_LONGEST_TEXT], "at": message.at}
-    if len(text) > _LONGEST_TEXT:
+    row: dict[str, Any] = {"role": message.role, "text": text[:_TEXT_CHARS], "at": message.at}
+    if len(text) > _TEXT_CHARS:
         row["cut"] = len(text)
     if message.calls:
         row["calls"] = [{"id": call.id, "name": call.name} for call in message.calls]
@@ -322,7 +312,7 @@ def _row(message: Message) -> dict[str, Any]:
     return row | ({"sources": sources} if sources else {})
 
 
-def _whole_row(message: Message) -> dict[str, Any]:
+def _render_whole(message: Message) -> dict[str, Any]:
     """Return a message with all it holds; of a picture, what kind it is."""
     text = "\n".join(f"[{part.mime}]" if isinstance(part, Image) else part.text for part in message.content)
     calls = [{"id": call.id, "tool": call.name, "args": dict(call.args)} for call in message.calls]

@@ -178,5 +178,5 @@ async def test_a_server_that_forgot_the_session_is_connected_again(tmp_path: Pat
 
     async with served(answer) as (_, settings), opened({"srv": settings}, tmp_path) as world:
         with pytest.raises(ToolError, match="does not know this session any more"):
-            await world.servers.service.call("srv", "echo", HI)
+            await world.service.call("srv", "echo", HI)
         assert (await world.call("srv__echo", HI))[0] == "ok"

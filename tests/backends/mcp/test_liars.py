@@ -70,7 +70,7 @@ async def test_what_it_answers_harms_nobody(how: str, status: str, words: str, t
 
 async def test_one_that_does_not_end_when_it_is_told_to_is_made_to_and_tried_again(tmp_path: Path) -> None:
     async with opened({"bad": liar("flood at connect"), **GOOD}, tmp_path, terms=HASTY, ready=5.0) as world:
-        known = world.servers.service.servers["bad"]
+        known = world.service.servers["bad"]
         assert (known.state, known.why) == (
             "waiting",
             "the MCP server 'bad' was cut off: it sent 5,000 messages in 10 seconds that nobody asked for",
@@ -174,8 +174,8 @@ async def test_a_server_that_is_not_there_holds_nobody_up(
         # none of it is waited for: our own tools are there at once
         assert "read" in world.belt().tools
         with pytest.raises(Exception, match=why):
-            await world.servers.service.call("bad", "echo", HI)
-        await world.servers.service.ready(5.0) if "yet" not in why else None
+            await world.service.call("bad", "echo", HI)
+        await world.service.ready(5.0) if "yet" not in why else None
         await world.until(lambda: "good__echo" in world.theirs)
         await others_go_on(world)
 
@@ -195,9 +195,9 @@ def test_schemas_that_take_long_to_read_are_left_out_and_so_is_what_follows() ->
 async def test_what_a_server_wrote_before_it_died_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
     async with opened({"bad": liar("crash")}, tmp_path, terms=HASTY) as world:
         await world.call("bad__echo", HI)
-        await world.until(lambda: world.servers.service.servers["bad"].state == "waiting")
-        (mine,) = await world.servers.service.status(Caller())
-        (theirs,) = await world.servers.service.status(Caller(owner=False))
+        await world.until(lambda: world.service.servers["bad"].state == "waiting")
+        (mine,) = await world.service.status(Caller())
+        (theirs,) = await world.service.status(Caller(owner=False))
         assert mine["said"] == "fatal: the token … was refused"
         assert "said" not in theirs
 

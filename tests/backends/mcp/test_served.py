@@ -15,7 +15,7 @@ from tests.backends.mcp.world import HERE, SECRET, World, opened, said, served
 
 from toolcrib.define.event import CallEvent
 from toolcrib.define.result import Image, Text
-from toolcrib.services.mcp import McpTerms
+from toolcrib.services.mcp.service import McpTerms
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def up(world: World) -> None:
     async with asyncio.timeout(60):
         while not world.theirs:
             event = asyncio.Event()
-            world.servers.service.on_change(event.set)
+            world.service.on_change(event.set)
             await event.wait()
 
 
@@ -87,9 +87,9 @@ async def test_its_tools_are_called_like_our_own(world: World, tmp_path: Path) -
     assert "the words of note one" in read
     status, words = said(await belt.call("srv__resources__read", {"uri": "note://none"}))
     assert status == "error"
-    prompts = await world.servers.service.prompts("srv")
+    prompts = await world.service.prompts("srv")
     assert [each["name"] for each in prompts["prompts"]] == ["greet"]
-    filled = await world.servers.service.prompt("srv", "greet", {"name": "Ann"})
+    filled = await world.service.prompt("srv", "greet", {"name": "Ann"})
     assert filled["messages"][0]["content"]["text"] == "Please greet Ann."
 
 

@@ -6,23 +6,31 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.app.belt import Belt
-from toolcrib.app.mcp import Servers, servers_for
+from toolcrib.app.features import find_secrets, join_tools
+from toolcrib.app.stores import FILE
+from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.backends.stores.pins import SqlitePins
+from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.event import CallEvent
 from toolcrib.define.mcp import LinkTerms
 from toolcrib.define.result import Result, Text
+from toolcrib.policy.resolve import is_owner
 from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, collect_catalog
-from toolcrib.services.mcp import McpTerms
+from toolcrib.services.feature import Feature
+from toolcrib.services.mcp import mount_servers
+from toolcrib.services.mcp.service import Mcp, McpTerms
 from toolcrib.tools import SHELF
 
 HERE = Path(__file__).parent
@@ -52,12 +60,18 @@ def served(maker: str = "official", **more: Any) -> dict[str, Any]:
 class World:
     """Servers, and our own tools beside theirs."""
 
-    servers: Servers
+    feature: Feature
     config: Mapping[str, Any]
 
     @property
+    def service(self) -> Mcp:
+        (service,) = self.feature.services
+        assert isinstance(service, Mcp)
+        return service
+
+    @property
     def catalog(self) -> Catalog:
-        return self.servers.joined(collect_catalog([Offer(source="core", tools=SHELF)]))
+        return join_tools(collect_catalog([Offer(source="core", tools=SHELF)]), [self.feature])
 
     @property
     def problems(self) -> list[str]:
@@ -84,7 +98,7 @@ class World:
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something about the servers is so; five seconds at most."""
         event = asyncio.Event()
-        self.servers.service.on_change(event.set)
+        self.service.on_change(event.set)
         async with asyncio.timeout(60):
             while not is_so():
                 await event.wait()
@@ -101,9 +115,22 @@ async def opened(
 ) -> AsyncIterator[World]:
     """Open a world with these servers; it waits until each is there or has failed, so many seconds at most."""
     config = {"mcpServers": servers}
-    wired = servers_for(load(config, {}), state, os.environ, terms=terms, link=link)
+    world = World(mounted(config, state, terms=terms, link=link), config)
     try:
-        await wired.service.ready(ready)
-        yield World(wired, config)
+        await world.service.ready(ready)
+        yield world
     finally:
-        await wired.close()
+        await world.feature.close()
+
+
+def mounted(config: Mapping[str, Any], state: Path, *, terms: McpTerms = QUICK, link: LinkTerms = LINK) -> Feature:
+    """Return the servers of a configuration, whose pins are in a folder."""
+    loaded = load(config, {})
+    return mount_servers(
+        loaded.config.mcp_servers,
+        McpReach(os.environ, link),
+        SqlitePins(SqliteFile(state / FILE)),
+        is_owner=lambda caller: is_owner(loaded.policy, caller),
+        secrets_of=partial(find_secrets, loaded.document, "mcpServers"),
+        terms=terms,
+    )

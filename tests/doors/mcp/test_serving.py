@@ -105,7 +105,7 @@ async def test_tools_of_other_servers_are_served_as_soon_as_they_are_there_and_n
         assert "\nhi\n" in await line.called(2, "inner__echo", text="hi")
         # it has become another tool, and nobody has accepted that
         await line.until_listed("ls")
-        await crib.mcp.service.accept(toolcrib.Caller(), "inner")
+        await crib.mcp.accept(toolcrib.Caller(), "inner")
         await line.until_listed("ls", "inner__echo")
 
 
@@ -115,7 +115,7 @@ async def test_that_another_server_is_gone_for_a_while_is_no_news_to_clients(tmp
         await line.until_listed("ls", "inner__echo")
         line.others.clear()
         await line.called(2, "inner__echo", text="hi")
-        while crib.mcp.service.servers["inner"].state != "waiting":
+        while crib.mcp.servers["inner"].state != "waiting":
             await asyncio.sleep(0)
         assert await line.names() == ["ls", "inner__echo"]
         assert line.others == []

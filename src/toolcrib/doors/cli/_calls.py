@@ -66,7 +66,7 @@ def judging(crib: Crib, caller: Callable[[], Caller]) -> Judged:
         if call.name != "exec" or not isinstance(line, str) or not isinstance(workdir, str):
             return None
         try:
-            return _DECISIONS[crib.commands.judged(caller(), line, workdir=workdir).decision]
+            return _DECISIONS[crib.commands.judge(caller(), line, workdir=workdir).decision]
         except (CribError, ToolError):  # the call itself will say what is wrong with it
             return None
 

@@ -106,7 +106,7 @@ class Serving:
         click.echo(f"toolcrib: {count} tools at http://127.0.0.1:{at.getsockname()[1]}{PATH}", err=True)
         if token[1]:
             click.echo(f"toolcrib: clients have to show the token {token[0]}", err=True)
-        if unmet := self._crib.mcp.service.unmet():
+        if unmet := self._crib.mcp.unmet():
             click.echo(
                 f"toolcrib: the tools of {', '.join(map(escape_controls, unmet))} come as soon as they answer",
                 err=True,
@@ -129,7 +129,7 @@ class Serving:
                 news.clear()
                 await self._server.changed()
 
-        detach = self._crib.mcp.service.on_change(look)
+        detach = self._crib.mcp.on_change(look)
         telling = asyncio.create_task(tell())
         try:
             yield

@@ -15,7 +15,7 @@ async def met(crib: Crib, say: Callable[[str], None], seconds: float = _SECONDS)
 
     All others are not waited for: what they offer was kept when they were first seen.
     """
-    service = crib.mcp.service
+    service = crib.mcp
     names = service.unmet()
     if not names:
         return

@@ -14,7 +14,7 @@ import click
 
 from toolcrib.app import Crib, open, sender_from
 from toolcrib.app.models import split_model
-from toolcrib.app.state import FILE, state_in
+from toolcrib.app.stores import FILE, state_in
 from toolcrib.config.load import find_file
 from toolcrib.define import session
 from toolcrib.define.caller import Caller

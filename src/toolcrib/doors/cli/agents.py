@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.app.agents import accepted_agents, file_at
+from toolcrib.app.sources import accepted_agents, file_at
 from toolcrib.backends.stores.accepted_agents import Accepted
 from toolcrib.define.agent import Agent, declared_inputs, placeholders
 from toolcrib.define.display import escape_controls

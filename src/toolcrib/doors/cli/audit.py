@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import click
 
-from toolcrib.app.record import verify_file
+from toolcrib.app.stores import verify_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 

@@ -20,9 +20,8 @@ from typing import Unpack
 import click
 
 from toolcrib.app import Crib, open
-from toolcrib.app.ports import terms_of
-from toolcrib.app.record import audit_in
-from toolcrib.app.state import FILE
+from toolcrib.app.belt import terms_of
+from toolcrib.app.stores import FILE, audit_in
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from toolcrib.define.agent import OUTCOME, WORKING
+from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import TurnFinished
-from toolcrib.define.log import Ended, Line, Noted, Said, SessionHead
+from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.result import Text
@@ -18,8 +19,8 @@ from toolcrib.define.session import agent_from_key
 from toolcrib.define.turn import TurnHandle
 
 __all__ = [
-    "LABEL_CHARS", "STOPPED", "Cleanup", "SpawnRequest", "SubagentRun", "SubagentSlots", "outside_source", "row_of",
-    "row_of_log", "run_id",
+    "LABEL_CHARS", "STOPPED", "AgentListing", "Cleanup", "SpawnRequest", "SubagentHost", "SubagentRun", "SubagentSlots",
+    "outside_source", "row_of", "row_of_log", "run_id",
 ]  # fmt: skip
 
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
@@ -182,3 +183,48 @@ def _is_unfinished(lines: Sequence[Line]) -> bool:
 
 def _words(message: Message) -> str:
     return "".join(part.text for part in message.content if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentListing:
+    """An agent of the configuration: its name, and whom it may start (`*` is anybody)."""
+
+    name: str = ""
+    may_start: tuple[str, ...] = ()
+
+
+class SubagentHost(Protocol):
+    """What the service needs of the crib that it runs subagents in."""
+
+    @property
+    def agents(self) -> Mapping[str, AgentListing]:
+        """The configured agents, by id."""
+        ...
+
+    def agent_tools(self, caller: Caller, /) -> Mapping[str, str]:
+        """Return the agents that the caller may call as tools, and what each is for: it may start those as well."""
+        ...
+
+    def is_tool(self, agent: str, /) -> bool:
+        """Tell whether there is such an agent among the tools, whoever may call it."""
+        ...
+
+    def model_named(self, word: str, /) -> str | None:
+        """Return the configured model that a word stands for."""
+        ...
+
+    def message(self, caller: Caller, text: str, /) -> Message:
+        """Return what the caller says to a subagent, marked with where it may come from."""
+        ...
+
+    async def start(self, caller: Caller, request: SpawnRequest, /) -> TurnHandle:
+        """Start a turn for a child of the caller."""
+        ...
+
+    async def tell(self, session: str, message: Message, /) -> None:
+        """Say something in a session."""
+        ...
+
+    async def add(self, session: str, body: Body, /) -> None:
+        """Add a line to a session."""
+        ...

@@ -8,8 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 from uuid import uuid4
 
 from pydantic import Field
@@ -20,7 +19,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import TurnFinished
-from toolcrib.define.log import Body, Line, Noted, SessionHead, SessionStore
+from toolcrib.define.log import Line, Noted, SessionHead, SessionStore
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.names import nearest
@@ -30,12 +29,15 @@ from toolcrib.define.session import agent_from_key, is_subagent, to_agent
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
 from toolcrib.policy.settings import PolicySettings
+from toolcrib.services.feature import Feature, TurnCore
 
 from .runs import (
     LABEL_CHARS,
     STOPPED,
+    AgentListing,
     Cleanup,
     SpawnRequest,
+    SubagentHost,
     SubagentRun,
     SubagentSlots,
     outside_source,
@@ -44,7 +46,7 @@ from .runs import (
     run_id,
 )
 
-__all__ = ["AgentListing", "SubagentHost", "Subagents", "root_of"]
+__all__ = ["Subagents", "mount", "root_of"]
 
 log = logging.getLogger("toolcrib")
 
@@ -62,49 +64,10 @@ _EFFORTS: Mapping[str, Effort] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AgentListing:
-    """An agent of the configuration: its name, and whom it may start (`*` is anybody)."""
-
-    name: str = ""
-    may_start: tuple[str, ...] = ()
-
-
-class SubagentHost(Protocol):
-    """What the service needs of the crib that it runs subagents in."""
-
-    @property
-    def agents(self) -> Mapping[str, AgentListing]:
-        """The configured agents, by id."""
-        ...
-
-    def agent_tools(self, caller: Caller, /) -> Mapping[str, str]:
-        """Return the agents that the caller may call as tools, and what each is for: it may start those as well."""
-        ...
-
-    def is_tool(self, agent: str, /) -> bool:
-        """Tell whether there is such an agent among the tools, whoever may call it."""
-        ...
-
-    def model_named(self, word: str, /) -> str | None:
-        """Return the configured model that a word stands for."""
-        ...
-
-    def message(self, caller: Caller, text: str, /) -> Message:
-        """Return what the caller says to a subagent, marked with where it may come from."""
-        ...
-
-    async def start(self, caller: Caller, request: SpawnRequest, /) -> TurnHandle:
-        """Start a turn for a child of the caller."""
-        ...
-
-    async def tell(self, session: str, message: Message, /) -> None:
-        """Say something in a session."""
-        ...
-
-    async def add(self, session: str, body: Body, /) -> None:
-        """Add a line to a session."""
-        ...
+def mount(core: TurnCore) -> Feature:
+    """Mount subagents in the background: they are turns, so they stand behind what runs turns."""
+    service = Subagents(core.stores.sessions, core.policy, core.host, core.slots)
+    return Feature(services=(service,), close=service.close)
 
 
 class Subagents:

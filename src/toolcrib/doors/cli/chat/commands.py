@@ -120,7 +120,7 @@ class Commands:
             self._screen.put(paper.remark("no layer says anything about it", "dim", indent=2))
         if verdict.tool == "exec" and verdict.decision != "deny":
             if line.strip():
-                judged = self._seat.crib.commands.judged(belt.caller, line.strip())
+                judged = self._seat.crib.commands.judge(belt.caller, line.strip())
                 how, style = _LINES[judged.decision]
                 self._screen.say(f"{line.strip()} {how}: {judged.reason}.", style)
             else:

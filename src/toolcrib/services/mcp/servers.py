@@ -9,7 +9,7 @@ from typing import Any, Literal
 from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, digest_of
 from toolcrib.define.names import tool_name
 
-__all__ = ["Change", "Known", "State"]
+__all__ = ["Change", "KnownServer", "State"]
 
 State = Literal["idle", "connecting", "connected", "waiting", "given up"]
 
@@ -38,7 +38,7 @@ class Change:
         return sorted(key for key in {*before, *self.after} if before.get(key) != self.after.get(key))
 
 
-class Known:
+class KnownServer:
     """One server. Until it was connected, what is known of it is what was pinned."""
 
     def __init__(self, name: str) -> None:
@@ -96,8 +96,8 @@ class Known:
             words = _WHY[each.standing].format(
                 name=tool_name(self.name, each.tool),
                 parts=", ".join(each.parts),
-                server=_word(self.name),
-                tool=_word(each.tool) if not each.tool.startswith("-") else f"-- {_word(each.tool)}",
+                server=_quote_word(self.name),
+                tool=_quote_word(each.tool) if not each.tool.startswith("-") else f"-- {_quote_word(each.tool)}",
             )
             told.append(f"{who} {words}")
         if self.state in ("waiting", "given up"):
@@ -121,6 +121,6 @@ class Known:
         return row | ({"said": self.link.said() if self.link else self.said} if for_owner else {})
 
 
-def _word(text: str) -> str:
+def _quote_word(text: str) -> str:
     """Return a name as it can be pasted into a shell."""
     return shlex.quote(text if text.isprintable() else ascii(text)[1:-1])

@@ -18,9 +18,9 @@ from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, digest_of
 from toolcrib.define.names import nearest
 from toolcrib.define.ports import rpc
 
-from ._mcp_server import Change, Known
+from .servers import Change, KnownServer
 
-__all__ = ["Change", "Connect", "Known", "Mcp", "McpTerms"]
+__all__ = ["Change", "Connect", "KnownServer", "Mcp", "McpTerms"]
 
 log = logging.getLogger("toolcrib")
 
@@ -60,7 +60,7 @@ class Mcp:
         faults: Iterable[str] = (),
     ) -> None:
         self._connects, self._store, self._is_owner, self._terms, self._now = servers, store, is_owner, terms, now
-        self._known = {name: Known(name) for name in servers}
+        self._known = {name: KnownServer(name) for name in servers}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -70,7 +70,7 @@ class Mcp:
     # what the catalog is made of
 
     @property
-    def servers(self) -> Mapping[str, Known]:
+    def servers(self) -> Mapping[str, KnownServer]:
         """Every configured server, as it is known now."""
         return self._known
 
@@ -97,7 +97,7 @@ class Mcp:
             return
         # a crib may live through several loops, one after the other; what belonged to the last one is gone with it
         for name in self._known if self._loop else ():
-            known, self._known[name] = self._known[name], Known(name)
+            known, self._known[name] = self._known[name], KnownServer(name)
             self._known[name].take(known.pins.values())
         self._loop = loop
         self._tasks = {loop.create_task(self._keep(each)) for each in self._known.values()}
@@ -115,7 +115,7 @@ class Mcp:
         for wait in waits:
             wait.cancel()
 
-    async def reach(self, server: str) -> Known:
+    async def reach(self, server: str) -> KnownServer:
         """Return a server that is connected; raise ToolError with the reason when it is not."""
         await self._link(server)
         return self._known[server]
@@ -211,7 +211,7 @@ class Mcp:
         await self._store.pin([Pin(each.server, each.tool, digest_of(each.after), each.after, at) for each in changes])
         for name in {each.server for each in changes}:
             self._known[name].take(await self._store.pins(name))
-        self._tell()
+        self._notify()
 
     @rpc("mcp.prompts", scope="read")
     async def prompts(self, server: Annotated[str, "the name of the server in the configuration"]) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class Mcp:
         each = self._known[server]
         try:
             async with asyncio.timeout(self._terms.patience):
-                await self._settled(each)
+                await self._wait_settled(each)
         except TimeoutError:
             raise ToolError(
                 f"the MCP server {server!r} is not connected yet; try again later", code="unavailable"
@@ -262,7 +262,7 @@ class Mcp:
             raise ToolError(each.why, code="unavailable")
         return each.link
 
-    async def _settled(self, each: Known) -> None:
+    async def _wait_settled(self, each: KnownServer) -> None:
         """Wait until it is clear whether a server is there; one that is down is tried again, though not every time."""
         if each.link is not None and each.link.is_gone:
             # nobody has had the time yet to see that it is
@@ -276,13 +276,13 @@ class Mcp:
             each.wake.set()
         await each.settled.wait()
 
-    async def _keep(self, each: Known) -> None:
+    async def _keep(self, each: KnownServer) -> None:
         """Keep one server connected, as long as this crib lives."""
         tries, told, loop, terms = 0, "", asyncio.get_running_loop(), self._terms
         while True:
             each.state, each.tried_at = "connecting", loop.time()
             each.wake.clear()
-            before, each.why = told, await self._connected(each)
+            before, each.why = told, await self._stay_connected(each)
             if loop.time() - each.tried_at >= terms.steady:
                 tries = 0
             tries += 1
@@ -290,7 +290,7 @@ class Mcp:
             if (told := each.why) != before:  # the same once more is no news
                 log.warning("%s", told)
             each.settled.set()
-            self._tell()
+            self._notify()
             delay = min(terms.first_delay * 2 ** min(tries - 1, 30), terms.longest_delay)
             try:
                 async with asyncio.timeout(delay if each.state == "waiting" else None):
@@ -298,7 +298,7 @@ class Mcp:
             except TimeoutError:
                 log.debug("the MCP server %s is tried again", each.name)
 
-    async def _connected(self, each: Known) -> str:
+    async def _stay_connected(self, each: KnownServer) -> str:
         """Connect to a server and stay until it is gone; return the sentence why it is."""
         link: Link | None = None
         try:
@@ -306,8 +306,8 @@ class Mcp:
             await self._look(each, link)
             each.link, each.about, each.state, each.why = link, link.about, "connected", ""
             each.settled.set()
-            self._tell()
-            return f"the MCP server {each.name!r} {await self._stayed(each, link)}"
+            self._notify()
+            return f"the MCP server {each.name!r} {await self._follow_offer(each, link)}"
         except ToolError as error:
             said = str(error)
             return said if said.startswith("the MCP server") else f"the MCP server {each.name!r} is not there: {said}"
@@ -321,7 +321,7 @@ class Mcp:
                 await link.close()
                 each.said = link.said()
 
-    async def _stayed(self, each: Known, link: Link) -> str:
+    async def _follow_offer(self, each: KnownServer, link: Link) -> str:
         """Look again whenever the server says that its offer changed, until it is gone; return why it is."""
         gone, changed = asyncio.ensure_future(link.gone()), asyncio.ensure_future(each.changed.wait())
         try:
@@ -332,13 +332,13 @@ class Mcp:
                 each.changed.clear()
                 changed = asyncio.ensure_future(each.changed.wait())
                 await self._look(each, link)
-                self._tell()
+                self._notify()
                 await asyncio.wait((gone,), timeout=self._terms.relist)
         finally:
             gone.cancel()
             changed.cancel()
 
-    async def _look(self, each: Known, link: Link) -> None:
+    async def _look(self, each: KnownServer, link: Link) -> None:
         """See what a server offers, and pin all of it if it was never seen before."""
         offered = await link.offered()
         if not (pins := await self._store.pins(each.name)):
@@ -350,7 +350,7 @@ class Mcp:
         each.offered = offered
         each.take(pins)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             try:
                 listener()

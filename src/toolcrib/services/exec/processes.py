@@ -19,26 +19,80 @@ from toolcrib.define.ports import Blobs, Progress, rpc
 from toolcrib.define.shell import Command, Leftover, Limits, Shell
 from toolcrib.threads import in_thread
 
-from ._kept import Kept, ProcessTerms
-from ._keys import encoded, pasted
-from ._permits import Permit, Permits
-from ._printed import last_lines, log_lines, pieces, plain
-from ._process import Process, Seen, followed, outcome
+from .output import decode_output, encode_keys, encode_paste, last_lines, page_log, split_output
+from .process import Process, ProcessTable, ProcessTerms, Seen, describe_end, report_progress
 
-__all__ = ["Listener", "Permit", "Place", "ProcessTerms", "Processes"]
+__all__ = ["ExecTarget", "Listener", "Permit", "ProcessTerms", "Processes", "clamp"]
 
 log = logging.getLogger("toolcrib")
 
 Listener = Callable[[str, Mapping[str, Any]], None]
 
-_LINES = 2_000  # of output that are shown at once
-_SCREEN = (120, 30)
-_SHORTEST, _LONGEST = 0.01, 120.0  # seconds that a call waits before the command goes to the background
-_MOST_WAIT = 60.0
+_SHOWN_LINES = 2_000  # of output that are shown at once
+_SCREEN_SIZE = (120, 30)
+_MIN_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.01, 120.0  # for a call, before its command goes to the background
+_MAX_POLL_SECONDS = 60.0
+_MAX_PERMITS = 4_096
+
+
+async def _nothing_to_check() -> None:
+    return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Permit:
+    """What the judge let through for one call: this and nothing else is started, once.
+
+    `argv` runs as it is; without one, bash reads `script`. `line` is what the model wrote. `check_unchanged` raises
+    ToolError when something that a human was shown is not the same any more.
+    """
+
+    line: str
+    argv: tuple[str, ...] | None = None
+    script: str | None = None
+    cwd: str = "."
+    env: Mapping[str, str] = field(default_factory=dict)
+    check_unchanged: Callable[[], Awaitable[None]] = _nothing_to_check
+
+
+class Permits:
+    """The permits of calls that have not started their command yet, and the ids of those that have."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], Permit] = {}
+        self._spent: dict[tuple[str, str], str] = {}
+
+    def add(self, scope: str, call: str, permit: Permit) -> None:
+        """Let a call of this scope start a command; of too many permits the oldest is forgotten."""
+        self._open.pop((scope, call), None)
+        self._open[scope, call] = permit
+        _evict_oldest(self._open)
+
+    def take(self, scope: str, call: str) -> Permit:
+        """Return what a call may start, for the only time. The same call, tried again, gets nothing."""
+        if (scope, call) in self._spent:
+            raise ToolError(
+                f"this call has started its command already, as {self._spent[scope, call]}, and does not do so twice",
+                code="repeated",
+            )
+        permit = self._open.pop((scope, call), None)
+        if permit is None:
+            raise ToolError("nothing was permitted for this call; use the tool exec to run a command", code="denied")
+        return permit
+
+    def spend(self, scope: str, call: str, id: str) -> None:
+        """Remember what a call has started."""
+        self._spent[scope, call] = id
+        _evict_oldest(self._spent)
+
+
+def _evict_oldest(table: dict[tuple[str, str], Permit] | dict[tuple[str, str], str]) -> None:
+    while len(table) > _MAX_PERMITS:
+        del table[next(iter(table))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecTarget:
     """Where a caller's commands run: `scope` says whose they are, and nobody else sees them.
 
     `limits.seconds` is what a command gets that does not ask for less, `longest` the most it can ask for. After
@@ -62,16 +116,16 @@ class Processes:
 
     def __init__(
         self,
-        place_of: Callable[[Caller], Place],
+        target_of: Callable[[Caller], ExecTarget],
         *,
         blobs: Blobs | None = None,
         terms: ProcessTerms | None = None,
         sweep: Callable[[], Awaitable[Sequence[Leftover]]] = _no_leftovers,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._place_of, self._blobs, self._sweep, self._now = place_of, blobs, sweep, now
-        self._permits, self._kept = Permits(), Kept(terms or ProcessTerms(), now)
-        self._minding: set[asyncio.Task[None]] = set()
+        self._target_of, self._blobs, self._sweep, self._now = target_of, blobs, sweep, now
+        self._permits, self._table = Permits(), ProcessTable(terms or ProcessTerms(), now)
+        self._watchers: set[asyncio.Task[None]] = set()
         self._listeners: dict[object, Listener] = {}
         self._leftovers: Sequence[Leftover] | None = None
 
@@ -87,8 +141,8 @@ class Processes:
 
     async def close(self) -> None:
         """End every command."""
-        await asyncio.gather(*(each.running.stop() for each in self._kept.all() if each.ended is None))
-        await asyncio.gather(*self._minding, return_exceptions=True)
+        await asyncio.gather(*(each.running.stop() for each in self._table.all() if each.ended is None))
+        await asyncio.gather(*self._watchers, return_exceptions=True)
 
     # what tools and doors ask for
 
@@ -104,46 +158,44 @@ class Processes:
         pty: Annotated[bool, "give it a terminal"] = False,
     ) -> dict[str, Any]:
         """Start the command that was permitted for a call; return its outcome, or its id when it takes long."""
-        place = self._place_of(caller)
-        permit = self._permits.take(place.scope, call)
-        if background and not self._kept.has_room(place.scope):
+        target = self._target_of(caller)
+        permit = self._permits.take(target.scope, call)
+        if background and not self._table.has_room(target.scope):
+            count = len(self._table.running(target.scope))
             raise ToolError(
-                f"{len(self._kept.running(place.scope))} commands run in the background already; end one with process "
-                "kill first",
-                code="busy",
+                f"{count} commands run in the background already; end one with process kill first", code="busy"
             )
-        await self._swept()
-        await permit.unchanged()
+        await self._sweep_once()
+        await permit.check_unchanged()
         command = Command(
             argv=permit.argv,
             line=None if permit.argv else permit.script or permit.line,
             cwd=permit.cwd,
             env=permit.env,
             stdin=None if background else b"",
-            pty=_SCREEN if pty else None,
+            pty=_SCREEN_SIZE if pty else None,
         )
-        limits = replace(place.limits, seconds=_allowed(seconds, place))
-        running = await place.shell.start(command, limits)
+        limits = replace(target.limits, seconds=_choose_seconds(seconds, target))
+        running = await target.shell.start(command, limits)
         process = Process(
-            id=self._kept.new_id(), scope=place.scope, line=permit.line, cwd=permit.cwd, terminal=pty,
+            id=self._table.new_id(), scope=target.scope, line=permit.line, cwd=permit.cwd, terminal=pty,
             seconds=limits.seconds or 0.0, running=running, seen=Seen(),
         )  # fmt: skip
-        self._permits.spent(place.scope, call, process.id)
-        self._kept.add(process)
+        self._permits.spend(target.scope, call, process.id)
+        self._table.add(process)
         try:
-            is_over = await self._awaited(
-                process, 0.0 if background else clamped(wait, place.window, _SHORTEST, _LONGEST), progress
-            )
+            seconds = 0.0 if background else clamp(wait, target.window, _MIN_WAIT_SECONDS, _MAX_WAIT_SECONDS)
+            is_over = await self._wait(process, seconds, progress)
         except asyncio.CancelledError:
-            self._kept.forget(process)
+            self._table.forget(process)
             await running.stop()
             raise
-        return await self._finished(process, place) if is_over else self._handed_over(process)
+        return await self._finish(process, target) if is_over else self._hand_over(process)
 
     @rpc("process.list", scope="read")
     async def list(self, caller: Caller) -> dict[str, Any]:
         """List the commands in the background, the newest first."""
-        mine = sorted(self._kept.of(self._scope(caller)), key=lambda each: each.running.started, reverse=True)
+        mine = sorted(self._table.of(self._scope(caller)), key=lambda each: each.running.started, reverse=True)
         for each in mine:
             each.seen.told = each.seen.told or each.ended is not None
         return {"sessions": [each.row(self._now()) for each in mine]}
@@ -153,14 +205,14 @@ class Processes:
         self,
         caller: Caller,
         id: str,
-        wait: Annotated[float, Field(ge=0, le=_MOST_WAIT, description="seconds to wait for an end or output")] = 0.0,
+        wait: Annotated[float, Field(ge=0, le=_MAX_POLL_SECONDS, description="seconds to wait for output")] = 0.0,
     ) -> dict[str, Any]:
         """Return what a command has printed since the last look, and how it goes."""
         process = self._find(caller, id)
         if wait and process.ended is None and process.running.total <= process.seen.cursor:
-            await _something(process, wait)
+            await _wait_for_news(process, wait)
         text, missed = process.news()
-        cut = last_lines(text, _LINES, self._place_of(caller).shown)
+        cut = last_lines(text, _SHOWN_LINES, self._target_of(caller).shown)
         row = process.row(self._now())
         process.seen.told = process.seen.told or process.ended is not None
         return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key}
@@ -170,8 +222,8 @@ class Processes:
         """Return lines of what a command has printed, as far as it is kept; by default the last 200."""
         process = self._find(caller, id)
         text = process.text()
-        lines = log_lines(text, offset, 200 if offset is None and limit is None else limit)
-        cut = last_lines(lines.text, _LINES, self._place_of(caller).shown)
+        lines = page_log(text, offset, 200 if offset is None and limit is None else limit)
+        cut = last_lines(lines.text, _SHOWN_LINES, self._target_of(caller).shown)
         return {
             **process.row(self._now()), "text": cut.text, "left": cut.left, "first": lines.first, "count": lines.count,
             "totalLines": lines.total, "totalChars": len(text), "key": process.seen.key,
@@ -180,7 +232,7 @@ class Processes:
     @rpc("process.write", scope="write")
     async def write(self, caller: Caller, id: str, data: str = "", eof: bool = False) -> dict[str, Any]:
         """Give a command input, and say with `eof` that no more follows."""
-        return await self._typed(caller, id, data.encode("utf-8", "replace"), eof=eof)
+        return await self._type(caller, id, data.encode("utf-8", "replace"), eof=eof)
 
     @rpc("process.keys", scope="write")
     async def keys(
@@ -192,25 +244,25 @@ class Processes:
         literal: str = "",
     ) -> dict[str, Any]:
         """Type text, bytes in hex and keys by their tmux names, in this order."""
-        data, warnings = encoded(keys, hex, literal)
+        data, warnings = encode_keys(keys, hex, literal)
         if not data:
             raise ArgumentError("; ".join(warnings) or "there is nothing to type; give keys, hex or literal")
-        return {**await self._typed(caller, id, data), "warnings": warnings}
+        return {**await self._type(caller, id, data), "warnings": warnings}
 
     @rpc("process.submit", scope="write")
     async def submit(self, caller: Caller, id: str, data: str = "") -> dict[str, Any]:
         """Type a line and the key that ends it."""
         end = b"\r" if self._find(caller, id).terminal else b"\n"
-        return await self._typed(caller, id, data.encode("utf-8", "replace") + end)
+        return await self._type(caller, id, data.encode("utf-8", "replace") + end)
 
     @rpc("process.paste", scope="write")
     async def paste(self, caller: Caller, id: str, text: str, bracketed: bool | None = None) -> dict[str, Any]:
         """Paste text; on a terminal in the brackets that tell it from typing."""
         terminal = self._find(caller, id).terminal
-        data = pasted(text, bracketed=terminal if bracketed is None else bracketed)
+        data = encode_paste(text, bracketed=terminal if bracketed is None else bracketed)
         if not data:
             raise ArgumentError("there is nothing to paste; give text")
-        return await self._typed(caller, id, data)
+        return await self._type(caller, id, data)
 
     @rpc("process.kill", scope="write")
     async def kill(self, caller: Caller, id: str, signal: str = "") -> dict[str, Any]:
@@ -218,7 +270,7 @@ class Processes:
         process = self._find(caller, id)
         if process.ended is None:
             if signal:
-                process.running.signal(_signal(signal))
+                process.running.signal(_parse_signal(signal))
             else:
                 await process.running.stop()
         process.seen.told = process.ended is not None
@@ -230,7 +282,7 @@ class Processes:
         process = self._find(caller, id)
         if process.ended is None:
             raise ToolError(f"{process.id} is still running; use kill or remove to end it", code="busy")
-        self._kept.forget(process)
+        self._table.forget(process)
         return process.row(self._now())
 
     @rpc("process.remove", scope="write")
@@ -239,17 +291,17 @@ class Processes:
         process = self._find(caller, id)
         if process.ended is None:
             await process.running.stop()
-        self._kept.forget(process)
+        self._table.forget(process)
         return process.row(self._now())
 
     @rpc("process.leftovers", scope="admin")
     async def leftovers(self) -> dict[str, Any]:
         """Tell which commands were running when the crib died before, and were ended by this one."""
-        return {"leftovers": [asdict(each) for each in await self._swept()]}
+        return {"leftovers": [asdict(each) for each in await self._sweep_once()]}
 
     # steps
 
-    async def _swept(self) -> Sequence[Leftover]:
+    async def _sweep_once(self) -> Sequence[Leftover]:
         """Return what was left by a crib that died, ended at the first use of this one."""
         if self._leftovers is None:
             self._leftovers = ()
@@ -261,26 +313,26 @@ class Processes:
                 )  # fmt: skip
         return self._leftovers
 
-    async def _awaited(self, process: Process, window: float, progress: Progress) -> bool:
+    async def _wait(self, process: Process, window: float, progress: Progress) -> bool:
         """Wait for the end; return False when it takes longer than the window and may go on in the background."""
-        with followed(process, progress):
+        with report_progress(process, progress):
             try:
                 async with asyncio.timeout(window):
                     await process.running.wait()
             except TimeoutError:
-                if process.ended is None and self._kept.has_room(process.scope):
+                if process.ended is None and self._table.has_room(process.scope):
                     return False
                 await process.running.wait()  # with no room in the background it stays here until its time is over
         return True
 
-    def _handed_over(self, process: Process) -> dict[str, Any]:
+    def _hand_over(self, process: Process) -> dict[str, Any]:
         process.seen.background = True
-        task = asyncio.get_running_loop().create_task(self._mind(process))
-        self._minding.add(task)
-        task.add_done_callback(self._minding.discard)
-        return {**process.row(self._now()), "notices": self._kept.notices(process.scope)}
+        task = asyncio.get_running_loop().create_task(self._watch(process))
+        self._watchers.add(task)
+        task.add_done_callback(self._watchers.discard)
+        return {**process.row(self._now()), "notices": self._table.notices(process.scope)}
 
-    async def _mind(self, process: Process) -> None:
+    async def _watch(self, process: Process) -> None:
         """Stay with a command until its end; when the loop ends before, so does the command."""
         try:
             await process.running.wait()
@@ -289,38 +341,38 @@ class Processes:
                 await process.running.stop(0)
             process.seen.ended_at = self._now()
         if process.is_cut:
-            process.seen.key = await self._whole(process)
-        self._tell(process)
+            process.seen.key = await self._store_output(process)
+        self._notify(process)
 
-    async def _finished(self, process: Process, place: Place) -> dict[str, Any]:
+    async def _finish(self, process: Process, target: ExecTarget) -> dict[str, Any]:
         """Return what came of a command that ended while its call waited; it is not kept."""
-        self._kept.forget(process)
+        self._table.forget(process)
         ended = process.ended
         assert ended is not None
         text = process.text()
-        cut = last_lines(text, _LINES, place.shown)
+        cut = last_lines(text, _SHOWN_LINES, target.shown)
         is_whole = not process.is_cut
         return {
             "sessionId": process.id, "pid": process.running.pid, "cwd": process.cwd,
-            "startedAt": round(process.running.started * 1000), **outcome(ended, process.seconds),
+            "startedAt": round(process.running.started * 1000), **describe_end(ended, process.seconds),
             "text": cut.text, "bytes": process.running.total, "cut": bool(cut.left) or not is_whole,
-            "lines": _count(cut.text), "totalLines": _count(text) if is_whole else None,
-            "key": "" if is_whole and not cut.left else await self._whole(process),
-            "notices": self._kept.notices(process.scope),
+            "lines": _count_lines(cut.text), "totalLines": _count_lines(text) if is_whole else None,
+            "key": "" if is_whole and not cut.left else await self._store_output(process),
+            "notices": self._table.notices(process.scope),
         }  # fmt: skip
 
-    async def _whole(self, process: Process) -> str:
+    async def _store_output(self, process: Process) -> str:
         """Keep what a command printed, from its beginning, where `result_get` finds it; return the key."""
         if self._blobs is None:
             return ""
         try:
             whole = await process.running.whole()
-            return await self._blobs.put(await in_thread(_packed, whole.data, whole.missing)) if whole.data else ""
+            return await self._blobs.put(await in_thread(_pack_output, whole.data, whole.missing)) if whole.data else ""
         except Exception:
             log.exception("the output of %s could not be kept; its end was shown", process.id)
             return ""
 
-    def _tell(self, process: Process) -> None:
+    def _notify(self, process: Process) -> None:
         row = process.row(self._now())
         for listener in tuple(self._listeners.values()):
             try:
@@ -328,7 +380,7 @@ class Processes:
             except Exception:
                 log.exception("who listens for the end of commands failed; the others are told")
 
-    async def _typed(self, caller: Caller, id: str, data: bytes, *, eof: bool = False) -> dict[str, Any]:
+    async def _type(self, caller: Caller, id: str, data: bytes, *, eof: bool = False) -> dict[str, Any]:
         process = self._find(caller, id)
         if process.ended is not None:
             raise ToolError(f"{process.id} {process.ended.sentence()}; it reads nothing any more", code="closed")
@@ -346,23 +398,23 @@ class Processes:
         return {"sessionId": process.id, "bytes": len(data), "eof": eof}
 
     def _scope(self, caller: Caller) -> str:
-        return self._place_of(caller).scope
+        return self._target_of(caller).scope
 
     def _find(self, caller: Caller, id: str) -> Process:
-        return self._kept.find(self._scope(caller), id)
+        return self._table.find(self._scope(caller), id)
 
 
-def clamped(value: float | None, default: float, low: float, high: float) -> float:
+def clamp(value: float | None, default: float, low: float, high: float) -> float:
     """Return a number within bounds; the default for none, or for what is no number."""
     return max(low, min(default if value is None or math.isnan(value) else value, high))
 
 
-def _allowed(seconds: float | None, place: Place) -> float | None:
+def _choose_seconds(seconds: float | None, target: ExecTarget) -> float | None:
     """Return how long a command may run; asking for nothing, or for no end, gives what everybody gets."""
-    return min(seconds, place.longest) if seconds and seconds > 0 else place.limits.seconds
+    return min(seconds, target.longest) if seconds and seconds > 0 else target.limits.seconds
 
 
-def _signal(name: str) -> int:
+def _parse_signal(name: str) -> int:
     wanted = name.strip().upper().removeprefix("SIG")
     known = {each.name.removeprefix("SIG"): each.value for each in signals.Signals}
     if wanted in known:
@@ -372,7 +424,7 @@ def _signal(name: str) -> int:
     raise ArgumentError(f"there is no signal {name[:32]!r}; use INT, TERM, KILL, HUP, STOP, CONT or the like")
 
 
-async def _something(process: Process, seconds: float) -> None:
+async def _wait_for_news(process: Process, seconds: float) -> None:
     """Return when a command has printed something or ended, or when the time is over."""
     news = asyncio.Event()
     ended = asyncio.ensure_future(process.running.wait())
@@ -388,14 +440,14 @@ async def _something(process: Process, seconds: float) -> None:
         ended.cancel()
 
 
-def _packed(data: bytes, missing: int) -> bytes:
+def _pack_output(data: bytes, missing: int) -> bytes:
     """Return output as `result_get` reads it. Piece by piece: as text, much of it is several times its size."""
     rest = f"\n[{missing:,} more bytes were not kept]" if missing else ""
     packed = bytearray(b'{"source": null, "text": "')
-    for text in chain(map(plain, pieces(data)), (rest,)):
+    for text in chain(map(decode_output, split_output(data)), (rest,)):
         packed += json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
     return bytes(packed + b'"}')
 
 
-def _count(text: str) -> int:
+def _count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0

@@ -1,0 +1,91 @@
+"""The features of a crib, in the order in which they are mounted and started; closed, they are in the reverse of it.
+
+A feature is a module with `mount(core) -> Feature` (services/feature.py) and one line here, which hands in what its
+floor may not import: backends and the agent.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from toolcrib.agent.replay import judge_from
+from toolcrib.agent.session_log import recall
+from toolcrib.backends.exec.shells import LocalShells
+from toolcrib.backends.mcp.reach import McpReach
+from toolcrib.backends.stores.sessions_json import read_log, write_log
+from toolcrib.config.read import Document
+from toolcrib.define.errors import CribError
+from toolcrib.define.plugin import Hook
+from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.services import agents, approvals, audit, exec, mcp, sessions
+from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
+from toolcrib.services.subagents import service as subagents
+
+__all__ = [
+    "FEATURES", "TURN_FEATURES", "find_secrets", "guards_of", "join_tools", "mount_features", "mount_turn_features",
+]  # fmt: skip
+
+FEATURES: tuple[Mount, ...] = (
+    approvals.mount,
+    partial(exec.mount, shells=LocalShells, environ=os.environ),
+    partial(mcp.mount, backend=McpReach),
+    partial(audit.mount, rederive=judge_from),
+    agents.mount,
+)
+# What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
+TURN_FEATURES: tuple[TurnMount, ...] = (
+    partial(sessions.mount, recall=recall, codec=sessions.LogCodec(read_log, write_log)),
+    subagents.mount,
+)
+
+C = TypeVar("C", bound=Core)
+
+
+def mount_features(core: C, mounts: Iterable[Callable[[C], Feature]]) -> tuple[Feature, ...]:
+    """Mount features in their order; each finds the services of those before it."""
+    features: list[Feature] = []
+    for mount in mounts:
+        feature = mount(core)
+        core.mounted.extend(feature.services)
+        features.append(feature)
+    return tuple(features)
+
+
+def mount_turn_features(core: TurnCore, mounts: Iterable[TurnMount] = TURN_FEATURES) -> tuple[Feature, ...]:
+    """Mount what stands behind turns; a guard of it would come too late, so there must be none."""
+    features = mount_features(core, mounts)
+    if any(feature.guards for feature in features):
+        raise CribError("a feature that looks at turns brings no guards; mount them by one in FEATURES")
+    return features
+
+
+def guards_of(features: Sequence[Feature]) -> list[Hook]:
+    """Return the guards of features, those mounted first nearest to the call: what the judge judged is what runs."""
+    return [guard for feature in reversed(features) for guard in feature.guards]
+
+
+def find_secrets(document: Document, *path: str) -> Iterator[str]:
+    """Yield what the environment gave to the part of a configuration below a path."""
+    for each in document.referenced:
+        if each[: len(path)] == path:
+            value: Any = document.value
+            for key in each:
+                value = value[key]
+            if isinstance(value, str):
+                yield value
+
+
+def join_tools(catalog: Catalog, features: Sequence[Feature]) -> Catalog:
+    """Return the catalog with the tools that features bring now, and what is wrong with the others."""
+    tools, problems = dict(catalog.tools), list[Problem]()
+    for feature in features:
+        for tool in feature.tools.tools():
+            first = tools.setdefault(tool.name, tool)
+            if first is not tool:
+                taken = f"{tool.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
+                problems.append(Problem(tool.source, taken))
+        problems += [Problem(*each) for each in feature.tools.problems()]
+    if not problems and len(tools) == len(catalog):
+        return catalog
+    return Catalog(tools, (*catalog.problems, *problems))

@@ -1,0 +1,242 @@
+"""What plugins and files bring: the plugins that the configuration turns on, and the agents of all sources."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import platformdirs
+
+from toolcrib.backends.agent_files import AgentFile, agent_files, read_agent_file
+from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
+from toolcrib.backends.stores.accepted_agents import AcceptedAgents
+from toolcrib.config.complain import conceal
+from toolcrib.config.load import Loaded
+from toolcrib.config.parse import parse_yaml
+from toolcrib.config.settings import Config, PluginSettings
+from toolcrib.define.display import escape_unprintable
+from toolcrib.define.errors import PluginError
+from toolcrib.define.plugin import Plugin
+from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
+from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.registry.sources import Offer, collect_catalog
+from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
+
+from .stores import user_folder
+
+__all__ = [
+    "AgentFolders", "accepted_agents", "agents_for", "collect_tools", "enabled_plugins", "file_at", "folders_for",
+    "offers_from_program", "plugin_offers",
+]  # fmt: skip
+
+IN_WORKSPACE = Path(".toolcrib", "agents")
+
+
+def enabled_plugins(config: Config) -> tuple[str, ...]:
+    """Return the plugins the configuration turns on by name; `enabled: false` wins over the short list."""
+    allowed = config.plugins.get("allow", ())
+    named = {name: entry for name, entry in config.plugins.items() if isinstance(entry, PluginSettings)}
+    wanted = [
+        *(allowed if isinstance(allowed, tuple) else ()),
+        *(name for name, entry in named.items() if entry.enabled),
+    ]
+    return tuple(dict.fromkeys(name for name in wanted if name not in named or named[name].enabled is not False))
+
+
+def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer], list[Problem]]:
+    """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
+    wanted, folders = enabled_plugins(loaded.config), _plugin_folders(loaded)
+    if not wanted and not folders:
+        return [], []
+    found, broken = find_plugins(folders)
+    offers: list[Offer] = []
+    problems = [Problem("plugins", str(error)) for error in broken]
+    for id in wanted:
+        try:
+            plugin = _pick_plugin(id, found, broken)
+            offers.append(_plugin_offer(plugin, loaded.config, import_plugins=import_plugins))
+        except PluginError as error:
+            told = _locate_error(error, id, loaded)
+            if not loaded.foreign:
+                raise told from error
+            # plugins of OpenClaw are not for us: without them the caller has less, never more
+            problems.append(Problem("plugins", str(told)))
+    return offers, problems
+
+
+def offers_from_program(plugins: Sequence[Plugin | Offer]) -> list[Offer]:
+    """Return what a program brings itself: nobody has to name it in the configuration, for the program did."""
+    return [each if isinstance(each, Offer) else _offer_of(each, f"plugin:{each.name}", {}) for each in plugins]
+
+
+def _pick_plugin(id: str, found: Mapping[str, FoundPlugin], broken: Sequence[PluginError]) -> FoundPlugin:
+    try:
+        return pick(found, [id])[0]
+    except PluginError as missing:
+        # a plugin that could not be read has no id, but its folder mostly has its name
+        for error in broken:
+            if repr(id) in str(error) or f"/{id}/" in str(error):
+                raise error from None
+        if not broken:
+            raise
+        raise PluginError(f"{missing} (besides, {broken[0]})") from None
+
+
+def _locate_error(error: PluginError, id: str, loaded: Loaded) -> PluginError:
+    """Return the error with the place in the file it is about, what to do, and nothing that is a secret."""
+    sentence = escape_unprintable(conceal(str(error), loaded.document))
+    path, _, rest = sentence.partition(": ")
+    if path.startswith(f"plugins.{id}."):
+        place, sentence = loaded.place("plugins", id, *path.removeprefix(f"plugins.{id}.").split(".")), rest
+    else:
+        allowed = loaded.config.plugins.get("allow", ())
+        at = allowed.index(id) if isinstance(allowed, tuple) and id in allowed else None
+        place = loaded.place("plugins", id) if at is None else loaded.place("plugins", "allow", at)
+        sentence = sentence.removeprefix(f"plugins.{id}: ")
+    remedy = "" if "; " in sentence else "; mend it, or turn it off"
+    return PluginError(f"{place}: {sentence}{remedy}" if str(place) else f"{sentence}{remedy}")
+
+
+def _plugin_offer(plugin: FoundPlugin, config: Config, *, import_plugins: bool) -> Offer:
+    entry = config.plugins.get(plugin.id)
+    own = entry.config if isinstance(entry, PluginSettings) else {}
+    plugin.check_config(own)
+    source = f"plugin:{plugin.id}"
+    if not import_plugins:
+        return Offer(source=source, tools=plugin.declare_tools(), config=own)
+    return _offer_of(plugin.load(), source, own)
+
+
+def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:
+    return Offer(
+        source=source,
+        tools=plugin.tools,
+        config=config,
+        before=plugin.before,
+        after=plugin.after,
+        hooks=plugin.hooks,
+        agents=plugin.agents,
+    )
+
+
+def _plugin_folders(loaded: Loaded) -> list[Path]:
+    folders = loaded.config.plugins.get("folders", ())
+    base = loaded.document.files[0].parent if loaded.document.files else Path()
+    return [base / os.path.expanduser(folder) for folder in folders] if isinstance(folders, tuple) else []  # noqa: PTH111  Path's own raises for a user who is not there
+
+
+def collect_tools(
+    loaded: Loaded, brought: Iterable[Offer], folders: "AgentFolders", *, import_plugins: bool
+) -> tuple[list[Offer], Catalog, Agents]:
+    """Return what plugins and the program offer, the catalog of all tools, and the agents that can work with them."""
+    found, problems = plugin_offers(loaded, import_plugins=import_plugins)
+    offers = [*found, *brought]
+    channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
+    catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
+    agents = agents_for(loaded, catalog, offers, folders, imported=import_plugins)
+    # what a factory raised may quote the configuration it was given
+    told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
+    return offers, Catalog(catalog.tools, (*told, *agents.problems)), agents
+
+
+# agents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFolders:
+    """Where files of agents are looked for: `own` holds the user's, None for none; a workspace's need a yes each.
+
+    Every agent of the configuration may have a workspace of its own. What any of them brings, once accepted, is there
+    for all: whom it serves is a matter of policy, as with any other tool.
+    """
+
+    own: Path | None
+    workspaces: tuple[Path, ...]
+    accepted: AcceptedAgents
+
+
+def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, own: bool) -> AgentFolders:
+    """Return the folders of a crib; with `own` the user's are among them."""
+    roots = [loaded.config.workspace.root or "", *(each.workspace for _, each in loaded.config.listed_agents())]
+    workspaces: dict[Path, Path] = {}
+    for root in roots:
+        if root is not None:
+            folder = Path(os.path.expanduser(root))  # noqa: PTH111  Path's own raises for a user who is not there
+            workspaces.setdefault(_resolve_folder(folder), folder)
+    return AgentFolders(
+        own=Path(platformdirs.user_config_dir("toolcrib", appauthor=False)) / "agents" if own else None,
+        workspaces=tuple(workspaces.values()),
+        accepted=accepted_agents(env, state),
+    )
+
+
+def accepted_agents(env: Mapping[str, str], state: Path | None) -> AcceptedAgents:
+    """Return what the owner accepted: it stands in the state folder, which is the user's when none is named."""
+    return AcceptedAgents((state or user_folder(env)) / "agents")
+
+
+def agents_for(
+    loaded: Loaded, catalog: Catalog, offers: Iterable[Offer], folders: AgentFolders, *, imported: bool = True
+) -> Agents:
+    """Return the agents that exist; whatever cannot be used is told with its file and line, and takes nobody along.
+
+    Where plugins were not `imported`, nobody knows what agents they would bring, and a name that is missing may be one.
+    """
+    problems: list[Problem] = []
+    found = [AgentOffer(agent=agent, source="core") for agent in AGENTS]
+    found += [AgentOffer(agent=agent, source=offer.source) for offer in offers for agent in offer.agents]
+    if folders.own is not None:
+        is_inside = any(_is_within(folders.own, each) for each in folders.workspaces)
+        found += _from_files(folders.own, folders.accepted if is_inside else None, "user", problems)
+    for workspace in folders.workspaces:
+        found += _from_files(workspace / IN_WORKSPACE, folders.accepted, "workspace", problems)
+    known = KnownNames(
+        catalog, servers=tuple(loaded.config.mcp_servers), is_whole=imported or not enabled_plugins(loaded.config)
+    )
+    agents = collect_agents(found, known, problems)
+    # the name of a file is whatever somebody gave it
+    told = tuple(replace(problem, sentence=escape_unprintable(problem.sentence)) for problem in agents.problems)
+    return replace(agents, problems=told)
+
+
+def file_at(path: Path) -> AgentFile:
+    """Read one file of an agent, accepted or not."""
+    return read_agent_file(path, parse_yaml)
+
+
+def _from_files(
+    folder: Path, accepted: AcceptedAgents | None, source: str, problems: list[Problem]
+) -> Iterable[AgentOffer]:
+    """Yield the agents in a folder; with `accepted`, those alone whose content was."""
+    for file in agent_files(folder, parse_yaml):
+        if accepted is not None and file.digest and accepted.find(file.digest) is None:
+            problems.append(Problem("agents", _explain_withheld(file, accepted)))
+            continue
+        problems += [Problem("agents", f"{each} (the agent was left out)") for each in file.complaints]
+        if file.agent is not None:
+            yield AgentOffer(agent=file.agent, source=source, file=str(file.path), lines=file.lines)
+
+
+def _explain_withheld(file: AgentFile, accepted: AcceptedAgents) -> str:
+    """Say that a file of a workspace is not used, and how its owner can change that."""
+    before = accepted.of_file(str(file.path.absolute()))
+    why = "changed since it was accepted" if before else "nobody has accepted it"
+    return f"{file.path}: {why}, so it is not used; look at it, then `toolcrib agents accept {quote(str(file.path))}`"
+
+
+def _is_within(folder: Path, root: Path) -> bool:
+    """Tell whether tools could write there: what lies in a workspace is nobody's configuration."""
+    try:
+        return folder.resolve().is_relative_to(root.resolve())
+    except FileNotFoundError:  # the current folder is gone, and nothing can lie in it
+        return False
+
+
+def _resolve_folder(folder: Path) -> Path:
+    """Return one name for a folder that may be written in several ways."""
+    try:
+        return folder.resolve()
+    except FileNotFoundError:
+        return folder

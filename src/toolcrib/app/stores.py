@@ -1,0 +1,120 @@
+"""Where a crib keeps what it knows: sessions, the record of calls, big values, answers; in a folder, or in memory."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from toolcrib.agent.replay import judge_from
+from toolcrib.backends.stores.approvals import SqliteApprovals
+from toolcrib.backends.stores.blobs import SqliteBlobs
+from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord, MemorySessions
+from toolcrib.backends.stores.pins import SqlitePins
+from toolcrib.backends.stores.record import RecordFile, SqliteRecord, SqliteRows, rows_in
+from toolcrib.backends.stores.sessions import SqliteSessions
+from toolcrib.backends.stores.sqlite import SqliteFile
+from toolcrib.config.complain import conceal
+from toolcrib.config.load import Loaded
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.log import SessionStore
+from toolcrib.define.ports import Blobs
+from toolcrib.define.record import Entry, Record
+from toolcrib.policy.resolve import is_owner
+from toolcrib.services.audit import Audit, Report, verify
+from toolcrib.services.feature import Stores
+
+__all__ = [
+    "FILE", "State", "audit_in", "record_for", "redact_for", "state_in", "stores_for", "user_folder", "verify_file",
+]  # fmt: skip
+
+FILE = "crib.db"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The stores of one crib. `commits` writes to their file, None when all of it is in memory."""
+
+    sessions: SessionStore
+    blobs: Blobs
+    commits: Commits | None = None
+
+    async def close(self) -> None:
+        """Write what is left to write, and let go of the file."""
+        if self.commits is not None:
+            await self.commits.flush()
+            self.commits.close()
+
+
+def state_in(folder: Path | None) -> State:
+    """Return the stores in a folder, which is touched when something is kept; without one, stores in memory."""
+    if folder is None:
+        return State(sessions=MemorySessions(), blobs=MemoryBlobs())
+    commits = Commits(SqliteFile(folder / FILE))
+    return State(sessions=SqliteSessions(commits), blobs=SqliteBlobs(commits), commits=commits)
+
+
+def user_folder(env: Mapping[str, str]) -> Path:
+    """Return where this user's cribs keep what they know: $TOOLCRIB_STATE, else the folder the system has for that."""
+    named = env.get("TOOLCRIB_STATE", "").strip()
+    return Path(named) if named else platformdirs.user_state_path("toolcrib", appauthor=False)
+
+
+def stores_for(loaded: Loaded, kept: State, folder: Path | None, env: Mapping[str, str]) -> Stores:
+    """Return all stores of a crib, as features take them.
+
+    What people were asked and what they accepted is the user's, so it stands in a folder of the user's without one.
+    """
+    path = (folder or user_folder(env)) / FILE
+    return Stores(
+        sessions=kept.sessions,
+        blobs=kept.blobs,
+        record=record_for(loaded, kept.commits),
+        approvals=SqliteApprovals(SqliteFile(path)),
+        pins=SqlitePins(SqliteFile(path)),
+        rows=None if folder is None else SqliteRows(SqliteFile(path)),
+    )
+
+
+def record_for(loaded: Loaded, commits: Commits | None) -> Record:
+    """Return the record of a crib: in the file that `commits` writes to, or in memory when there is none."""
+    file = loaded.config.audit.file
+    if commits is None:
+        return MemoryRecord() if file is None else _NoRecord()
+    return SqliteRecord(commits, redact=redact_for(loaded), file=None if file is None else RecordFile(_expand(file)))
+
+
+class _NoRecord:
+    """Stands where a record is wanted on disk and there is no place for it: such a crib explains, and runs nothing."""
+
+    def write(self, entry: Entry, /) -> None:
+        raise ToolError(
+            "audit.file is set, and this crib has no state folder that its record could be kept in; open it with one",
+            code="unrecorded",
+        )
+
+
+def audit_in(path: Path, loaded: Loaded, *, only_looks: bool = False) -> Audit:
+    """Return what looks at the record in this store; the store itself is not touched before it does, or not at all."""
+    rows = SqliteRows(SqliteFile(path, only_looks=only_looks))
+    return Audit(rows, is_owner=lambda caller: is_owner(loaded.policy, caller), rederive=judge_from)
+
+
+def verify_file(path: Path, *, expect: str = "", replay: bool = False) -> Report:
+    """Check a file of lines, as `audit.file` names one; raise CribError when it cannot be read."""
+    try:
+        return verify(rows_in(path), expect=expect, rederive=judge_from if replay else None)
+    except OSError as error:
+        raise CribError(f"{str(path)[:200]!r} cannot be read: {error.strerror}") from None
+
+
+def redact_for(loaded: Loaded) -> Callable[[str], str] | None:
+    """Return what takes out of a text whatever the environment gave to the configuration, None when it gave nothing."""
+    document = loaded.document
+    return (lambda text: conceal(text, document)) if document.referenced else None
+
+
+def _expand(text: str) -> Path:
+    return Path(os.path.expanduser(text))  # noqa: PTH111  Path's own raises for a user who is not there

@@ -1,0 +1,78 @@
+"""The shells of one crib on this machine: one for each host and workspace, all commands under one supervisor."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from toolcrib.backends.files.local import Terms
+from toolcrib.define.errors import ToolError
+from toolcrib.define.shell import Command, Confinement, Leftover, Limits, Running, Shell
+from toolcrib.threads import in_thread
+
+from .bubblewrap import Bubblewrap
+from .host import Host, own_programs
+from .supervisor import SupervisorClient, end_leftovers
+
+__all__ = ["LocalShells"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoShell:
+    """Stands where commands cannot run, and says why."""
+
+    reason: str
+
+    async def start(self, command: Command, limits: Limits, /) -> Running:
+        raise ToolError(self.reason, code="unavailable")
+
+    async def describe(self) -> Confinement:
+        raise ToolError(self.reason, code="unavailable")
+
+    async def close(self) -> None:
+        return
+
+
+class LocalShells:
+    """Nothing is started before the first command. What keeps them writes into the state folder of a workspace."""
+
+    def __init__(self) -> None:
+        self._shells: dict[tuple[str, str, str], Shell] = {}
+        self._supervisor: SupervisorClient | None = None
+        self._folder = Path()
+
+    @property
+    def programs(self) -> Mapping[str, str]:
+        """The programs that came with us, by name."""
+        return _find_programs()
+
+    def find(self, host: str, terms: Terms, /) -> Shell:
+        """Return the shell of a host over a workspace."""
+        root = str(terms.root)
+        key = (host, root, terms.access)
+        if key not in self._shells:
+            if self._supervisor is None:
+                self._folder = terms.state / "commands"
+                self._supervisor = SupervisorClient(str(self._folder))
+            self._shells[key] = _make_shell(host, root, terms, self._supervisor)
+        return self._shells[key]
+
+    async def sweep(self) -> Sequence[Leftover]:
+        """End what a crib left running that died; return it."""
+        return () if self._supervisor is None else tuple(await in_thread(end_leftovers, str(self._folder)))
+
+    async def close(self) -> None:
+        """End every command."""
+        if self._supervisor is not None:
+            await self._supervisor.close()
+
+
+_find_programs = cache(own_programs)
+
+
+def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient) -> Shell:
+    if host == "host":
+        return Host(root, supervisor)
+    if host == "sandbox":
+        return Bubblewrap(root, access=terms.access, folders=tuple(_find_programs().values()), supervisor=supervisor)
+    return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")

@@ -1,0 +1,92 @@
+"""How MCP servers are reached: programs are started by one supervisor and end with us; others have an address."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolcrib.backends.exec.supervisor import SupervisorClient
+from toolcrib.define.mcp import Definition, Link, LinkTerms
+from toolcrib.define.tool import Tool
+
+__all__ = ["McpReach", "ServerSettings"]
+
+# What a program may take for granted; all else it is given by name, in `env`.
+_BASICS = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+
+
+class ServerSettings(Protocol):
+    """What the configuration says about a server: a program, or an address."""
+
+    @property
+    def command(self) -> str | None: ...
+    @property
+    def args(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def cwd(self) -> str | None: ...
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class McpReach:
+    """Connects to servers, and makes tools of what they declare. What only some servers need is loaded with them."""
+
+    def __init__(self, env: Mapping[str, str], terms: LinkTerms | None = None) -> None:
+        self._env, self._terms = env, terms or LinkTerms()
+        self._supervisor: SupervisorClient | None = None
+
+    async def connect(
+        self, name: str, settings: ServerSettings, redact: Callable[[str], str], changed: Callable[[], None], /
+    ) -> Link:
+        """Connect to a server; raise ToolError when that fails."""
+        if settings.url is not None:
+            from . import http  # noqa: PLC0415  only who has such a server pays
+
+            address = http.Address(settings.url, dict(settings.headers))
+            return await http.connect_over_http(name, address, changed=changed, redact=redact, terms=self._terms)
+        from . import stdio  # noqa: PLC0415  likewise
+
+        built = {word: self._env[word] for word in _BASICS if word in self._env} | dict(settings.env)
+        cwd = os.path.expanduser(settings.cwd) if settings.cwd else _current_folder()  # noqa: PTH111
+        program = stdio.Program((settings.command or "", *settings.args), built, cwd)
+        self._supervisor = self._supervisor or SupervisorClient()
+        return await stdio.connect_over_stdio(
+            name, program, self._supervisor, changed=changed, redact=redact, terms=self._terms
+        )
+
+    def make_tools(
+        self,
+        name: str,
+        definitions: Mapping[str, Definition],
+        call: Callable[..., Awaitable[Any]],
+        redact: Callable[[str], str],
+        /,
+    ) -> tuple[Mapping[str, Tool], Mapping[str, str]]:
+        """Return the tools by the server's own names, and what is wrong with those that cannot be made."""
+        from .tools import tools_from  # noqa: PLC0415  only who has servers pays
+
+        return tools_from(name, definitions, call, redact)
+
+    def make_resource_tools(
+        self, name: str, ask: Callable[..., Awaitable[Mapping[str, Any]]], redact: Callable[[str], str], /
+    ) -> Sequence[Tool]:
+        """Return the tools that list and read the resources of a server."""
+        from .tools import resource_tools  # noqa: PLC0415  likewise
+
+        return resource_tools(name, ask, redact)
+
+    async def close(self) -> None:
+        """End every program."""
+        if self._supervisor is not None:
+            await self._supervisor.close()
+
+
+def _current_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "/"

@@ -1,0 +1,24 @@
+"""Commands: the judge before them, the processes they become, and their output."""
+
+from collections.abc import Callable, Mapping
+
+from toolcrib.services.approvals import Approvals
+from toolcrib.services.feature import Core, Feature
+
+from .judge import TOOL, Commands, Shells
+
+__all__ = ["mount"]
+
+
+def mount(core: Core, shells: Callable[[], Shells], environ: Mapping[str, str]) -> Feature:
+    """Mount the tools' way to commands; `environ` is what the operator lends from. A yes lasts as the judge says."""
+    commands = Commands(
+        config=core.config,
+        policy=core.policy,
+        terms_of=core.terms_of,
+        shells=shells(),
+        blobs=core.stores.blobs,
+        environ=environ,
+    )
+    core.find(Approvals).lend_lines(TOOL, "command", commands.can_lend)
+    return Feature(services=(commands.processes, commands), guards=(commands.guard,), close=commands.close)

@@ -1,0 +1,368 @@
+"""The judge that stands before `exec`: what becomes of a command line, where it runs and with what, for each caller."""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from toolcrib.config.settings import Config, ExecSettings
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.plugin import Ask, Block, Hook, Word
+from toolcrib.define.ports import Blobs
+from toolcrib.define.shell import Leftover, Limits, Shell
+from toolcrib.policy.command import Judgement, Rules, judge, look_up_in, rules_from
+from toolcrib.policy.command.environment import FIXED
+from toolcrib.policy.resolve import ResolvedCaller, resolve
+from toolcrib.policy.settings import PolicySettings
+from toolcrib.threads import in_thread
+
+from .processes import ExecTarget, Permit, Processes
+
+__all__ = ["Commands", "Shells", "WorkspaceTerms", "build_environment", "is_forbidden"]
+
+TOOL = "exec"
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_DECISIONS = ("run", "ask", "deny")  # the strictest last
+_DEFAULT_SECONDS, _MAX_SECONDS = 1_800.0, 21_600.0
+_DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS = 50_000, 200_000
+_WHOLE_OUTPUT_BYTES = 2_000_000  # from its beginning, that can be paged through
+_MAX_REMEMBERED = 4_096  # callers and judgements
+_MAX_HASHED_FILES, _MAX_HASHED_BYTES = 32, 16 << 20
+_PATH_CHARS = 4_096
+
+# Never a call's to set, whatever the rules say: they make loaders, shells and interpreters run something else.
+_FORBIDDEN = frozenset({
+    "PATH", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE",
+    "GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "NODE_OPTIONS", "NODE_PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP",
+    "RUBYLIB", "RUBYOPT", "PERL5LIB", "PERL5OPT", "PERL5DB", "SSLKEYLOGFILE",
+})  # fmt: skip
+_FORBIDDEN_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC_")
+
+
+class WorkspaceTerms(Protocol):
+    """Which folder is a caller's workspace; what else stands in it is for the shells."""
+
+    @property
+    def root(self) -> Path: ...
+
+
+class Shells(Protocol):
+    """Where commands run: one shell for each host, folder and way it may be used."""
+
+    @property
+    def programs(self) -> Mapping[str, str]:
+        """The programs that came with us, by name."""
+        ...
+
+    def find(self, host: str, terms: Any, /) -> Shell:
+        """Return the shell of a host over a workspace."""
+        ...
+
+    async def sweep(self) -> Sequence[Leftover]:
+        """End what a crib left running that died; return it."""
+        ...
+
+    async def close(self) -> None:
+        """End every command."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRules:
+    """What the configuration says about the commands of one agent."""
+
+    exec: ExecSettings
+    rules: Rules
+    look_up: Callable[[str], str | None] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerRules:
+    """What holds for the commands of one caller: its own rules, and those of everybody above it."""
+
+    own: AgentRules
+    above: tuple[AgentRules, ...]
+    root: str
+    target: ExecTarget
+
+    @property
+    def all(self) -> tuple[AgentRules, ...]:
+        return (self.own, *self.above)
+
+
+class Commands:
+    """Joins the judge, the shells and the processes. `terms_of` says which workspace a caller has."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        policy: PolicySettings,
+        terms_of: Callable[[Caller], WorkspaceTerms],
+        shells: Shells,
+        blobs: Blobs,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._config, self._policy, self._terms_of, self._shells = config, policy, terms_of, shells
+        self._environ = dict(environ)
+        self._agents: dict[str, AgentRules] = {}
+        self._callers: dict[Caller, CallerRules] = {}
+        self._lendable: dict[str, bool] = {}
+        self.processes = Processes(lambda caller: self._rules_of(caller).target, blobs=blobs, sweep=shells.sweep)
+        self.guard = Hook(run=self._guard, name="the judge of commands", tools=frozenset({TOOL}))
+
+    async def close(self) -> None:
+        """End every command of the crib."""
+        await self.processes.close()
+        await self._shells.close()
+
+    def judge(
+        self, caller: Caller, line: str, *, workdir: str = ".", env: Mapping[str, str] | None = None
+    ) -> Judgement:
+        """Return what becomes of a command line of this caller: never more than a parent of it would get (G7)."""
+        known = self._rules_of(caller)
+        within = _make_within(known.root, workdir)
+        found = [judge(line, each.rules, each.look_up, within=within, env=env or {}) for each in known.all]
+        return max(found, key=lambda judgement: _DECISIONS.index(judgement.decision))  # of equals, the caller's own
+
+    def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:
+        """Return why a yes to a command must not last; None when nothing in it can start something else."""
+        if call.name == TOOL and self._lendable.get(call.key):
+            return None
+        return f"{call.name} can run something else here, so every call is asked about"
+
+    # the guard
+
+    async def _guard(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
+        """Judge a command, and keep for its call what exactly may be started."""
+        env: Mapping[str, str] = args.get("env") or {}
+        if forbidden := [name for name in env if is_forbidden(name)]:
+            return Block(f"the variable {forbidden[0]!r} is not for a call to set: it changes what a program runs")
+        workdir = str(args.get("workdir") or ".")
+        judgement = self.judge(ctx.caller, args["command"], workdir=workdir, env=env)
+        if judgement.decision == "deny":
+            return Block(judgement.reason)
+        built = self._environment(ctx.caller, judgement, env, terminal=bool(args.get("pty")))
+        permit = _make_permit(args["command"], judgement, workdir, built)
+        if judgement.decision == "run":
+            self.processes.permit(ctx.caller, ctx.call.key, permit)
+            return None
+        folder = os.path.realpath(os.path.join(self._rules_of(ctx.caller).root, workdir))  # noqa: PTH118
+        files = await in_thread(_hash_files, folder, judgement)
+
+        async def check_unchanged() -> None:
+            now = await in_thread(_hash_files, folder, judgement)
+            if changed := [path for path in {**files, **now} if files.get(path) != now.get(path)]:
+                raise ToolError(f"{changed[0]!r} was changed after it was shown; ask again", code="changed")
+
+        self.processes.permit(ctx.caller, ctx.call.key, replace(permit, check_unchanged=check_unchanged))
+        _remember(self._lendable, ctx.call.key, judgement.may_last)
+        return Ask(judgement.reason, _bind(judgement, permit, folder, files))
+
+    def _environment(
+        self, caller: Caller, judgement: Judgement, env: Mapping[str, str], *, terminal: bool
+    ) -> dict[str, str]:
+        rules = self._rules_of(caller).own.rules
+        built = build_environment(self._environ, rules.trusted, rules.env, terminal=terminal)
+        sets = judgement.commands[0].sets if judgement.argv is not None and judgement.commands else {}
+        # what runs unasked was judged without a user's own settings of git, so it runs without them
+        fixed = FIXED if judgement.decision == "run" and rules.security == "allowlist" else {}
+        return {**built, **env, **sets, **fixed}
+
+    # what holds for a caller
+
+    def _rules_of(self, caller: Caller) -> CallerRules:
+        """Return what holds for a caller, worked out once as long as it is one of the last to ask."""
+        known = self._callers.get(caller)
+        if known is None:
+            who = resolve(self._policy, caller)
+            terms, own = self._terms_of(caller), self._rules_of_agent(who.agent)
+            above = tuple({each.agent: self._rules_of_agent(each.agent) for each in who.ceiling}.values())
+            settings = _bound_settings(own.exec, [each.exec for each in above])
+            target = self._make_target(who, settings, terms)
+            known = CallerRules(own=own, above=above, root=str(terms.root), target=target)
+            _remember(self._callers, caller, known)
+        return known
+
+    def _rules_of_agent(self, agent: str) -> AgentRules:
+        known = agent if self._config.agent(agent) else ""
+        if known not in self._agents:
+            self._agents[known] = self._read_rules(known)
+        return self._agents[known]
+
+    def _read_rules(self, agent: str) -> AgentRules:
+        own = self._config.tools.exec
+        rules = rules_from(own)
+        if agent and (settings := self._config.agent(agent)):
+            theirs = settings.tools.exec
+            rules = rules_from(theirs, f"agents.{self._config.written_id(agent)}.tools.exec", over=rules)
+            own = own.model_copy(update={name: getattr(theirs, name) for name in theirs.model_fields_set})
+        listed = look_up_in(rules.trusted, _is_program)
+        return AgentRules(exec=own, rules=rules, look_up=lambda name: listed(name) or self._shells.programs.get(name))
+
+    def _make_target(self, who: ResolvedCaller, settings: ExecSettings, terms: WorkspaceTerms) -> ExecTarget:
+        sandbox, usual = self._config.sandbox, Limits()
+        limits = Limits(
+            seconds=float(settings.timeout_sec or _DEFAULT_SECONDS),
+            memory=sandbox.memory_mb << 20 if sandbox.memory_mb else usual.memory,
+            processes=sandbox.processes or usual.processes,
+            whole=_WHOLE_OUTPUT_BYTES,
+            network=sandbox.network if who.is_sandboxed else settings.network,
+        )
+        host = "sandbox" if who.is_sandboxed and settings.host == "host" else settings.host
+        return ExecTarget(
+            shell=self._shells.find(host, terms),
+            scope=_scope_of(who),
+            limits=limits,
+            longest=float(settings.timeout_sec or _MAX_SECONDS),
+            window=10.0 if settings.background_ms is None else settings.background_ms / 1000,
+            shown=min(settings.output_limit or _DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS),
+        )
+
+
+def _bound_settings(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSettings:
+    """Return the settings without the bare host, a network or a time that somebody above does not have."""
+    others = [each for each in above if each is not own]
+    if not others:
+        return own
+    hosts = [each.host for each in (own, *others)]
+    times = [each.timeout_sec for each in (own, *others) if each.timeout_sec]
+    return own.model_copy(
+        update={
+            "host": own.host if own.host != "host" else next((host for host in hosts if host != "host"), "host"),
+            "network": all(each.network for each in (own, *others)),
+            "timeout_sec": min(times, default=None),
+        }
+    )
+
+
+def _scope_of(who: ResolvedCaller) -> str:
+    """Return whose processes these are: those of an agent in one conversation; without one, of who speaks."""
+    caller, sender = who.caller, who.caller.sender
+    conversation = caller.session or json.dumps(
+        [caller.channel, caller.account, caller.group, sender and (sender.id or sender.e164), caller.parents]
+    )
+    return f"{who.agent} {conversation}"
+
+
+def _make_permit(line: str, judgement: Judgement, workdir: str, env: Mapping[str, str]) -> Permit:
+    """Return what is started: the words themselves where that is all there is, else what a shell reads."""
+    program = judgement.commands[0].program if judgement.commands else None
+    argv = (program, *judgement.argv[1:]) if judgement.argv is not None and program is not None else None
+    return Permit(line=line, argv=argv, script=judgement.script, cwd=workdir, env=env)
+
+
+def _make_within(root: str, workdir: str) -> Callable[[str], bool]:
+    """Return what tells whether a path, seen from the folder, stays in the workspace, links followed."""
+
+    def within(path: str) -> bool:
+        if path.startswith("~") or "\0" in path:
+            return False
+        top = os.path.realpath(root)
+        end = os.path.realpath(os.path.join(top, workdir, path))  # noqa: PTH118
+        return end == top or end.startswith(f"{top.rstrip('/')}/")
+
+    return within
+
+
+def _remember(table: dict[K, V], key: K, value: V) -> None:
+    """Keep a value; of too many, the oldest goes."""
+    table[key] = value
+    while len(table) > _MAX_REMEMBERED:
+        del table[next(iter(table))]
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
+
+
+# the environment: built from safe basics and what the operator lends by name, never inherited
+
+
+def build_environment(
+    environ: Mapping[str, str], trusted: tuple[str, ...], names: frozenset[str], *, terminal: bool = False
+) -> dict[str, str]:
+    """Return the environment that every command gets: safe basics, and what the operator lends by name."""
+    basics = {
+        "PATH": ":".join(trusted),
+        "HOME": environ.get("HOME", "/tmp"),  # noqa: S108  in a sandbox it is private anyway
+        "USER": environ.get("USER", "user"),
+        "LOGNAME": environ.get("LOGNAME", environ.get("USER", "user")),
+        "SHELL": "/bin/bash",
+        "LANG": environ.get("LANG", "C.UTF-8"),
+        "TERM": "xterm-256color" if terminal else "dumb",
+    }
+    if "TZ" in environ:
+        basics["TZ"] = environ["TZ"]
+    return {**basics, **{name: environ[name] for name in sorted(names) if name in environ}}
+
+
+def is_forbidden(name: str) -> bool:
+    """Tell whether a variable may never be set by a call, in whatever case it is written."""
+    upper = name.strip().upper()
+    return upper in _FORBIDDEN or upper.startswith(_FORBIDDEN_PREFIXES)
+
+
+# what a yes is bound to: the words, program, directory, environment, and the files that are named
+
+
+def _bind(judgement: Judgement, permit: Permit, folder: str, files: Mapping[str, str]) -> dict[str, str]:
+    """Return what a yes is bound to besides the call itself."""
+    values = json.dumps(dict(permit.env), sort_keys=True)
+    runs = permit.argv[0] if permit.argv else "bash"
+    bound = {
+        "program": runs,
+        "directory": folder,
+        "environment": f"{', '.join(sorted(permit.env))} (sha256 {hashlib.sha256(values.encode()).hexdigest()})",
+        **{f"contents of {path}": content for path, content in files.items()},
+    }
+    return bound if judgement.argv is None else {"argv": json.dumps(judgement.argv), **bound}
+
+
+def _hash_files(folder: str, judgement: Judgement) -> dict[str, str]:
+    """Return what is in every file that a command names, seen from its folder, as a hash. It reads the disk."""
+    found: dict[str, str] = {}
+    for word in dict.fromkeys(_find_paths(judgement)):
+        content = _hash_file(os.path.join(folder, word), whole=len(found) < _MAX_HASHED_FILES)  # noqa: PTH118
+        if content:
+            found[word] = content
+    return found
+
+
+def _hash_file(path: str, *, whole: bool) -> str:
+    """Return a hash of a regular file, or what tells when it was changed if it is large; empty when it is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hold anybody up
+    except (OSError, ValueError):
+        return ""
+    try:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            return ""
+        if not whole or about.st_size > _MAX_HASHED_BYTES:
+            return f"{about.st_size} bytes, inode {about.st_ino}, changed {about.st_mtime_ns} {about.st_ctime_ns}"
+        return f"sha256 {hashlib.sha256(os.pread(file, _MAX_HASHED_BYTES + 1, 0)).hexdigest()}"
+    except OSError:
+        return "unreadable"
+    finally:
+        os.close(file)
+
+
+def _find_paths(judgement: Judgement) -> Iterator[str]:
+    """Yield every word that may name a file, also behind the = of an option."""
+    for command in judgement.commands:
+        for word in command.argv:
+            if word and len(word) < _PATH_CHARS:
+                yield word
+                if word.startswith("-") and "=" in word:
+                    yield word.partition("=")[2]

@@ -1,0 +1,283 @@
+"""Commands that were started: what each has printed and how it goes; and the table of those that are known."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.names import nearest
+from toolcrib.define.shell import Ended, Running
+
+from .output import count_unfinished, decode_output, draws_screen
+
+__all__ = [
+    "Process", "ProcessTable", "ProcessTerms", "Seen", "cut_middle", "describe_end", "format_duration",
+    "report_progress", "short_name",
+]  # fmt: skip
+
+_TAIL_CHARS = 2_000  # that a row or a report of progress shows
+_REPORT_SECONDS = 0.1  # between two reports of progress
+_NAME_CHARS = 48
+_WORD = re.compile(r"""(?:[^\s"']+|"(?:\\.|[^"\\])*"|'[^']*')+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A command that was started; what changes about it is in `seen`."""
+
+    id: str
+    scope: str
+    line: str
+    cwd: str
+    seconds: float
+    terminal: bool
+    running: Running
+    seen: "Seen"
+
+    @property
+    def ended(self) -> Ended | None:
+        return self.running.ended
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether more was printed than is kept in memory."""
+        return self.running.total > len(self.running.tail())
+
+    @property
+    def size(self) -> int:
+        """How many bytes of memory it takes, about."""
+        return len(self.running.tail()) + 1_000
+
+    def text(self) -> str:
+        """Return what was printed, as far as it is kept; of a program that draws, what stands on its screen."""
+        data = self.running.tail()
+        if self.terminal and draws_screen(data):
+            return self.running.screen()
+        return decode_output(data, inside=self.running.total > len(data))
+
+    def tail(self) -> str:
+        """Return the last characters of that."""
+        if self.terminal:
+            return self.text()[-_TAIL_CHARS:]
+        data = self.running.tail(4 * _TAIL_CHARS)
+        return decode_output(data, inside=self.running.total > len(data))[-_TAIL_CHARS:]
+
+    def news(self) -> tuple[str, int]:
+        """Return what was printed since the last look, and how many bytes before it are not kept any more."""
+        begin, data = self.running.since(self.seen.cursor)
+        missed = begin - self.seen.cursor
+        held = count_unfinished(data) if self.ended is None else 0
+        self.seen.cursor = begin + len(data) - held
+        if self.terminal and draws_screen(self.running.tail()):
+            return self.running.screen() if data else "", 0
+        return decode_output(data[: len(data) - held], inside=missed > 0), missed
+
+    def row(self, now: float) -> dict[str, Any]:
+        """Return the process as a list shows it."""
+        ended = self.ended
+        took = (ended.duration if ended else now - self.running.started) * 1000
+        row = {
+            "sessionId": self.id, "status": status_of(ended), "pid": self.running.pid,
+            "startedAt": round(self.running.started * 1000), "cwd": self.cwd, "command": self.line,
+            "name": short_name(self.line), "tail": self.tail(),
+            "truncated": self.is_cut,
+            "runtimeMs": round(took), "runtime": format_duration(took),
+        }  # fmt: skip
+        return {**row, **(describe_end(ended, self.seconds) if ended else {})}
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the caller knows of a process: how much of its output, and whether of its end; when it ended."""
+
+    cursor: int = 0
+    background: bool = False
+    told: bool = False
+    ended_at: float | None = None
+    key: str = ""
+
+
+def status_of(ended: Ended | None) -> str:
+    """Return running, completed or failed."""
+    return "running" if ended is None else "completed" if ended.ok else "failed"
+
+
+def describe_end(ended: Ended, seconds: float) -> dict[str, Any]:
+    """Return how a command ended that had so many seconds: facts for programs, and one sentence."""
+    if ended.reason == "timeout":
+        left = f"; {ended.left} of its processes could not be ended" if ended.left else ""
+        sentence = f"did not end within {seconds:g} s and was ended{left}"
+    else:
+        sentence = ended.sentence()
+    return {
+        "status": status_of(ended), "exitCode": ended.code, "signal": ended.signal,
+        "timedOut": ended.reason == "timeout", "durationMs": round(ended.duration * 1000), "reason": ended.reason,
+        "sentence": sentence, "limit": ended.limit, "left": ended.left,
+    }  # fmt: skip
+
+
+@contextmanager
+def report_progress(process: Process, tell: Callable[[Any], None]) -> Iterator[None]:
+    """Tell how far a process is whenever it has printed something, but not more often than somebody can read."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.TimerHandle | None = None
+
+    def report() -> None:
+        nonlocal waiting
+        waiting = None
+        tell({"sessionId": process.id, "pid": process.running.pid, "tail": process.tail()})
+
+    def printed(_: bytes) -> None:
+        nonlocal waiting
+        if waiting is None:
+            waiting = loop.call_later(_REPORT_SECONDS, report)
+
+    stop = process.running.watch(printed)
+    try:
+        yield
+    finally:
+        stop()
+        if waiting is not None:
+            waiting.cancel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessTerms:
+    """How many commands of one scope run in the background, how many ended ones are kept for it, and for how long.
+
+    `bytes` is how much output of ended commands is kept, whosoever they are.
+    """
+
+    running: int = 32
+    ended: int = 32
+    bytes: int = 32 << 20
+    seconds: float = 1_800.0
+
+
+class ProcessTable:
+    """The commands that are known, by id: all that run, and for a time those that ended in the background.
+
+    What belongs to one scope is never found from another.
+    """
+
+    def __init__(self, terms: ProcessTerms, now: Callable[[], float]) -> None:
+        self._terms, self._now = terms, now
+        self._processes: dict[str, Process] = {}
+
+    def new_id(self) -> str:
+        """Return an id that no known command has."""
+        while (id := token_hex(3)) in self._processes:
+            continue
+        return id
+
+    def add(self, process: Process) -> None:
+        """Put a command into the table."""
+        self._processes[process.id] = process
+
+    def forget(self, process: Process) -> None:
+        """Take a command out of the table."""
+        self._processes.pop(process.id, None)
+
+    def all(self) -> list[Process]:
+        """Return every command."""
+        return list(self._processes.values())
+
+    def of(self, scope: str) -> list[Process]:
+        """Return the commands of a scope that are or were in the background."""
+        self._evict()
+        return [each for each in self._processes.values() if each.scope == scope and each.seen.background]
+
+    def running(self, scope: str) -> list[Process]:
+        """Return those of them that run."""
+        return [each for each in self.of(scope) if each.ended is None]
+
+    def has_room(self, scope: str) -> bool:
+        """Tell whether one more may go to the background."""
+        return len(self.running(scope)) < self._terms.running
+
+    def find(self, scope: str, id: str) -> Process:
+        """Return a command of this scope; ToolError names the nearest when there is none of that id."""
+        mine = {each.id: each for each in self.of(scope)}
+        process = mine.get(id.strip())
+        if process is None:
+            close = nearest(id, mine)
+            known = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(mine) or 'none'}"
+            raise ToolError(f"no command {id[:64]!r} in the background; {known}", code="not_found")
+        return process
+
+    def notices(self, scope: str) -> list[dict[str, Any]]:
+        """Return which commands of a scope have ended in the background since it last heard; each is told once."""
+        told = []
+        for each in self.of(scope):
+            if each.ended is not None and not each.seen.told:
+                each.seen.told = True
+                row = {"sessionId": each.id, "name": short_name(each.line)}
+                told.append({**row, **describe_end(each.ended, each.seconds)})
+        return told
+
+    def _evict(self) -> None:
+        """Forget ended commands that are too old, too many, or too large together; the oldest first."""
+        ended = sorted(
+            (each for each in self._processes.values() if each.seen.ended_at is not None),
+            key=lambda each: each.seen.ended_at or 0.0,
+            reverse=True,
+        )
+        count: Counter[str] = Counter()
+        size = 0
+        for each in ended:
+            count[each.scope] += 1
+            size += each.size
+            is_old = self._now() - (each.seen.ended_at or 0.0) > self._terms.seconds
+            if is_old or count[each.scope] > self._terms.ended or size > self._terms.bytes:
+                self.forget(each)
+
+
+# names
+
+
+def short_name(command: str) -> str:
+    """Return the program and the first argument that is no option: enough to recognise a command by."""
+    words = [_unquote(word) for word in _WORD.findall(command)]
+    if len(words) < 2:
+        return cut_middle("".join(words), _NAME_CHARS)
+    argument = next((word for word in words[1:] if not word.startswith("-")), words[1])
+    return f"{cut_middle(words[0], _NAME_CHARS)} {cut_middle(argument, _NAME_CHARS)}"
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Return a text that is too long without its middle; what is beyond the basic plane counts twice."""
+    if sum(map(_width, text)) <= most:
+        return text
+    half = max(0, (most - 3) // 2)
+    end = _take_width(text[::-1], half)[::-1]
+    return f"{_take_width(text, half)}{'...'[:most]}{end}"
+
+
+def format_duration(milliseconds: float) -> str:
+    """Return how long something took, as people write it: 999ms, 59s, 1m00s."""
+    if milliseconds < 1000:
+        return f"{int(milliseconds)}ms"
+    minutes, seconds = divmod(int(milliseconds // 1000), 60)
+    return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"
+
+
+def _unquote(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] in "\"'" and word[-1] == word[0] else word
+
+
+def _take_width(text: str, most: int) -> str:
+    taken = 0
+    for at, char in enumerate(text):
+        taken += _width(char)
+        if taken > most:
+            return text[:at]
+    return text
+
+
+def _width(char: str) -> int:
+    return 2 if ord(char) > 0xFFFF else 1

@@ -1,0 +1,186 @@
+"""Feature: one part of a crib that mounts itself; and what it stands on.
+
+    def mount(core: Core) -> Feature:
+        bell = Bell(core.stores.sessions)
+        return Feature(services=(bell,), start=bell.start, close=bell.close)
+
+A feature is a module with a `mount`, and one line in `FEATURES` (app/features.py), behind those that it needs:
+`core.find` gives what they mounted. Features are started in their order and closed in the reverse of it.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from toolcrib.config.settings import Config
+from toolcrib.define.agent import Agent
+from toolcrib.define.approval import ApprovalStore
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError
+from toolcrib.define.log import Body, SessionStore
+from toolcrib.define.mcp import PinStore
+from toolcrib.define.plugin import Hook
+from toolcrib.define.ports import Blobs
+from toolcrib.define.record import Record, Rows
+from toolcrib.define.tool import Tool
+from toolcrib.define.turn import TurnHandle, TurnRequest
+from toolcrib.policy.resolve import is_owner
+from toolcrib.policy.settings import PolicySettings
+from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
+
+__all__ = [
+    "Core", "Feature", "FixedTools", "ModelNames", "Mount", "RegisteredAgent", "RunningTurn", "Stores", "ToolSource",
+    "TurnCore", "TurnMount",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+
+class RegisteredAgent(Protocol):
+    """An agent, where it comes from, and the file it stands in, "" for none."""
+
+    @property
+    def agent(self) -> Agent: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+
+
+class RunningTurn(Protocol):
+    """The turn that runs in a session: it alone adds lines meanwhile."""
+
+    def add(self, body: Body, /) -> str:
+        """Take a line behind the last one; return its id."""
+        ...
+
+    def settled(self) -> Awaitable[None]:
+        """Wait until what was taken is kept."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNames:
+    """What the configuration says about models.
+
+    `named` gives the `provider:model` that a word stands for, None when the configuration names no such model;
+    `default` the one an agent has, `window` how many tokens a model can be shown, 0 when that is not known.
+    """
+
+    named: Callable[[str], str | None]
+    default: Callable[[str], str]
+    window: Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """What a crib keeps. `rows` are those of its record, None where that is in memory and nobody reads it back."""
+
+    sessions: SessionStore
+    blobs: Blobs
+    record: Record
+    approvals: ApprovalStore
+    pins: PinStore
+    rows: Rows | None = None
+
+
+class ToolSource(Protocol):
+    """Tools that may come and go while a crib is open."""
+
+    def tools(self) -> Iterable[Tool]:
+        """Return the tools that may be used now."""
+        ...
+
+    def problems(self) -> Iterable[tuple[str, str]]:
+        """Return what is wrong: a source, like `mcp:files`, and a sentence about it."""
+        ...
+
+    def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        """Have `listener` called when either changes; return how to end that."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTools:
+    """Tools that stay as long as the crib."""
+
+    items: tuple[Tool, ...] = ()
+
+    def tools(self) -> Iterable[Tool]:
+        return self.items
+
+    def problems(self) -> Iterable[tuple[str, str]]:
+        return ()
+
+    def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        return lambda: None
+
+
+async def _do_nothing() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What a feature brings.
+
+    `services` are objects with `@rpc` methods, which tools, doors and clients ask by name. `guards` stand before calls,
+    behind those of plugins. `start` begins what goes on by itself; it may be called again, also on another loop, and
+    `close` may be called without it.
+    """
+
+    services: Sequence[object] = ()
+    guards: Sequence[Hook] = ()
+    tools: ToolSource = field(default_factory=FixedTools)
+    start: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
+    close: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """What every feature stands on.
+
+    `tools` are those of the shelf, of plugins and of agents; `agents` are those agents, `agent_problems` sentences
+    about the ones that were left out. `terms_of` says what a caller's workspace is, for the backend that opens it.
+    `secrets_below` yields what the environment gave to a part of the configuration.
+    """
+
+    config: Config
+    policy: PolicySettings
+    env: Mapping[str, str]
+    state: Path | None
+    stores: Stores
+    tools: Mapping[str, Tool]
+    agents: Mapping[str, RegisteredAgent]
+    agent_problems: Sequence[str]
+    models: ModelNames
+    terms_of: Callable[[Caller], Any]
+    secrets_below: Callable[..., Iterator[str]]
+    mounted: list[object] = field(default_factory=list)
+
+    def is_owner(self, caller: Caller) -> bool:
+        """Tell whether a caller is the owner."""
+        return is_owner(self.policy, caller)
+
+    def find(self, kind: type[T]) -> T:
+        """Return the service of this class that a feature before this one has mounted."""
+        for service in self.mounted:
+            if isinstance(service, kind):
+                return service
+        raise CribError(f"no feature before this one has mounted {kind.__name__}; move it up in FEATURES")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCore(Core):
+    """What features stand on that look at turns or start them: `running` is the turn in a session, `start_turn` starts
+    one; `host` and `slots` are for subagents."""
+
+    running: Callable[[str], RunningTurn | None]
+    start_turn: Callable[[TurnRequest], TurnHandle]
+    host: SubagentHost
+    slots: SubagentSlots
+
+
+Mount = Callable[[Core], Feature]
+TurnMount = Callable[[TurnCore], Feature]

@@ -1,0 +1,170 @@
+"""MCP servers of other people: how each is reached, which secrets it holds, and the tools it brings."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from toolcrib.config.settings import McpSettings
+from toolcrib.define.caller import Caller
+from toolcrib.define.mcp import Definition, Link, PinStore, Progressed
+from toolcrib.define.names import server_part
+from toolcrib.define.tool import Tool
+from toolcrib.services.feature import Core, Feature
+
+from .servers import KnownServer
+from .service import Connect, Mcp, McpTerms
+
+__all__ = ["McpBackend", "ServerTools", "mount", "mount_servers"]
+
+Redact = Callable[[str], str]
+
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|auth|cred|cookie|session|signature")
+_MIN_SECRET_CHARS, _MIN_VALUE_CHARS = 4, 8
+_ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # paths, addresses, words, numbers
+
+
+class McpBackend(Protocol):
+    """What speaks the protocol: connects to a server, and makes tools of what it declares."""
+
+    async def connect(self, name: str, settings: McpSettings, redact: Redact, changed: Callable[[], None], /) -> Link:
+        """Connect to a server; raise ToolError when that fails."""
+        ...
+
+    def make_tools(
+        self, name: str, definitions: Mapping[str, Definition], call: Callable[..., Awaitable[Any]], redact: Redact, /
+    ) -> tuple[Mapping[str, Tool], Mapping[str, str]]:
+        """Return the tools by the server's own names, and what is wrong with those that cannot be made."""
+        ...
+
+    def make_resource_tools(
+        self, name: str, ask: Callable[..., Awaitable[Mapping[str, Any]]], redact: Redact, /
+    ) -> Sequence[Tool]:
+        """Return the tools that list and read the resources of a server."""
+        ...
+
+    async def close(self) -> None:
+        """End every server that was started; nothing of them is left."""
+        ...
+
+
+def mount(core: Core, backend: Callable[[Mapping[str, str]], McpBackend]) -> Feature:
+    """Mount the servers of the configuration. None is started, and nothing on disk is touched but to read the pins."""
+    return mount_servers(
+        core.config.mcp_servers,
+        backend(core.env),
+        core.stores.pins,
+        is_owner=core.is_owner,
+        secrets_of=partial(core.secrets_below, "mcpServers"),
+    )
+
+
+def mount_servers(
+    servers: Mapping[str, McpSettings],
+    backend: McpBackend,
+    pins: PinStore,
+    *,
+    is_owner: Callable[[Caller], bool],
+    secrets_of: Callable[[str], Iterator[str]],
+    terms: McpTerms | None = None,
+) -> Feature:
+    """Mount servers; `secrets_of` yields what the environment gave to one of them."""
+    faults = list[str]()
+    connects: dict[str, Connect] = {}
+    redacts: dict[str, Redact] = {}
+    parts: dict[str, str] = {}
+    for name, settings in servers.items():
+        first = parts.setdefault(server_part(name), name)
+        if first != name:
+            why = f"the MCP servers {first!r} and {name!r} would give their tools the same names"
+            faults.append(f"{why}; rename one of them, {name!r} was left out")
+            continue
+        redacts[name] = _make_redact(settings, secrets_of(name))
+        connects[name] = partial(backend.connect, name, settings, redacts[name])
+    service = Mcp(connects, pins, is_owner=is_owner, terms=terms or McpTerms(), faults=faults)
+
+    async def start() -> None:
+        service.start()
+
+    async def close() -> None:
+        await service.close()
+        await backend.close()
+
+    return Feature(services=(service,), tools=ServerTools(service, backend, redacts), start=start, close=close)
+
+
+class ServerTools:
+    """The tools of all servers; each is made once, and anew when another definition of it was accepted."""
+
+    def __init__(self, service: Mcp, backend: McpBackend, redacts: Mapping[str, Redact]) -> None:
+        self._service, self._backend, self._redacts = service, backend, redacts
+        self._made: dict[str, dict[str, tuple[str, Tool | None, str]]] = {}  # by digest, and what is wrong with it
+        self._reading: dict[str, Sequence[Tool]] = {}
+
+    def tools(self) -> Iterable[Tool]:
+        """Return the tools of every server that may be used now."""
+        for name, known in self._service.servers.items():
+            yield from (tool for _, tool, _ in self._make(name, known) if tool is not None)
+            if known.has_resources():
+                yield from self._make_for_resources(name)
+
+    def problems(self) -> Iterable[tuple[str, str]]:
+        """Return what is wrong with the configuration of servers, and with each of them."""
+        yield from (("mcp", fault) for fault in self._service.faults)
+        for name, known in self._service.servers.items():
+            faults = (fault for _, _, fault in self._make(name, known) if fault)
+            yield from ((f"mcp:{name}", each) for each in (*faults, *map(self._redacts[name], known.sentences())))
+
+    def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
+        """Have `listener` called when a server offers something else, comes or goes."""
+        return self._service.on_change(listener)
+
+    def _make(self, name: str, known: KnownServer) -> Sequence[tuple[str, Tool | None, str]]:
+        made, usable = self._made.setdefault(name, {}), known.accepted()
+        digests = {own: known.pins[own].digest for own in usable}
+        fresh = {own: usable[own] for own in usable if own not in made or made[own][0] != digests[own]}
+        if fresh:
+
+            async def call(tool: str, args: Mapping[str, Any], progress: Progressed | None) -> Any:
+                return await self._service.call(name, tool, args, progress)
+
+            tools, faults = self._backend.make_tools(name, fresh, call, self._redacts[name])
+            made |= {own: (digests[own], tools.get(own), faults.get(own, "")) for own in fresh}
+        return [made[own] for own in usable]
+
+    def _make_for_resources(self, name: str) -> Sequence[Tool]:
+        if name not in self._reading:
+
+            async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+                return await self._service.ask(name, method, params)
+
+            self._reading[name] = self._backend.make_resource_tools(name, ask, self._redacts[name])
+        return self._reading[name]
+
+
+def _make_redact(settings: McpSettings, given: Iterator[str]) -> Redact:
+    """Return what takes the secrets of a server out of a text: it may say back what it was given."""
+    hidden = {part for value in settings.headers.values() for part in (value, value.rpartition(" ")[2])}
+    hidden |= {value for variable, value in settings.env.items() if _is_secret(variable, value)}
+    # paths stand in every honest answer
+    lent = (value for value in given if not value.startswith(("/", "~", "./")))
+    hidden |= {part for value in lent for part in (value, value.rpartition("=")[2])}
+    if settings.url is not None:
+        address = urlsplit(settings.url)
+        hidden |= {value for _, value in parse_qsl(address.query)} | {address.query, address.password or ""}
+    words = sorted((word for word in hidden if len(word.strip()) >= _MIN_SECRET_CHARS), key=len, reverse=True)
+
+    def redact(text: str) -> str:
+        for word in words:
+            text = text.replace(word, "…")
+        return text
+
+    return redact
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Tell whether a variable's value has to be hidden: a path or a plain word stands in many honest texts."""
+    if _SECRET_NAME.search(name):
+        return True
+    return len(value) >= _MIN_VALUE_CHARS and not _ORDINARY.match(value)
