@@ -19,7 +19,7 @@ if not __package__:  # started by its path, where the package around it is not k
 
 from benchmarks import call, turn
 from benchmarks.policy import CALLER, World, catalog_of, world_with
-from toolcrib import Call, Caller, Text, tool
+from toolcrib import OWNER, Call, Caller, Text, tool
 from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.adapter.forms import to_gemini_form, to_strict_form
@@ -77,7 +77,7 @@ async def agent_loop(spec: Mapping[str, Any]) -> dict[str, Any]:
 
         async with open_crib({}) as crib:
             model = FunctionModel(answer, keep=False)
-            end = await crib.turn("go", model=model, extra=[call.forecast], limits=turn.NO_BOUNDS).end()
+            end = await crib.turn("go", caller=OWNER, model=model, extra=[call.forecast], limits=turn.NO_BOUNDS).end()
             if end.reason != "done":
                 raise AssertionError(end.sentence)
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from toolcrib import Call, Ctx, Result, Tool, tool
+from toolcrib import OWNER, Call, Ctx, Result, Tool, tool
 from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Belt
@@ -59,7 +59,7 @@ nap = tool(name="nap", description="Sleep for ten milliseconds.", effects=set())
 def belt_with(*tools: Tool) -> Belt:
     """Return a belt with these tools and both hooks."""
     hooks = Offer(source="plugin:bench", tools=(), before=(guard,), after=(observer,))
-    return open_crib({}, plugins=[hooks]).belt(extra=tools)
+    return open_crib({}, plugins=[hooks]).belt(OWNER, extra=tools)
 
 
 async def floor_call(body: Callable[..., Awaitable[str]]) -> dict[str, str]:

@@ -50,7 +50,7 @@ async def _measure(rounds: int) -> list[Row]:
 async def _away(crib: Crib) -> float:
     """Return the longest that the loop answered nobody while fifty worked and finished."""
     model = FunctionModel(_answers(_working), keep=False)
-    return await _longest(crib.turn("go", model=model).end())
+    return await _longest(crib.turn("go", caller=toolcrib.OWNER, model=model).end())
 
 
 async def _away_offline(crib: Crib) -> float:
@@ -94,7 +94,7 @@ async def _stopped(crib: Crib) -> float:
             all_came.set()
         await asyncio.Event().wait()
 
-    turn = crib.turn("go", model=FunctionModel(_answers(hang), keep=False))
+    turn = crib.turn("go", caller=toolcrib.OWNER, model=FunctionModel(_answers(hang), keep=False))
     await asyncio.wait_for(all_came.wait(), 30)
     before = time.perf_counter()
     turn.stop()

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from toolcrib import Call
+from toolcrib import OWNER, Call
 from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Crib
@@ -59,7 +59,7 @@ class Paced:
 async def our_turn(crib: Crib, script: Paced) -> None:
     """Run the whole script as one turn."""
     model = FunctionModel(script.answer, keep=False)
-    end = await crib.turn("go", model=model, extra=[forecast], limits=NO_BOUNDS).end()
+    end = await crib.turn("go", caller=OWNER, model=model, extra=[forecast], limits=NO_BOUNDS).end()
     if end.reason != "done" or end.steps != script.steps + 1:
         raise AssertionError(f"the turn ended after {end.steps} steps: {end.reason} {end.sentence}")
 

@@ -13,7 +13,7 @@ def greet(name: Annotated[str, "whom to greet"], times: Annotated[int, "how ofte
     return " ".join([f"Hello {name}!"] * times)
 
 
-belt = toolcrib.open().belt(extra=[greet])
+belt = toolcrib.open().belt(toolcrib.OWNER, extra=[greet])
 for args in ({"name": "Ann", "times": "2"}, {"nmae": "Ann"}):  # a model's spelling, and a model's mistake
     result = asyncio.run(belt.call("greet", args))
     print(result.status, "|", *(part.text for part in result.content if isinstance(part, toolcrib.Text)))

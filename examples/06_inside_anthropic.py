@@ -53,5 +53,5 @@ SCRIPT = iter([
 transport = httpx2.MockTransport(lambda request: httpx2.Response(200, json=next(SCRIPT)))
 client = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=transport))
 
-belt = toolcrib.open().belt(extra=[price])
+belt = toolcrib.open().belt(toolcrib.OWNER, extra=[price])
 print("said:", asyncio.run(ask(client, belt, "What do a nut and the moon cost?")))

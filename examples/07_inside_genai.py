@@ -48,5 +48,5 @@ transport = httpx2.MockTransport(lambda request: httpx2.Response(200, json=next(
 options = types.HttpOptions(httpx_async_client=httpx2.AsyncClient(transport=transport))
 client = genai.Client(api_key="none", http_options=options)
 
-belt = toolcrib.open().belt(extra=[weather])
+belt = toolcrib.open().belt(toolcrib.OWNER, extra=[weather])
 print("said:", asyncio.run(ask(client, belt, "How is the weather in Kyiv?")))

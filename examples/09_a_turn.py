@@ -14,7 +14,7 @@ from toolcrib.events import TextDelta, ToolFinished, ToolStarted, TurnFinished
 
 async def ask(crib: toolcrib.Crib, message: str) -> None:
     print(">", message)
-    async with crib.turn(message, session="agent:main:example", model="offline:rules") as turn:
+    async with crib.turn(message, caller=toolcrib.OWNER, session="agent:main:example", model="offline:rules") as turn:
         async for event in turn:
             match event:
                 case TextDelta(text=text):

@@ -33,7 +33,7 @@ def clerk(request: Request) -> Replied:
 async def main() -> None:
     model = FunctionModel(clerk)
     async with toolcrib.open({"tools": {"deny": ["group:runtime"]}}) as crib:
-        end = await crib.turn("What do 4 nuts cost?", model=model, extra=[price]).end()
+        end = await crib.turn("What do 4 nuts cost?", caller=toolcrib.OWNER, model=model, extra=[price]).end()
     print(end.reason, "|", end.text)
     for message in model.asked[-1].messages[2:]:
         print(message.role, "|", words(message))

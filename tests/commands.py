@@ -55,9 +55,9 @@ async def cribbed(
         blobs=blobs,
         environ=os.environ if environ is None else environ,
     )
-    belt = crib.belt(caller, approver=approver)
+    belt = crib.belt(caller or toolcrib.OWNER, approver=approver)
     ports = Ports(
-        workspace=belt.ports.workspace, blobs=blobs, rpc=Router([commands.processes]).rpc_for(caller or Caller())
+        workspace=belt.ports.workspace, blobs=blobs, rpc=Router([commands.processes]).rpc_for(caller or toolcrib.OWNER)
     )
     pipeline = replace(belt.pipeline, guards=bind_guards([commands.guard]), blobs=blobs)
     try:

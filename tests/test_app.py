@@ -77,15 +77,15 @@ def test_a_crib_opens_from_a_path_a_text_a_mapping_or_nothing(tmp_path: Path) ->
     path = tmp_path / "crib.yaml"
     path.write_text("tools: {deny: [exec]}")
     for source in (path, str(path), {"tools": {"deny": ["exec"]}}):
-        assert toolcrib.open(source).belt().verdicts["exec"].reason == "deny has 'exec' (tools)"
-    assert toolcrib.open().belt().verdicts["exec"].decision == "allow"
+        assert toolcrib.open(source).belt(toolcrib.OWNER).verdicts["exec"].reason == "deny has 'exec' (tools)"
+    assert toolcrib.open().belt(toolcrib.OWNER).verdicts["exec"].decision == "allow"
 
 
 def test_opening_never_reads_what_was_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "toolcrib.yaml"))
     (tmp_path / "toolcrib.yaml").write_text("}{")
-    assert toolcrib.open().belt().verdicts["exec"].decision == "allow"
+    assert toolcrib.open().belt(toolcrib.OWNER).verdicts["exec"].decision == "allow"
 
 
 @pytest.mark.parametrize("source", ["", "no/such/file.yaml", [], 5, {"tools": {"denny": []}}])
@@ -108,7 +108,7 @@ def test_the_belt_of_the_documents() -> None:
 
 
 async def test_a_call_runs_through_the_gate() -> None:
-    belt = toolcrib.open().belt(extra=[weather])
+    belt = toolcrib.open().belt(toolcrib.OWNER, extra=[weather])
     assert (await belt.call("weather", {"place": "Lviv"})).to_json()["content"] == [
         {"type": "text", "text": "rain in Lviv"}
     ]
@@ -128,7 +128,7 @@ async def test_a_call_runs_through_the_gate() -> None:
     ],
 )
 async def test_what_fails_comes_back_as_a_result(config: Any, name: str, args: Any, code: str) -> None:
-    result = await toolcrib.open(config).belt(extra=[weather, forever]).call(name, args)
+    result = await toolcrib.open(config).belt(toolcrib.OWNER, extra=[weather, forever]).call(name, args)
     assert (result.status, (result.details or {})["code"]) == ("error", code)
 
 
@@ -136,7 +136,7 @@ async def test_what_fails_comes_back_as_a_result(config: Any, name: str, args: A
 async def test_a_question_goes_to_whoever_was_given(answer: bool, status: str) -> None:
     person = Person(answer)
     crib = toolcrib.open({"tools": {"ask": ["weather"]}}, approver=person)
-    result: Result = await crib.belt(extra=[weather]).call("weather", {"place": "Lviv"})
+    result: Result = await crib.belt(toolcrib.OWNER, extra=[weather]).call("weather", {"place": "Lviv"})
     assert result.status == status
     assert person.asked == [("weather", {"place": "Lviv"}, "a human is asked for weather (tools.ask)")]
 
@@ -148,7 +148,7 @@ async def test_the_time_limit_is_the_configurations() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    belt = toolcrib.open({"tools": {"timeoutSec": 0.01}}).belt(extra=[slow])
+    belt = toolcrib.open({"tools": {"timeoutSec": 0.01}}).belt(toolcrib.OWNER, extra=[slow])
     assert (await belt.call("slow")).details == {
         "status": "error",
         "error": "slow did not finish within 0.01 seconds",
@@ -158,17 +158,17 @@ async def test_the_time_limit_is_the_configurations() -> None:
 
 
 def test_declarations_hold_what_the_caller_has_and_nothing_else() -> None:
-    belt = toolcrib.open({"tools": {"allow": ["weather", "read"]}}).belt(extra=[weather])
+    belt = toolcrib.open({"tools": {"allow": ["weather", "read"]}}).belt(toolcrib.OWNER, extra=[weather])
     assert [each["name"] for each in belt.declare("anthropic")] == ["read", "weather"]
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini", "mcp", "openai", "responses"])
 async def test_what_is_declared_can_be_changed_without_changing_the_tools(provider: str) -> None:
-    belt = toolcrib.open().belt(extra=[weather])
+    belt = toolcrib.open().belt(toolcrib.OWNER, extra=[weather])
     before = json.dumps(belt.declare(provider))
     ruin(belt.declare(provider))
     assert json.dumps(belt.declare(provider)) == before
-    assert json.dumps(toolcrib.open().belt(extra=[weather]).declare(provider)) == before
+    assert json.dumps(toolcrib.open().belt(toolcrib.OWNER, extra=[weather]).declare(provider)) == before
 
 
 def ruin(value: Any) -> None:
@@ -181,7 +181,7 @@ def ruin(value: Any) -> None:
 
 def test_a_programs_own_tool_cannot_take_a_name_that_is_taken() -> None:
     with pytest.raises(DeclarationError, match="there is a tool 'read' from core already"):
-        toolcrib.open().belt(extra=[Tool.declared("read", "Mine.")])
+        toolcrib.open().belt(toolcrib.OWNER, extra=[Tool.declared("read", "Mine.")])
 
 
 # Plugins
@@ -190,13 +190,13 @@ def test_a_programs_own_tool_cannot_take_a_name_that_is_taken() -> None:
 def test_plugins_of_the_program_are_judged_like_any_other() -> None:
     offer = Offer(source="plugin:sky", tools=(weather,))
     crib = toolcrib.open({"tools": {"deny": ["sky"]}}, plugins=[offer])
-    assert crib.belt().verdicts["weather"].reason == "deny has 'sky' (tools)"
+    assert crib.belt(toolcrib.OWNER).verdicts["weather"].reason == "deny has 'sky' (tools)"
 
 
 async def test_a_plugin_gets_its_own_config(tmp_path: Path) -> None:
     folder = dice(tmp_path, DICE)
     config = {"plugins": {"folders": [str(folder)], "dice": {"enabled": True, "config": {"sides": 20}}}}
-    result = await toolcrib.open(config).belt().call("dice")
+    result = await toolcrib.open(config).belt(toolcrib.OWNER).call("dice")
     assert result.to_json()["content"][0]["text"] == "20 sides"
 
 
@@ -216,7 +216,7 @@ def test_a_plugin_is_on_only_by_name(tmp_path: Path) -> None:
 
 def test_without_importing_the_manifest_is_enough(tmp_path: Path) -> None:
     config = {"plugins": {"folders": [str(dice(tmp_path, "raise SystemExit"))], "allow": ["dice"]}}
-    assert toolcrib.open(config, import_plugins=False).belt().verdicts["dice"].decision == "allow"
+    assert toolcrib.open(config, import_plugins=False).belt(toolcrib.OWNER).verdicts["dice"].decision == "allow"
     with pytest.raises(PluginError, match=r"^plugins\.allow\[0\]: plugin 'dice' raised SystemExit"):
         toolcrib.open(config)
 
@@ -319,7 +319,7 @@ async def test_a_sandboxed_session_has_the_access_that_the_configuration_says(
 ) -> None:
     (tmp_path / "a").write_text("a")
     config = {"workspace": {"root": str(tmp_path)}, "sandbox": {"mode": "all", "workspaceAccess": access}}
-    belt = toolcrib.open(config).belt()
+    belt = toolcrib.open(config).belt(toolcrib.OWNER)
     assert (await belt.call("read", {"path": "a"})).status == read
     assert (await belt.call("write", {"path": "b", "content": "b"})).status == write
     assert not (tmp_path / "b").exists()

@@ -134,8 +134,17 @@ async def test_a_program_that_only_wants_the_gate() -> None:
     assert await belt.call("greet", {"name": "Ann"}) == Result.text("hello Ann", details={"owner": None})
 
 
+def test_in_a_program_whoever_names_nobody_is_not_the_owner() -> None:
+    crib = toolcrib.open({})
+    verdict = crib.belt(Caller()).verdicts["gateway"]
+    assert (verdict.decision, verdict.layer) == ("deny", "owner")
+    assert crib.belt(toolcrib.OWNER).verdicts["gateway"].decision == "allow"
+    for ask in (crib.belt, crib.turn):
+        assert inspect.signature(ask).parameters["caller"].default is inspect.Parameter.empty
+
+
 async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:
-    belt = toolcrib.open({"tools": {"deny": ["greet"]}}).belt(extra=[greet])
+    belt = toolcrib.open({"tools": {"deny": ["greet"]}}).belt(toolcrib.OWNER, extra=[greet])
     for name, args, code in (
         ("greet", {"name": "Ann"}, "denied"),
         ("gret", {}, "not_found"),
@@ -149,12 +158,12 @@ async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:
 async def test_ask_goes_to_the_approver_of_the_belt_or_of_the_crib() -> None:
     config = {"tools": {"ask": ["greet"]}}
     asked = FakeApprover([True, False])
-    belt = toolcrib.open(config, approver=asked).belt(extra=[greet])
+    belt = toolcrib.open(config, approver=asked).belt(toolcrib.OWNER, extra=[greet])
     assert (await belt.call("greet", {"name": "Ann"})).status == "ok"
     assert (await belt.call("greet", {"name": "Ann"})).details["code"] == "not_approved"
-    nobody = toolcrib.open(config).belt(extra=[greet])
+    nobody = toolcrib.open(config).belt(toolcrib.OWNER, extra=[greet])
     assert (await nobody.call("greet", {"name": "Ann"})).details["code"] == "not_approved"
-    own = toolcrib.open(config).belt(extra=[greet], approver=FakeApprover([True]))
+    own = toolcrib.open(config).belt(toolcrib.OWNER, extra=[greet], approver=FakeApprover([True]))
     assert (await own.call("greet", {"name": "Ann"})).status == "ok"
     assert [call.args for _, call, _ in asked.asked] == [{"name": "Ann"}, {"name": "Ann"}]
 
@@ -167,7 +176,7 @@ async def test_every_call_has_its_own_id_and_key() -> None:
         """Probe."""
         seen.append(ctx.call)
 
-    belt = toolcrib.open().belt(extra=[probe])
+    belt = toolcrib.open().belt(toolcrib.OWNER, extra=[probe])
     await belt.call("probe")
     await belt.call("probe", {})
     assert [(call.name, dict(call.args)) for call in seen] == [("probe", {}), ("probe", {})]
@@ -178,8 +187,8 @@ def test_open_takes_a_path_a_mapping_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "crib.yaml"
     path.write_text("tools: {deny: [exec]}\n", encoding="utf-8")
     for config in (path, str(path), {"tools": {"deny": ["exec"]}}):
-        assert "exec" not in toolcrib.open(config).belt().tools
-    assert "exec" in toolcrib.open().belt().tools
+        assert "exec" not in toolcrib.open(config).belt(toolcrib.OWNER).tools
+    assert "exec" in toolcrib.open().belt(toolcrib.OWNER).tools
 
 
 def test_a_bad_configuration_is_one_sentence() -> None:

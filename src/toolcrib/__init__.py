@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .define.actions import actions
     from .define.agent import Agent
     from .define.args import Args
-    from .define.caller import Caller, Sender
+    from .define.caller import OWNER, Caller, Sender
     from .define.context import Ctx
     from .define.errors import ConfigError, CribError, DeclarationError, PluginError, ToolError
     from .define.message import Call, Message
@@ -42,6 +42,7 @@ _HOMES = {
     "Image": "define.result",
     "Limits": "define.turn",
     "Message": "define.message",
+    "OWNER": "define.caller",
     "Plugin": "define.plugin",
     "PluginError": "define.errors",
     "Result": "define.result",
@@ -56,9 +57,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError", "Image",
-    "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError", "__version__",
-    "actions", "rpc", "tool",
+    "OWNER", "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
+    "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError",
+    "__version__", "actions", "rpc", "tool",
 ]  # fmt: skip
 
 

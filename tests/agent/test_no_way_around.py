@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import toolcrib.app
+from toolcrib import OWNER
 from toolcrib.agent import hooks as real_hooks
 from toolcrib.agent import invoke as real_invoke
 from toolcrib.agent.session_log import Journal
@@ -177,7 +178,7 @@ def opened(app: ModuleType, situation: Situation) -> Belt:
     """Return the belt of a crib opened for the situation."""
     offer = Offer(source="plugin:proof", tools=(situation.probe.tool,), before=tuple(situation.guards))
     crib = app.open({"tools": dict(situation.tools)}, plugins=[offer], env={}, approver=situation.approver)
-    handle: Belt = crib.belt()
+    handle: Belt = crib.belt(OWNER)
     assert isinstance(handle.pipeline.record, MemoryRecord)
     situation.probe.record = handle.pipeline.record
     return handle

@@ -56,7 +56,7 @@ def test_an_agent_that_cannot_be_wrapped_is_reported_and_the_rest_go_on() -> Non
     assert told(crib) == [
         "agent read (plugin:crew): there is a tool 'read'; the agent was left out, give it another name"
     ]
-    belt = crib.belt()
+    belt = crib.belt(toolcrib.OWNER)
     assert (belt.tools["read"].source, belt.tools["reader"].kind) == ("core", "think")
     assert belt.tools["reader"].parameters["required"] == ["query"]
 
@@ -165,6 +165,6 @@ async def test_no_tool_says_yes_where_the_state_lies_in_the_workspace(tmp_path: 
     digest = hashlib.sha256(b"---").hexdigest()
     async with toolcrib.open(config, state=folder, env={}) as crib:
         path = str((folder / "agents" / digest).relative_to(tmp_path))
-        written = await crib.belt().call("write", {"path": path, "content": "{}"})
+        written = await crib.belt(toolcrib.OWNER).call("write", {"path": path, "content": "{}"})
     assert written.details["code"] == "denied"
     assert not (folder / "agents" / digest).exists()

@@ -20,11 +20,11 @@ def crib_with(state: Path, **servers: Any) -> Crib:
 
 async def test_tools_come_in_while_the_crib_runs_and_a_belt_in_hand_stays_as_it_is(tmp_path: Path) -> None:
     async with crib_with(tmp_path, srv=liar("honest")) as crib:
-        before = crib.belt()
+        before = crib.belt(toolcrib.OWNER)
         await crib.mcp.ready(20.0)
         assert "srv__echo" not in before.tools
-        assert crib.belt().tools["srv__echo"].source == "mcp:srv"
-        assert said(await crib.belt().call("srv__echo", {"text": "hi"}))[0] == "ok"
+        assert crib.belt(toolcrib.OWNER).tools["srv__echo"].source == "mcp:srv"
+        assert said(await crib.belt(toolcrib.OWNER).call("srv__echo", {"text": "hi"}))[0] == "ok"
 
 
 async def test_what_was_accepted_is_known_without_a_connection(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ async def test_what_was_accepted_is_known_without_a_connection(tmp_path: Path) -
         await crib.mcp.ready(20.0)
     # explain and lint open a crib in this way, and start nothing
     closed = toolcrib.open({"mcpServers": {"srv": liar("honest")}}, state=tmp_path, import_plugins=False)
-    assert "srv__echo" in closed.belt().verdicts
+    assert "srv__echo" in closed.belt(toolcrib.OWNER).verdicts
     assert closed.mcp.servers["srv"].state == "idle"
 
 
@@ -41,7 +41,7 @@ async def test_a_call_connects_a_server_that_nobody_has_started(tmp_path: Path) 
         await crib.mcp.ready(20.0)
     crib = crib_with(tmp_path, srv=liar("honest"))
     try:
-        assert said(await crib.belt().call("srv__echo", {"text": "hi"}))[0] == "ok"
+        assert said(await crib.belt(toolcrib.OWNER).call("srv__echo", {"text": "hi"}))[0] == "ok"
     finally:
         await crib.close()
     with pytest.raises(ToolError, match="the MCP server 'srv' was let go: this crib is closed"):
@@ -51,7 +51,7 @@ async def test_a_call_connects_a_server_that_nobody_has_started(tmp_path: Path) 
 async def test_a_turn_begins_to_connect(tmp_path: Path) -> None:
     crib = crib_with(tmp_path, srv=liar("honest"))
     try:
-        await crib.turn("hello", model="offline:rules").end()
+        await crib.turn("hello", caller=toolcrib.OWNER, model="offline:rules").end()
         assert crib.mcp.servers["srv"].state != "idle"
     finally:
         await crib.close()
@@ -74,14 +74,14 @@ async def test_a_stranger_gets_what_the_rules_give(tmp_path: Path) -> None:
         stranger = Caller(channel="telegram", group="-100", sender=Sender(id="7"))
         verdict = crib.belt(stranger).verdicts["srv__echo"]
         assert (verdict.decision, verdict.rule) == ("deny", "srv__*")
-        assert crib.belt().verdicts["srv__echo"].decision == "allow"
+        assert crib.belt(toolcrib.OWNER).verdicts["srv__echo"].decision == "allow"
 
 
 async def test_no_secret_is_in_anything_that_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with crib_with(tmp_path, srv=liar("crash"), other=liar("error with secret")) as crib:
         await crib.mcp.ready(20.0)
         for name in ("srv__echo", "other__echo"):
-            await crib.belt().call(name, {"text": "hi"})
+            await crib.belt(toolcrib.OWNER).call(name, {"text": "hi"})
         told = [*map(str, crib.lint()), str(await crib.mcp.status(Caller())), caplog.text, repr(crib.config)]
         assert SECRET not in "\n".join(told)
         kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())

@@ -73,7 +73,7 @@ async def test_the_hooks_of_a_plugin_are_told_of_a_turn_and_stand_around_its_cal
         [wants(Call("a", "stock", {"item": "nuts"}), Call("b", "stock", {"item": "bolts"})), said("done")]
     )
     try:
-        async with crib.turn("what is left?", model=model) as turn:
+        async with crib.turn("what is left?", caller=toolcrib.OWNER, model=model) as turn:
             events = [event async for event in turn]
     finally:
         await crib.close()

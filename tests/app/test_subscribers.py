@@ -49,7 +49,7 @@ class Steps:
         return said(self._words[at])
 
     def turn(self, crib: Crib) -> Running:
-        return crib.turn("go", model=FunctionModel(self.answer), extra=[tick])
+        return crib.turn("go", caller=toolcrib.OWNER, model=FunctionModel(self.answer), extra=[tick])
 
 
 @tool(effects=set())
@@ -107,7 +107,7 @@ async def test_one_who_comes_late_gets_what_it_missed_and_then_goes_along() -> N
 
 async def test_one_who_comes_after_the_end_gets_all_of_it() -> None:
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", model=ScriptedModel(["done"]))
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=ScriptedModel(["done"]))
         seen = [event async for event in turn]
         assert await rest(turn.subscribe()) == seen
     assert isinstance(seen[-1], TurnFinished)
@@ -115,7 +115,7 @@ async def test_one_who_comes_after_the_end_gets_all_of_it() -> None:
 
 async def test_waiting_for_the_end_takes_no_event_from_anybody() -> None:
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", model=ScriptedModel(["done"]))
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=ScriptedModel(["done"]))
         end = await turn.end()
         assert [type(event).__name__ for event in await rest(turn)] == [
             "TurnStarted", "TextDelta", "Replied", "TurnFinished",
@@ -151,7 +151,7 @@ async def test_one_who_reads_nothing_until_the_end_holds_up_nobody_and_misses_no
 
 async def test_the_turn_itself_is_one_reader_and_goes_on_where_it_was_left() -> None:
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", model=ScriptedModel(["done"]))
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=ScriptedModel(["done"]))
         opening = await until(turn, TurnStarted)
         assert [*opening, *await rest(turn)] == await rest(turn.subscribe())
 
@@ -164,7 +164,7 @@ async def test_everybody_sees_how_a_turn_failed() -> None:
         raise ValueError("the model broke")
 
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", model=FunctionModel(fails))
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=FunctionModel(fails))
         first, second = turn.subscribe(), turn.subscribe()
         await until(first, TurnStarted)
         steps.go_on(0)
@@ -176,7 +176,7 @@ async def test_everybody_sees_how_a_turn_failed() -> None:
 
 async def test_everybody_is_told_why_a_turn_never_began() -> None:
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", model=ScriptedModel([]), extra=[tick, tick])
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=ScriptedModel([]), extra=[tick, tick])
         first, second = turn.subscribe(), turn.subscribe()
         for each in (first, second, turn, turn.subscribe()):
             with pytest.raises(DeclarationError, match="there is a tool 'tick'"):
@@ -211,7 +211,7 @@ async def test_a_long_turn_is_remembered_without_the_pieces_of_what_has_come_who
 
     model = ScriptedModel([wants(Call("c", "chatter", {}), text="on my way"), said("done")])
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", model=model, extra=[chatter])
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=model, extra=[chatter])
         quick, slow = turn.subscribe(), turn.subscribe()
         seen = [*await until(slow, ToolStarted), *await until(slow, ToolProgress)]
         await until(quick, ToolProgress)
@@ -232,4 +232,4 @@ async def test_a_long_turn_is_remembered_without_the_pieces_of_what_has_come_who
 def test_a_turn_outside_of_a_loop_says_what_it_needs() -> None:
     crib = toolcrib.open({})
     with pytest.raises(CribError, match=r"^a turn needs a running event loop: start it inside an `async def` that "):
-        crib.turn("go", model=ScriptedModel([]))
+        crib.turn("go", caller=toolcrib.OWNER, model=ScriptedModel([]))

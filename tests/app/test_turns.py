@@ -52,7 +52,8 @@ def words(messages: Any) -> list[str]:
 async def turned(crib: Crib, text: str, *script: Any, **options: Any) -> tuple[TurnFinished, ScriptedModel]:
     """Run one turn to its end, and make sure that the whole script was said."""
     model = ScriptedModel(script, **({"card": options.pop("card")} if "card" in options else {}))
-    end = await crib.turn(text, session=KEY, model=model, extra=[weather, page], **options).end()
+    wanted = {"caller": toolcrib.OWNER, **options}
+    end = await crib.turn(text, session=KEY, model=model, extra=[weather, page], **wanted).end()
     model.done()
     return end, model
 
@@ -60,7 +61,7 @@ async def turned(crib: Crib, text: str, *script: Any, **options: Any) -> tuple[T
 async def test_a_turn_is_a_stream_of_events_from_its_start_to_its_end() -> None:
     async with toolcrib.open({}) as crib:
         model = ScriptedModel([wants(RAIN), said("Take a coat.")])
-        turn = crib.turn("what is the weather in Paris?", model=model, extra=[weather])
+        turn = crib.turn("what is the weather in Paris?", caller=toolcrib.OWNER, model=model, extra=[weather])
         events = [event async for event in turn]
     assert isinstance(events[0], TurnStarted)
     assert events[0].session == turn.session
@@ -106,9 +107,9 @@ async def test_messages_in_one_session_are_answered_one_after_another() -> None:
         return "first"
 
     async with toolcrib.open({}) as crib:
-        first = crib.turn("1", session=KEY, model=FunctionModel(slow))
+        first = crib.turn("1", caller=toolcrib.OWNER, session=KEY, model=FunctionModel(slow))
         second_model = ScriptedModel(["second"])
-        second = crib.turn("2", session=KEY, model=second_model)
+        second = crib.turn("2", caller=toolcrib.OWNER, session=KEY, model=second_model)
         await asyncio.wait_for(going.wait(), 60)
         assert second_model.asked == []
         may_end.set()
@@ -139,7 +140,7 @@ async def test_what_is_steered_is_heard_after_the_calls_under_way() -> None:
 
     async with toolcrib.open({}) as crib:
         model = ScriptedModel([wants(Call(id="a", name="slow")), said("Fine, Rome then.")])
-        turn = crib.turn("weather?", model=model, extra=[slow])
+        turn = crib.turn("weather?", caller=toolcrib.OWNER, model=model, extra=[slow])
         heard = []
         async for event in turn:
             if isinstance(event, ToolStarted):
@@ -153,7 +154,7 @@ async def test_what_is_steered_is_heard_after_the_calls_under_way() -> None:
 
 async def test_a_message_to_a_turn_that_has_ended_is_refused() -> None:
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("1", model=ScriptedModel(["one"]))
+        turn = crib.turn("1", caller=toolcrib.OWNER, model=ScriptedModel(["one"]))
         await turn.end()
         with pytest.raises(ToolError, match="ended"):
             turn.steer("2")
@@ -168,7 +169,7 @@ async def test_what_a_stopped_turn_has_not_heard_is_kept_for_the_next() -> None:
         return ""
 
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("1", session=KEY, model=FunctionModel(never))
+        turn = crib.turn("1", caller=toolcrib.OWNER, session=KEY, model=FunctionModel(never))
         await asyncio.wait_for(started.wait(), 60)
         turn.steer("2")
         turn.stop()
@@ -180,7 +181,7 @@ async def test_what_a_stopped_turn_has_not_heard_is_kept_for_the_next() -> None:
 async def test_a_follow_up_is_answered_in_the_same_turn() -> None:
     async with toolcrib.open({}) as crib:
         model = ScriptedModel(["one", "two"])
-        turn = crib.turn("1", model=model)
+        turn = crib.turn("1", caller=toolcrib.OWNER, model=model)
         turn.follow_up("2")
         end = await turn.end()
     assert (end.text, end.steps) == ("two", 2)
@@ -201,7 +202,7 @@ async def test_stopping_a_turn_ends_its_bodies_and_keeps_the_session_whole() -> 
 
     async with toolcrib.open({}) as crib:
         model = ScriptedModel([wants(Call(id="a", name="forever"), Call(id="b", name="weather", args={"place": "x"}))])
-        turn = crib.turn("go", session=KEY, model=model, extra=[forever, weather])
+        turn = crib.turn("go", caller=toolcrib.OWNER, session=KEY, model=model, extra=[forever, weather])
         await asyncio.wait_for(started.wait(), 60)
         turn.stop()
         end = await turn.end()
@@ -220,7 +221,7 @@ async def test_leaving_the_block_stops_the_turn() -> None:
             await asyncio.Event().wait()
             return ""
 
-        async with crib.turn("go", session=KEY, model=FunctionModel(never)) as turn:
+        async with crib.turn("go", caller=toolcrib.OWNER, session=KEY, model=FunctionModel(never)) as turn:
             async for event in turn:
                 assert isinstance(event, TurnStarted)
                 break
@@ -233,7 +234,7 @@ async def test_closing_the_crib_stops_its_turns() -> None:
         return ""
 
     crib = toolcrib.open({})
-    turn = crib.turn("go", model=FunctionModel(never))
+    turn = crib.turn("go", caller=toolcrib.OWNER, model=FunctionModel(never))
     assert isinstance(await anext(turn), TurnStarted)
     await crib.close()
     assert (await turn.end()).reason == "stopped"
@@ -277,7 +278,12 @@ async def test_a_long_conversation_is_shortened_and_nothing_kept_is_lost() -> No
         for number in range(3):
             await turned(crib, f"{number} {'lorem ' * 400}", said(f"answer {number}"), card=card)
         model = FunctionModel(lambda request: "notes" if not request.tools else "answer", card)
-        events = [event async for event in crib.turn("last " + "x" * 6_000, session=KEY, model=model, extra=[weather])]
+        events = [
+            event
+            async for event in crib.turn(
+                "last " + "x" * 6_000, caller=toolcrib.OWNER, session=KEY, model=model, extra=[weather]
+            )
+        ]
         assert [type(event).__name__ for event in events].count("Compacted") == 1
         assert isinstance(events[-1], TurnFinished)
         assert events[-1].reason == "done"
@@ -341,7 +347,7 @@ async def test_limits_come_from_the_agent_then_from_everybody() -> None:
     async with toolcrib.open(config) as crib:
         for key, steps in (("agent:main:x", 3), ("agent:hasty:x", 1)):
             model = FunctionModel(lambda _: wants(RAIN))
-            end = await crib.turn("go", session=key, model=model, extra=[weather]).end()
+            end = await crib.turn("go", caller=toolcrib.OWNER, session=key, model=model, extra=[weather]).end()
             assert (end.reason, end.steps) == ("turns", steps)
 
 
@@ -349,7 +355,9 @@ async def test_money_is_counted_and_bounded() -> None:
     card = ModelCard(provider="test", model="dear", price=Price(input=1_000_000, output=2_000_000))
     model = FunctionModel(lambda _: wants(RAIN, usage=Usage(input=1, output=2)), card)
     async with toolcrib.open({}) as crib:
-        end = await crib.turn("go", model=model, extra=[weather], limits=Limits(cost=9, repeats=0)).end()
+        end = await crib.turn(
+            "go", caller=toolcrib.OWNER, model=model, extra=[weather], limits=Limits(cost=9, repeats=0)
+        ).end()
     assert (end.reason, end.steps, end.cost) == ("cost", 2, 10.0)
 
 
@@ -380,19 +388,19 @@ async def test_a_human_is_asked_within_a_turn() -> None:
 async def test_what_cannot_be_meant_is_refused_before_anything_happens(options: dict[str, str], sentence: str) -> None:
     async with toolcrib.open({}, env={}) as crib:
         with pytest.raises((CribError, ToolError), match=sentence):
-            crib.turn("go", **options)  # type: ignore[arg-type]
+            crib.turn("go", caller=toolcrib.OWNER, **options)  # type: ignore[arg-type]
 
 
 async def test_a_blank_message_is_refused() -> None:
     async with toolcrib.open({}) as crib:
         with pytest.raises(CribError, match="blank"):
-            crib.turn("  ")
+            crib.turn("  ", caller=toolcrib.OWNER)
 
 
 async def test_without_a_key_the_offline_model_answers(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     async with toolcrib.open({"workspace": {"root": str(tmp_path)}}, env={}) as crib:
-        events = [event async for event in crib.turn("list the files")]
+        events = [event async for event in crib.turn("list the files", caller=toolcrib.OWNER)]
     assert isinstance(events[0], TurnStarted)
     assert events[0].model == "offline:rules"
     finished = [event for event in events if isinstance(event, ToolFinished)]
@@ -409,6 +417,6 @@ async def test_a_session_keeps_the_model_it_was_switched_to() -> None:
         switched = Line("s1", lines[-1].id, 1.0, Switched("offline:rules"))
         writing = crib.sessions.append(KEY, (switched,), at=len(lines))
         assert writing is None
-        events = [event async for event in crib.turn("help", session=KEY)]
+        events = [event async for event in crib.turn("help", caller=toolcrib.OWNER, session=KEY)]
     assert isinstance(events[0], TurnStarted)
     assert events[0].model == "offline:rules"

@@ -22,6 +22,7 @@ from toolcrib.define.record import Decided, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
+from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF
@@ -49,7 +50,7 @@ def judge(case: Json, profiles: Json) -> Outcome:
         case "call":
             return _called(setup, asked, profile, case["must"])
     try:
-        belt: Selection | None = _belts(setup, profile).belt_for(_caller(setup.get("context", {})))
+        belt: Selection | None = _belts(setup, profile).belt_for(mark_terminal_owner(_caller(setup.get("context", {}))))
         error = ""
     except ConfigError as problem:
         belt, error = None, str(problem)
@@ -269,12 +270,12 @@ def _caller_through(setup: Json, asked: Json) -> Caller:
     caller = _caller(setup.get("context", {}))
     match asked.get("via"):
         case "subagent":
-            return replace(caller, parents=caller.parents or (caller.session or "agent:main:main",))
+            caller = replace(caller, parents=caller.parents or (caller.session or "agent:main:main",))
         case "cron_isolated":
-            return replace(caller, session=caller.session or "agent:main:cron:job:run:1")
+            caller = replace(caller, session=caller.session or "agent:main:cron:job:run:1")
         case "hook_agent":
-            return replace(caller, session=caller.session or "agent:main:hook:1")
-    return caller
+            caller = replace(caller, session=caller.session or "agent:main:hook:1")
+    return mark_terminal_owner(caller)
 
 
 def _caller(context: Json) -> Caller:

@@ -48,7 +48,9 @@ async def _called(config: Json, caller: Caller, name: str, args: Json) -> Result
                 await _child(crib, owner, target)
             if name == "session_status":  # both sessions are there: that of the caller, and somebody else's
                 for session in dict.fromkeys((caller.session or _MAIN, _OTHER)):
-                    await crib.turn("hi", session=session, model=FunctionModel(lambda request: said("hello"))).end()
+                    await crib.turn(
+                        "hi", caller=toolcrib.OWNER, session=session, model=FunctionModel(lambda request: said("hello"))
+                    ).end()
             return await crib.belt(caller).call(name, args)
 
 
@@ -63,7 +65,7 @@ async def _child(crib: Crib, session: str, label: str) -> None:
         first = len(request.history) == 1
         return wants(Call("s", "sessions_spawn", {"task": "wait", "label": label})) if first else said("ok")
 
-    await crib.turn("start", session=session, model=FunctionModel(answer)).end()
+    await crib.turn("start", caller=toolcrib.OWNER, session=session, model=FunctionModel(answer)).end()
     await asyncio.wait_for(came.wait(), 60)
 
 
@@ -112,7 +114,7 @@ async def _chain(asked: Json, limits: Json) -> Json:
 
     late = Lateness()
     async with toolcrib.open(_config(limits), env={}) as crib, late:
-        await crib.turn("go", session=_MAIN, model=FunctionModel(answer, keep=False)).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=_MAIN, model=FunctionModel(answer, keep=False)).end()
         await crib.subagents.idle()
     longest = max(map(len, refusals), default=0)
     return {"spawned": len(started), "refused": len(refusals), "longest": longest, "late": late.complaint}
@@ -130,10 +132,12 @@ async def _many(asked: Json, limits: Json) -> Json:
 
     late, told = Lateness(), list[Result]()
     async with toolcrib.open(_config(limits), env={}) as crib, late:
-        async for event in crib.turn("go", session=_MAIN, model=FunctionModel(answer, keep=False)):
+        async for event in crib.turn(
+            "go", caller=toolcrib.OWNER, session=_MAIN, model=FunctionModel(answer, keep=False)
+        ):
             if isinstance(event, ToolFinished):
                 told.append(event.result)
-        await crib.belt(Caller(session=_MAIN)).call("subagents", {"action": "stop", "target": "all"})
+        await crib.belt(Caller(session=_MAIN, owner=True)).call("subagents", {"action": "stop", "target": "all"})
     refused = [result.details["error"] for result in told if result.status == "error"]
     longest = max(map(len, refused), default=0)
     return {"spawned": len(told) - len(refused), "refused": len(refused), "longest": longest, "late": late.complaint}

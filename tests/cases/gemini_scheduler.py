@@ -128,7 +128,7 @@ async def _played(stage: _Stage) -> Json:
     guards = [Hook(run=_guard(said), name="the hook", tools=frozenset({on})) for on, said in _hooks(args)]
     crib = toolcrib.open({"tools": lists}, plugins=[Offer(source="plugin:hooks", tools=(), before=tuple(guards))])
     tools = [stage.tool(name, spec) for name, spec in args["tools"].items()]
-    belt = crib.belt(extra=tools).watched_by(stage.heard)
+    belt = crib.belt(toolcrib.OWNER, extra=tools).watched_by(stage.heard)
     approver = None if args.get("interactive") is False or args.get("nonInteractive") else stage
     belt = replace(belt, pipeline=replace(belt.pipeline, approver=approver))
     try:

@@ -51,7 +51,7 @@ def test_a_plugin_only_list_adds_there_and_stands_here() -> None:
     weather = [Offer(source="plugin:weather", tools=(offer,))]
     for openclaw, expected in ((True, "allow"), (False, "deny")):
         crib = toolcrib.open({"tools": {"allow": ["weather"]}}, openclaw=openclaw, plugins=weather, env={})
-        assert crib.belt().verdicts["exec"].decision == expected
+        assert crib.belt(toolcrib.OWNER).verdicts["exec"].decision == expected
 
 
 def test_null_is_the_same_as_absent() -> None:
@@ -215,7 +215,7 @@ def test_their_own_plugins_are_not_here_and_that_is_told_not_fatal() -> None:
     found = [(each.kind, each.level, each.message) for each in crib.lint()]
     assert [(kind, level) for kind, level, _ in found] == [("plugin", "warning")] * 2
     assert "plugins.entries.telegram: no plugin of that name is here" in found[1][2]
-    assert crib.belt().verdicts["read"].decision == "allow"
+    assert crib.belt(toolcrib.OWNER).verdicts["read"].decision == "allow"
 
 
 # What is not read is told, what is wrong is refused

@@ -35,8 +35,8 @@ def called(folder: Path, config: dict[str, Any]) -> Path:
         offer = Offer(source="plugin:p", tools=(own,))
         async with toolcrib.open(config, state=folder, env={}, plugins=[offer]) as crib:
             await crib.belt(Caller(session="agent:main:main")).call("own", {"text": "a"})
-            await crib.belt().call("ls")
-            await crib.belt().call("lss\x1b[31m")
+            await crib.belt(toolcrib.OWNER).call("ls")
+            await crib.belt(toolcrib.OWNER).call("lss\x1b[31m")
 
     asyncio.run(main())
     return folder

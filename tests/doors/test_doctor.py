@@ -165,7 +165,7 @@ def recorded(folder: Path) -> Path:
 
     async def call() -> None:
         async with toolcrib.open({}, state=folder, env={}) as crib:
-            await crib.belt().call("ls", {})
+            await crib.belt(toolcrib.OWNER).call("ls", {})
 
     asyncio.run(call())
     return folder

@@ -9,6 +9,7 @@ import pytest
 import toolcrib
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.policy.explain import verdict_json
+from toolcrib.policy.resolve import mark_terminal_owner
 
 from .world import ask, crib_file, plugin_folder, refused
 
@@ -196,7 +197,7 @@ def test_table_json_and_library_give_the_same_verdicts(
     crib: Path, capsys: Capture, options: str, caller: dict[str, Any]
 ) -> None:
     document = ask(capsys, "explain", "--config", crib, "--json", *options.split()).json["tools"]
-    handle = toolcrib.open(crib).belt(Caller(**caller))
+    handle = toolcrib.open(crib).belt(mark_terminal_owner(Caller(**caller)))
     assert document == [verdict_json(verdict, handle.catalog[name]) for name, verdict in handle.verdicts.items()]
 
     header, *rows = ask(capsys, "explain", "--config", crib, *options.split()).out.splitlines()
@@ -219,7 +220,7 @@ def test_one_tool_in_words_says_what_the_json_says(crib: Path, capsys: Capture) 
 
 
 def test_the_library_opens_a_path_given_as_text(crib: Path) -> None:
-    assert toolcrib.open(str(crib)).belt().verdicts["process"].reason == "deny has 'process' (tools)"
+    assert toolcrib.open(str(crib)).belt(toolcrib.OWNER).verdicts["process"].reason == "deny has 'process' (tools)"
 
 
 def test_a_tool_that_does_not_exist_is_met_with_the_nearest(capsys: Capture) -> None:

@@ -68,7 +68,9 @@ async def main(folder: Path, when: str) -> None:
             if text == "2" and when == "before the message":
                 fill(filler)
             try:
-                async for event in crib.turn(text, session=KEY, model=FunctionModel(answer), extra=[pay]):
+                async for event in crib.turn(
+                    text, caller=toolcrib.OWNER, session=KEY, model=FunctionModel(answer), extra=[pay]
+                ):
                     match event:
                         case ToolFinished(result=result):
                             tell(f"tool {result.status}", _words(result.content))

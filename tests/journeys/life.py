@@ -296,7 +296,9 @@ async def live(life: Life) -> None:
     model = FunctionModel(mind.answer, CARD, keep=False)
     async with starting(life) as start:
         while True:
-            turn = start(f"message {mind.number()}", session=KEY, model=model, extra=tools_for(life))
+            turn = start(
+                f"message {mind.number()}", caller=toolcrib.OWNER, session=KEY, model=model, extra=tools_for(life)
+            )
             async for event in turn:
                 if words := told(event):
                     tell(words)
@@ -322,7 +324,7 @@ async def measure(life: Life, turns: int = 3) -> None:
     async with starting(life) as start:
         for at in range(turns):
             shown = 0
-            turn = start(f"message {at}", session=KEY, model=model, extra=tools_for(life))
+            turn = start(f"message {at}", caller=toolcrib.OWNER, session=KEY, model=model, extra=tools_for(life))
             turn.follow_up(f"follow-up {at}")
             async for event in turn:
                 if words := told(event):

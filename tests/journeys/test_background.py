@@ -66,16 +66,16 @@ async def settled(crib: Crib, caller: Caller) -> list[dict[str, Any]]:
 async def test_a_spawned_subagent_returns_at_once_and_its_outcome_is_kept_for_the_next_turn() -> None:
     farm = Farm(wants(spawn(label="sheep")), said("started"))
     async with toolcrib.open({}) as crib:
-        events = [event async for event in crib.turn("count", session=MAIN, model=farm.model)]
+        events = [event async for event in crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model)]
         (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
         assert (started["status"], started["agentId"], started["label"]) == ("accepted", "main", "sheep")
         assert started["childSessionKey"] == f"agent:main:subagent:{started['runId']}"
         await farm.child()
         farm.may_end.set()
-        (row,) = await settled(crib, Caller(session=MAIN))
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert (row["state"], row["label"], row["text"]) == ("done", "sheep", "forty sheep")
         model = ScriptedModel([said("there are forty")])
-        await crib.turn("and?", session=MAIN, model=model).end()
+        await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
         (announced,) = [text for text in texts(model.asked[0].messages) if "subagent" in text]
         assert announced.startswith("The subagent 'sheep' that you started")
         assert "is done" in announced
@@ -92,11 +92,14 @@ async def test_a_turn_that_still_runs_hears_the_outcome_before_it_ends() -> None
     async def hold() -> str:
         """Wait for the subagent."""
         farm.may_end.set()
-        await settled(crib, Caller(session=MAIN))
+        await settled(crib, Caller(session=MAIN, owner=True))
         return "held"
 
     async with toolcrib.open({}) as crib:
-        events = [event async for event in crib.turn("count", session=MAIN, model=farm.model, extra=[hold])]
+        events = [
+            event
+            async for event in crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model, extra=[hold])
+        ]
     assert [type(event).__name__ for event in events if isinstance(event, Received)] == ["Received"]
     assert farm.model.asked[-1].messages[-1].role == "user"
     assert "forty sheep" in texts(farm.model.asked[-1].messages)[-1]
@@ -106,8 +109,8 @@ async def test_a_subagent_in_the_background_has_the_belt_of_a_subagent() -> None
     farm = Farm(wants(spawn()), said("ok"))
     farm.may_end.set()
     async with toolcrib.open({"tools": {"deny": ["write"]}}) as crib:
-        await crib.turn("count", session=MAIN, model=farm.model).end()
-        await settled(crib, Caller(session=MAIN))
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        await settled(crib, Caller(session=MAIN, owner=True))
     (child,) = [each for each in farm.model.asked if is_child(each.request)]
     assert {"sessions_spawn", "agents_list", "write", "generalist"} & set(child.tools) == set()
     assert "read" in child.tools
@@ -126,44 +129,44 @@ async def test_one_that_runs_is_steered_and_one_that_ended_goes_on_in_its_sessio
         return wants(spawn(label="ears")) if len(request.history) == 1 else said("ok")
 
     async with toolcrib.open({}) as crib:
-        await crib.turn("go", session=MAIN, model=FunctionModel(answer)).end()
-        belt = crib.belt(Caller(session=MAIN))
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=FunctionModel(answer)).end()
+        belt = crib.belt(Caller(session=MAIN, owner=True))
         await asyncio.wait_for(came.wait(), 60)
         steered = await belt.call("subagents", {"action": "steer", "target": "ears", "message": "louder"})
         assert steered.details["status"] == "steered"
         may_go.set()
-        await settled(crib, Caller(session=MAIN))
+        await settled(crib, Caller(session=MAIN, owner=True))
         assert heard[1] == "louder"
         # without a turn above it, who answers is the configured model, here the offline one
         resumed = await belt.call("subagents", {"action": "steer", "target": "ears", "message": "what is 2 + 2?"})
         assert resumed.details["status"] == "resumed"
         assert resumed.details["childSessionKey"] == steered.details["childSessionKey"]
-        (row,) = await settled(crib, Caller(session=MAIN))
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert row["state"] == "done"
 
 
 async def test_stop_ends_one_or_all_and_announces_nothing() -> None:
     farm = Farm(wants(spawn("one", label="one"), spawn("two", label="two"), spawn("three", label="three")), said("ok"))
     async with toolcrib.open({}) as crib:
-        await crib.turn("go", session=MAIN, model=farm.model).end()
-        belt = crib.belt(Caller(session=MAIN))
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        belt = crib.belt(Caller(session=MAIN, owner=True))
         await farm.child()
         first = await belt.call("subagents", {"action": "kill", "target": "two"})
         assert len(first.details["stopped"]) == 1
         rest = await belt.call("subagents", {"action": "stop", "target": "all"})
         assert len(rest.details["stopped"]) == 2
-        rows = await settled(crib, Caller(session=MAIN))
+        rows = await settled(crib, Caller(session=MAIN, owner=True))
         assert [row["state"] for row in rows] == ["stopped"] * 3
         model = ScriptedModel([said("fine")])
-        await crib.turn("and?", session=MAIN, model=model).end()
+        await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     assert not any("subagent" in text for text in texts(model.asked[0].messages))
 
 
 async def test_a_run_survives_a_restart_as_interrupted_and_goes_on_in_its_session(tmp_path: Path) -> None:
     farm = Farm(wants(spawn("count the sheep", label="sheep")), said("ok"))
-    caller = Caller(session=MAIN)
+    caller = Caller(session=MAIN, owner=True)
     async with toolcrib.open({}, state=tmp_path) as crib:
-        await crib.turn("go", session=MAIN, model=farm.model).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         await farm.child()  # and now the crib is closed in the midst of it
     async with toolcrib.open({}, state=tmp_path, env={}) as crib:
         (row,) = await settled(crib, caller)
@@ -211,11 +214,11 @@ async def test_who_speaks_in_the_session_of_another_agent_has_its_own_folder_and
 async def test_a_time_limit_of_a_run_is_told_as_such() -> None:
     farm = Farm(wants(spawn(runTimeoutSeconds=0.05)), said("ok"))
     async with toolcrib.open({}) as crib:
-        await crib.turn("go", session=MAIN, model=farm.model).end()
-        (row,) = await settled(crib, Caller(session=MAIN))
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert row["state"] == "timeout"
         model = ScriptedModel([said("too bad")])
-        await crib.turn("and?", session=MAIN, model=model).end()
+        await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     assert any("ended without finishing: stopped after 0.05 seconds" in text for text in texts(model.asked[0].messages))
 
 
@@ -223,12 +226,12 @@ async def test_a_session_that_is_to_be_deleted_is_gone_once_its_outcome_was_told
     farm = Farm(wants(spawn(cleanup="delete")), said("ok"))
     farm.may_end.set()
     async with toolcrib.open({}) as crib:
-        events = [event async for event in crib.turn("go", session=MAIN, model=farm.model)]
+        events = [event async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model)]
         (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
         await asyncio.wait_for(crib.subagents.idle(), 60)
         assert await crib.sessions.find(started["childSessionKey"]) is None
         model = ScriptedModel([said("fine")])
-        await crib.turn("and?", session=MAIN, model=model).end()
+        await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     assert any("forty sheep" in text for text in texts(model.asked[0].messages))
 
 
@@ -292,7 +295,7 @@ class Counting:
 async def announced(crib: Crib) -> str:
     """Return what the next turn of the parent is told."""
     model = ScriptedModel([said("fine")])
-    await crib.turn("and?", session=MAIN, model=model).end()
+    await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     (told,) = [text for text in texts(model.asked[0].messages) if text.startswith("The subagent")]
     return told
 
@@ -301,8 +304,8 @@ async def test_a_registered_agent_in_the_background_has_its_prompt_its_tools_and
     farm = Counting(wants(Call("l", "ls", {})), count("many"), count(40))
     agent = replace(COUNTER, max_turns=5)
     async with crib_with(agent) as crib:
-        await crib.turn("count", session=MAIN, model=farm.model).end()
-        (row,) = await settled(crib, Caller(session=MAIN))
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         told = await announced(crib)
     first = farm.children[0]
     assert "You count sheep." in first.system
@@ -316,8 +319,8 @@ async def test_a_registered_agent_in_the_background_has_its_prompt_its_tools_and
 async def test_a_registered_agent_in_the_background_has_one_last_reply_after_a_limit() -> None:
     farm = Counting(wants(Call("a", "ls", {})), wants(Call("b", "ls", {})), count(7))
     async with crib_with(COUNTER) as crib:
-        await crib.turn("count", session=MAIN, model=farm.model).end()
-        (row,) = await settled(crib, Caller(session=MAIN))
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         told = await announced(crib)
     assert farm.offered[-1] == ("complete_task",)
     assert row["state"] == "done"
@@ -328,15 +331,15 @@ async def test_a_registered_agent_in_the_background_has_one_last_reply_after_a_l
 async def test_a_registered_agent_in_the_background_that_hands_in_nothing_says_so(tmp_path: Path) -> None:
     farm = Counting(said("about forty"), said("I said forty"))
     async with crib_with(COUNTER, state=tmp_path) as crib:
-        await crib.turn("count", session=MAIN, model=farm.model).end()
-        (row,) = await settled(crib, Caller(session=MAIN))
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         told = await announced(crib)
     assert row["state"] == "no_completion"
     assert "ended without finishing: it stopped calling tools" in told
     assert "What it had until then" in told
     assert "about forty" in told
     async with crib_with(COUNTER, state=tmp_path) as crib:  # and so says its log
-        (again,) = await settled(crib, Caller(session=MAIN))
+        (again,) = await settled(crib, Caller(session=MAIN, owner=True))
     assert (again["state"], again["text"]) == (row["state"], row["text"])
 
 
@@ -351,18 +354,18 @@ async def test_a_registered_agent_in_the_background_that_hands_in_nothing_says_s
 async def test_the_task_of_a_registered_agent_is_its_text_or_an_object_of_its_inputs(task: str, query: str) -> None:
     farm = Counting(count(1), task=task)
     async with crib_with(COUNTER) as crib:
-        await crib.turn("count", session=MAIN, model=farm.model).end()
-        await settled(crib, Caller(session=MAIN))
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
+        await settled(crib, Caller(session=MAIN, owner=True))
     assert texts(farm.children[0].history) == [query]
 
 
 async def test_inputs_that_do_not_fit_start_nothing() -> None:
     two = {"from": {"type": "string", "required": True}, "to": {"type": "string", "required": True}}
     async with crib_with(COUNTER, replace(COUNTER, name="mover", inputs=two)) as crib:
-        belt = crib.belt(Caller(session=MAIN))
+        belt = crib.belt(Caller(session=MAIN, owner=True))
         wrong = await belt.call("sessions_spawn", {"task": '{"animal": 5, "fields": "many"}', "agentId": "counter"})
         plain = await belt.call("sessions_spawn", {"task": "move it", "agentId": "mover"})
-        assert await settled(crib, Caller(session=MAIN)) == []
+        assert await settled(crib, Caller(session=MAIN, owner=True)) == []
     assert (wrong.details["code"], plain.details["code"]) == ("bad_arguments", "bad_arguments")
     assert "mover takes from, to; write the task as a JSON object with them" in plain.details["error"]
 
@@ -373,7 +376,7 @@ async def test_no_list_of_agents_lifts_what_policy_denies() -> None:
         "agents": {"main": {"subagents": {"allowAgents": ["*", "counter"]}}, "counter": {}},
     }
     async with crib_with(COUNTER, **config) as crib:
-        belt = crib.belt(Caller(session=MAIN))
+        belt = crib.belt(Caller(session=MAIN, owner=True))
         denied = await belt.call("sessions_spawn", {"task": "sheep", "agentId": "counter"})
         listed = await belt.call("agents_list", {})
     assert denied.details["code"] == "denied"
@@ -396,7 +399,7 @@ def answer(request):
 
 async def main():
     async with crib_with(COUNTER, state=sys.argv[1], workspace={"root": sys.argv[2]}) as crib:
-        await crib.turn("count", session=MAIN, model=FunctionModel(answer)).end()
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=FunctionModel(answer)).end()
         await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -418,10 +421,10 @@ async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on_as_it_w
         return wants(resume) if request.history[-1].role == "user" else said("ok")
 
     async with crib_with(COUNTER, state=state, workspace={"root": str(tmp_path)}) as crib:
-        (row,) = await settled(crib, Caller(session=MAIN))
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert (row["state"], row["label"], row["endedAt"]) == ("interrupted", "flock", None)
-        await crib.turn("and the sheep?", session=MAIN, model=FunctionModel(answer)).end()
-        (row,) = await settled(crib, Caller(session=MAIN))
+        await crib.turn("and the sheep?", caller=toolcrib.OWNER, session=MAIN, model=FunctionModel(answer)).end()
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert (row["state"], row["text"]) == ("done", '{\n  "count": 3\n}')
     assert "You count black sheep." in heard[0].system
     assert texts(heard[0].history) == ["How many black sheep are there?", "go on"]
@@ -439,14 +442,14 @@ async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on_as_it_w
 )
 async def test_what_cannot_be_started_says_why(args: dict[str, Any], code: str) -> None:
     async with toolcrib.open({}, env={}) as crib:
-        result = await crib.belt(Caller(session=MAIN)).call("sessions_spawn", args)
+        result = await crib.belt(Caller(session=MAIN, owner=True)).call("sessions_spawn", args)
     assert result.details["code"] == code
 
 
 async def test_nobody_touches_the_subagents_of_somebody_else() -> None:
     farm = Farm(wants(spawn(label="sheep")), said("ok"))
     async with toolcrib.open({}) as crib:
-        await crib.turn("go", session=MAIN, model=farm.model).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         await farm.child()
         other = crib.belt(Caller(session="agent:main:other"))
         assert (await other.call("subagents", {"action": "list"})).details["subagents"] == []
@@ -466,24 +469,26 @@ async def test_what_a_subagent_in_the_background_takes_is_bounded_by_the_turn_th
         return wants(spawn(), usage=Usage(input=10)) if len(request.history) == 1 else said("ok", usage=Usage(input=10))
 
     async with toolcrib.open({}) as crib:
-        turn = crib.turn("go", session=MAIN, model=FunctionModel(answer), limits=Limits(tokens=45))
+        turn = crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=FunctionModel(answer), limits=Limits(tokens=45)
+        )
         await turn.end()
         await asyncio.wait_for(came.wait(), 60)
-        (row,) = await settled(crib, Caller(session=MAIN))
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
     assert row["state"] == "tokens"
 
 
 async def test_a_thousand_at_once_are_as_many_as_may_run() -> None:
     farm = Farm(wants(*(spawn(str(number)) for number in range(100))), said("ok"))
     async with toolcrib.open({}) as crib:
-        events = [event async for event in crib.turn("go", session=MAIN, model=farm.model)]
+        events = [event async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model)]
         told = [event.result.details for event in events if isinstance(event, ToolFinished)]
         assert sum(each.get("status") == "accepted" for each in told) == 8
         assert sum(each.get("code") == "busy" for each in told) == 92
         farm.may_end.set()
-        await settled(crib, Caller(session=MAIN))
+        await settled(crib, Caller(session=MAIN, owner=True))
         # places come free again
-        again = await crib.belt(Caller(session=MAIN)).call("sessions_spawn", {"task": "what is 2 + 2?"})
+        again = await crib.belt(Caller(session=MAIN, owner=True)).call("sessions_spawn", {"task": "what is 2 + 2?"})
         assert again.details["status"] == "accepted"
 
 
@@ -508,8 +513,10 @@ async def test_whoever_has_read_from_outside_starts_nobody_who_acts_unasked() ->
     child = [wants(Call("o", "order", {})), said("no")]
     model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
     async with toolcrib.open(OUTSIDE) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
-        await settled(crib, Caller(session=MAIN))
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, order], approver=person
+        ).end()
+        await settled(crib, Caller(session=MAIN, owner=True))
     assert [call.name for _, call, _ in person.asked] == ["order"]
 
 
@@ -528,9 +535,11 @@ async def test_whoever_has_read_from_outside_steers_nobody_to_act_unasked() -> N
         return "held"
 
     async with toolcrib.open(OUTSIDE) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, order, hold], approver=person).end()
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, order, hold], approver=person
+        ).end()
         steered.set()
-        await settled(crib, Caller(session=MAIN))
+        await settled(crib, Caller(session=MAIN, owner=True))
     assert [call.name for _, call, _ in person.asked] == ["order"]
 
 
@@ -538,9 +547,9 @@ async def test_what_is_listed_of_one_that_has_read_from_outside_is_marked_as_wel
     parent, child = [wants(spawn("look")), said("started")], [wants(Call("p", "page", {})), said("BUY NOW, it says")]
     model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
     async with toolcrib.open({}) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page]).end()
-        (row,) = await settled(crib, Caller(session=MAIN))
-        listed = await crib.belt(Caller(session=MAIN)).call("subagents", {})
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page]).end()
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
+        listed = await crib.belt(Caller(session=MAIN, owner=True)).call("subagents", {})
     assert row["outside"] == "web:https://shop.test"
     (part,) = [part for part in listed.content if isinstance(part, Text) and "BUY NOW" in part.text]
     assert (part.source, part.text.startswith("<<<")) == ("subagents after web:https://shop.test", True)
@@ -567,9 +576,13 @@ async def test_an_outcome_is_marked_with_what_was_read_also_when_that_is_no_long
 
     model = FunctionModel(answer, card=ModelCard(provider="test", model="small", window=40_000))
     async with toolcrib.open(OUTSIDE) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, book, order], approver=person).end()
-        await settled(crib, Caller(session=MAIN))
-        await crib.turn("and?", session=MAIN, model=model, extra=[page, book, order], approver=person).end()
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, book, order], approver=person
+        ).end()
+        await settled(crib, Caller(session=MAIN, owner=True))
+        await crib.turn(
+            "and?", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, book, order], approver=person
+        ).end()
     assert [call.name for _, call, _ in person.asked] == ["order"]
 
 
@@ -583,16 +596,18 @@ async def test_what_is_asked_about_for_a_parent_is_asked_about_for_those_it_star
         "clerk": {},
     }
     async with toolcrib.open({"agents": agents}) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
-        await settled(crib, Caller(session=MAIN))
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, order], approver=person
+        ).end()
+        await settled(crib, Caller(session=MAIN, owner=True))
     assert [call.name for _, call, _ in person.asked] == ["order"]
 
 
 async def test_one_that_was_stopped_in_its_midst_does_not_say_that_it_never_began() -> None:
     farm = Farm(wants(spawn('{"animal": "sheep"}', agentId="counter")), said("started"))
     async with crib_with(COUNTER) as crib:
-        await crib.turn("count", session=MAIN, model=farm.model).end()
+        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         await farm.child()
-        await crib.belt(Caller(session=MAIN)).call("subagents", {"action": "stop", "target": "all"})
-        (row,) = await settled(crib, Caller(session=MAIN))
+        await crib.belt(Caller(session=MAIN, owner=True)).call("subagents", {"action": "stop", "target": "all"})
+        (row,) = await settled(crib, Caller(session=MAIN, owner=True))
     assert (row["state"], row["text"]) == ("stopped", "stopped before it was done")

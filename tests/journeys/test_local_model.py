@@ -52,7 +52,7 @@ def config_for(base_url: str, **tools: Any) -> dict[str, Any]:
 async def turn(config: dict[str, Any], state: Path, tool: Tool) -> list[tuple[float, Event]]:
     """Ask for the weather; return what happened, and when."""
     async with toolcrib.open(config, state=state, env={}) as crib:
-        asking = crib.turn("What is the weather in Paris?", extra=[tool])
+        asking = crib.turn("What is the weather in Paris?", caller=toolcrib.OWNER, extra=[tool])
         return [(monotonic(), event) async for event in asking]
 
 

@@ -241,7 +241,12 @@ async def test_a_crib_ends_such_a_turn_and_the_next_one_goes_on(name: str, reaso
     ):
         for wanted in (reason, "done"):
             async with asyncio.timeout(60):
-                events = [event async for event in crib.turn("Note it.", session=KEY, model=model, extra=[note])]
+                events = [
+                    event
+                    async for event in crib.turn(
+                        "Note it.", caller=toolcrib.OWNER, session=KEY, model=model, extra=[note]
+                    )
+                ]
             assert list(wrong_with(events)) == []
             assert ended(events).reason == wanted
         assert runs.total() == (row.runs if "anthropic" in row.fine else 0)

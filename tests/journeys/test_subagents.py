@@ -102,7 +102,7 @@ async def test_three_generations_work_over_real_tools_and_each_lacks_what_it_was
         inner=script(wants(tried["inner"], read), done("under the oak")),
     )
     async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
-        events = [event async for event in crib.turn("where is it?", session=MAIN, model=model)]
+        events = [event async for event in crib.turn("where is it?", caller=toolcrib.OWNER, session=MAIN, model=model)]
         callers = [event.call.name for event in events if isinstance(event, ToolFinished)]
         assert callers == ["write", "outer"]
         asked = {who(each.request): each for each in model.asked}
@@ -116,7 +116,7 @@ async def test_three_generations_work_over_real_tools_and_each_lacks_what_it_was
         child = Caller(session="agent:outer:subagent:1", agent="outer", parents=(MAIN,))
         grandchild = Caller(session="agent:inner:subagent:2", agent="inner", parents=(MAIN, "agent:outer:subagent:1"))
         for caller, name, words_of_it in (
-            (Caller(session=MAIN), "write", "deny has 'write' (tools)"),
+            (Caller(session=MAIN, owner=True), "write", "deny has 'write' (tools)"),
             (child, "ls", "deny has 'ls' (agents.outer.tools)"),
             (child, "write", "deny has 'write' (tools)"),
             (child, "exec", "not in allow (agent outer)"),
@@ -144,7 +144,7 @@ async def test_every_step_is_on_record_with_the_whole_chain_and_can_be_derived_a
         "audit": {"file": str(tmp_path / "audit.jsonl")},
     }
     async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
-        await crib.turn("go", session=MAIN, model=model).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     report = verify_file(tmp_path / "audit.jsonl", replay=True)
     assert report.findings == ()
     assert report.derived == report.decisions == 5
@@ -163,7 +163,7 @@ async def test_every_run_has_a_log_of_its_own_under_its_parent_s(tmp_path: Path)
     )
     config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}, "tools": {"subagents": {"maxDepth": 2}}}
     async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
-        await crib.turn("where is it?", session=MAIN, model=model).end()
+        await crib.turn("where is it?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
         heads = {head.key.split(":")[1]: head for head in await crib.sessions.list()}
         assert heads["outer"].parents == (MAIN,)
@@ -177,14 +177,14 @@ async def test_every_run_has_a_log_of_its_own_under_its_parent_s(tmp_path: Path)
         assert notes[0].data == {"agent": "inner", "inputs": {"task": "read it"}}
         assert (notes[1].data["reason"], notes[1].data["end"], notes[1].data["text"][-3:]) == ("rescued", "done", "oak")
         # nobody can list or go on with what its parent has waited for
-        listed = await crib.belt(Caller(session=MAIN)).call("subagents", {"action": "list"})
+        listed = await crib.belt(Caller(session=MAIN, owner=True)).call("subagents", {"action": "list"})
         assert listed.details["subagents"] == []
 
 
 async def test_a_crib_that_keeps_nothing_keeps_no_logs_of_runs() -> None:
     model = cast(main=script(wants(go("worker")), said("ok")), worker=script(done()))
     async with crib_with(agent("worker")) as crib:
-        await crib.turn("go", session=MAIN, model=model).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model).end()
         assert [head.key for head in await crib.sessions.list()] == [MAIN]
 
 
@@ -202,7 +202,7 @@ async def test_a_run_that_was_stopped_has_no_outcome_in_its_log_and_its_parent_w
     model = cast(main=script(wants(go("worker"))), worker=worker)
     config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}}
     async with crib_with(agent("worker"), state=tmp_path / "state", **config) as crib:
-        turn = crib.turn("go", session=MAIN, model=model, extra=[hang])
+        turn = crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[hang])
         await asyncio.wait_for(came.wait(), 60)
         turn.stop()
         assert (await turn.end()).reason == "stopped"
@@ -228,7 +228,7 @@ async def test_a_child_on_another_model_is_bound_by_the_rules_about_its_parent_s
     }
     worker = agent("worker", model="offline:rules")
     async with crib_with(worker, state=tmp_path / "state", **config) as crib:
-        await crib.turn("go", session=MAIN, model=model).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model).end()
         lines = (tmp_path / "audit.jsonl").read_text().splitlines()
         callers = [json.loads(line)["body"].get("caller", {}) for line in lines]
         told = next(caller for caller in callers if caller.get("agent") == "worker")
@@ -266,7 +266,9 @@ async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_eve
     config: dict[str, Any] = {"tools": {"ask": ["knock"], "subagents": {"maxDepth": 2}}}
     async with crib_with(outer, inner, **config) as crib:
         limits = Limits(seconds=1.0)
-        turn = crib.turn("go", session=MAIN, model=model, extra=[knock], approver=Slow(), limits=limits)
+        turn = crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[knock], approver=Slow(), limits=limits
+        )
         end = await asyncio.wait_for(turn.end(), 60)
     assert end.reason == "done", end.sentence
     (caller,) = asked
@@ -290,7 +292,7 @@ async def test_what_subagents_take_counts_in_the_turn_above_them() -> None:
         card=card,
     )
     async with crib_with(agent("worker")) as crib:
-        end = await crib.turn("go", session=MAIN, model=model, limits=Limits(cost=35.0)).end()
+        end = await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, limits=Limits(cost=35.0)).end()
     assert end.reason == "cost"
     assert end.cost == 40.0  # one reply of the parent, three of the child
     assert len(model.asked) == 4
@@ -304,7 +306,7 @@ async def test_a_child_is_told_that_the_budget_of_the_tree_is_spent() -> None:
     )
     seen: list[Event] = []
     async with crib_with(agent("worker")) as crib:
-        turn = crib.turn("go", session=MAIN, model=model, limits=Limits(tokens=25))
+        turn = crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, limits=Limits(tokens=25))
         seen += [event async for event in turn]
     (result,) = [event.result for event in seen if isinstance(event, ToolFinished)]
     assert (result.status, result.details["reason"]) == ("error", "budget")
@@ -325,7 +327,7 @@ async def test_pictures_reach_the_model_of_a_subagent() -> None:
 
     model = cast(main=script(wants(go("worker")), said("ok")), worker=worker)
     async with crib_with(agent("worker")) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[shot]).end()
+        await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[shot]).end()
     assert Image(PNG, "image/png") in [part for message in seen for part in message.content]
 
 
@@ -340,7 +342,9 @@ async def test_a_subagent_streams_what_it_does_and_hides_secrets() -> None:
         worker=script(wants(Call("l", "login", {"password": "hunter2"}), text="I log in first"), done()),
     )
     async with crib_with(agent("worker")) as crib:
-        events = [event async for event in crib.turn("go", session=MAIN, model=model, extra=[login])]
+        events = [
+            event async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[login])
+        ]
     told = [event.partial for event in events if isinstance(event, ToolProgress)]
     last = told[-1].details
     assert last["agent"] == "worker"
@@ -368,7 +372,9 @@ async def test_what_a_subagent_read_outside_marks_its_answer_and_asks_before_the
     )
     config: dict[str, Any] = {"tools": {"askAfterOutside": ["order"]}}
     async with crib_with(agent("worker"), **config) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, order], approver=person
+        ).end()
     assert [call.name for _, call, _ in person.asked] == ["order", "order"]  # in the child, and in the parent behind it
     assert any("they say buy" in answer and "EXTERNAL" in answer for answer in answers(model.asked[-1].messages))
 
@@ -379,7 +385,7 @@ async def test_the_investigator_finds_a_symbol_of_this_very_repository_offline(t
     state = tmp_path if keeps else None
     asked = "ask the codebase investigator to search class Belt in *.py"
     async with toolcrib.open({"workspace": {"root": str(root)}}, env={}, state=state) as crib:
-        events = [event async for event in crib.turn(asked, session=MAIN)]
+        events = [event async for event in crib.turn(asked, caller=toolcrib.OWNER, session=MAIN)]
     (result,) = [event.result for event in events if isinstance(event, ToolFinished)]
     assert result.status == "ok", words(result)
     line = next(
@@ -417,7 +423,9 @@ async def test_stop_ends_fifty_subagents_and_whatever_they_run() -> None:
 
     config: dict[str, Any] = {"tools": {"subagents": {"maxConcurrent": 50}}}
     async with crib_with(agent("worker"), **config) as crib:
-        async with crib.turn("go", session=MAIN, model=cast(main=main, worker=worker), extra=[hang]) as turn:
+        async with crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=cast(main=main, worker=worker), extra=[hang]
+        ) as turn:
             await asyncio.wait_for(all_run.wait(), 60)
             turn.stop()
             end = await asyncio.wait_for(turn.end(), 60)
@@ -441,7 +449,7 @@ async def test_no_more_subagents_run_at_once_than_the_tree_may_have() -> None:
     config: dict[str, Any] = {"tools": {"subagents": {"maxConcurrent": 2}}}
     told: list[ToolFinished] = []
     async with crib_with(agent("worker"), **config) as crib:
-        async for event in crib.turn("go", session=MAIN, model=model):
+        async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model):
             if isinstance(event, ToolFinished):
                 told.append(event)
                 if len(told) == 3:
@@ -478,7 +486,9 @@ async def test_what_a_run_without_an_answer_had_is_marked_with_what_it_read() ->
         ),
     )
     async with crib_with(agent("worker"), tools={"askAfterOutside": ["order"]}) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, order, count], approver=person).end()
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, order, count], approver=person
+        ).end()
     assert [call.name for _, call, _ in person.asked] == ["order"]
 
 
@@ -503,7 +513,9 @@ async def test_what_the_environment_gave_is_shown_to_nobody_who_watches_a_subage
     config = {"models": {"openai": {"apiKey": "${KEY}"}}}
     offer = Offer(source="plugin:farm", tools=(), agents=(agent("worker"),))
     async with toolcrib.open(config, plugins=[offer], env={"KEY": "hunter2-hunter2"}) as crib:
-        events = [event async for event in crib.turn("go", session=MAIN, model=model, extra=[login])]
+        events = [
+            event async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[login])
+        ]
     told = [event.partial for event in events if isinstance(event, ToolProgress)]
     assert told
     assert "hunter2" not in str(told)
@@ -512,7 +524,7 @@ async def test_what_the_environment_gave_is_shown_to_nobody_who_watches_a_subage
 async def test_subagents_that_are_switched_off_are_no_tools() -> None:
     async with crib_with(agent("worker"), tools={"subagents": {"enabled": False}}) as crib:
         assert not [each for each in crib.catalog.tools.values() if each.source == "agent"]
-        assert "sessions_spawn" not in crib.belt(Caller(session=MAIN)).tools
+        assert "sessions_spawn" not in crib.belt(Caller(session=MAIN, owner=True)).tools
 
 
 async def test_include_and_exclude_choose_among_agents_and_leave_their_tools_alone() -> None:
@@ -526,7 +538,7 @@ async def test_include_and_exclude_choose_among_agents_and_leave_their_tools_alo
 async def test_a_wrapped_agent_is_a_tool_of_kind_think_with_its_inputs_as_parameters() -> None:
     async with crib_with(agent("worker", label="The Worker")) as crib:
         made = crib.catalog.tools["worker"]
-        result = await crib.belt(Caller(session=MAIN)).call("worker", {"job": "x"})
+        result = await crib.belt(Caller(session=MAIN, owner=True)).call("worker", {"job": "x"})
     assert (made.kind, made.source, made.label) == ("think", "agent", "The Worker")
     assert made.parameters["required"] == ["task"]
     assert result.status == "error"
@@ -535,7 +547,7 @@ async def test_a_wrapped_agent_is_a_tool_of_kind_think_with_its_inputs_as_parame
 
 async def test_whoever_is_bound_to_a_profile_gets_no_more_through_a_subagent() -> None:
     async with crib_with(agent("worker"), tools={}) as crib:
-        belt = crib.belt(Caller(session=MAIN), profile="coding")
+        belt = crib.belt(Caller(session=MAIN, owner=True), profile="coding")
         assert "worker" not in belt.tools
         spawned = await belt.call("sessions_spawn", {"task": "x"})
         steered = await belt.call("subagents", {"action": "steer", "target": "x", "message": "go on"})
@@ -560,5 +572,7 @@ async def test_what_is_asked_about_for_a_parent_is_asked_about_for_its_children_
     )
     agents: dict[str, Any] = {"main": {"tools": {"askAfterOutside": ["order"]}}}
     async with crib_with(agent("worker"), agents=agents) as crib:
-        await crib.turn("go", session=MAIN, model=model, extra=[page, order], approver=person).end()
+        await crib.turn(
+            "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page, order], approver=person
+        ).end()
     assert [call.name for _, call, _ in person.asked] == ["order"]

@@ -38,6 +38,7 @@ class Journey:
         at, events = len(self.model.asked), list[Event]()
         turn = crib.turn(
             f"message {self.mind.number()}",
+            caller=toolcrib.OWNER,
             session=KEY,
             model=self.model,
             extra=tools_for(self.life, self.said.append),

@@ -9,6 +9,7 @@ from toolcrib.app import Crib, open
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
+from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.registry.sources import Offer
 
 Config = Mapping[str, Any]
@@ -27,7 +28,7 @@ def crib_of(config: Config) -> Crib:
 
 
 def verdict_of(config: Config, tool: str, caller: Caller | None = None) -> Verdict:
-    return crib_of(config).belt(caller or Caller()).verdicts[tool]
+    return crib_of(config).belt(mark_terminal_owner(caller or Caller())).verdicts[tool]
 
 
 @pytest.fixture
@@ -35,6 +36,6 @@ def has() -> Callable[..., bool]:
     """Tell whether a caller's belt has a tool under a configuration."""
 
     def ask(config: Config, tool: str, **caller: Any) -> bool:
-        return tool in crib_of(config).belt(Caller(**caller)).tools
+        return tool in crib_of(config).belt(mark_terminal_owner(Caller(**caller))).tools
 
     return ask

@@ -2,6 +2,7 @@
 
 import pytest
 
+from toolcrib import OWNER
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, Rule, Selection, Verdict
@@ -120,7 +121,7 @@ def test_explain_says_when_apply_patch_passes_only_with_exec() -> None:
 
 def test_an_optional_tool_needs_its_name_its_plugin_or_the_group_of_plugins() -> None:
     def has(entry: str) -> bool:
-        return "radar" in crib_of({"tools": {"alsoAllow": [entry]}}).belt().tools
+        return "radar" in crib_of({"tools": {"alsoAllow": [entry]}}).belt(OWNER).tools
 
     assert [entry for entry in ("radar", "weather", "group:plugins", "*", "rad*", "forecast") if has(entry)] == [
         "radar",
@@ -153,7 +154,7 @@ def test_a_list_of_plugins_is_an_addition_only_when_the_operator_says_so(
     allow: list[str], mode: str, core: bool
 ) -> None:
     crib = crib_of({"tools": {"allow": allow, "pluginOnlyAllow": mode}})
-    assert ("exec" in crib.belt().tools) is core
+    assert ("exec" in crib.belt(OWNER).tools) is core
 
 
 def test_a_groups_list_of_plugins_is_never_loosened() -> None:
@@ -164,7 +165,7 @@ def test_a_groups_list_of_plugins_is_never_loosened() -> None:
 
 def test_steps_tell_what_each_layer_said_in_order() -> None:
     crib = crib_of({"tools": {"profile": "coding", "deny": ["exec"], "ask": ["exec"]}})
-    steps = crib.belt().selection.steps("exec")
+    steps = crib.belt(OWNER).selection.steps("exec")
     assert [(step.layer, step.decision, step.rule) for step in steps] == [
         ("owner", "allow", None),
         ("requires", "allow", None),

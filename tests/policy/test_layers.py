@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from toolcrib.config.load import load
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.policy.layers import layers_for
-from toolcrib.policy.resolve import agent_of, child_of, is_owner, is_sandboxed, max_subagents, model_family
+from toolcrib.policy.resolve import (
+    agent_of,
+    child_of,
+    is_owner,
+    is_sandboxed,
+    mark_terminal_owner,
+    max_subagents,
+    model_family,
+)
 
 from .conftest import crib_of
 
@@ -356,8 +364,10 @@ def test_subagents_can_be_switched_off_for_everybody(has: Has) -> None:
 @pytest.mark.parametrize(
     ("caller", "owner"),
     [
-        (Caller(), True),
-        (Caller(session="agent:main:main"), True),
+        (Caller(), False),
+        (OWNER, True),
+        (Caller(session="agent:main:main"), False),
+        (Caller(session="agent:main:telegram:group:-1", owner=True), True),
         (Caller(owner=False), False),
         (Caller(channel="telegram"), False),
         (Caller(sender=Sender(id="1")), True),
@@ -370,13 +380,36 @@ def test_subagents_can_be_switched_off_for_everybody(has: Has) -> None:
         (Caller(session="agent:main:telegram:dm:7"), False),
         (Caller(session="hook:gmail:1"), False),
         (Caller(session="AGENT:main:Telegram:DM:7"), False),
-        (Caller(session="agent:main:subagent:x"), True),
+        (Caller(session="agent:main:subagent:x"), False),
         (Caller(session="agent:main:subagent:x", parents=("agent:main:telegram:group:-1",)), False),
     ],
 )
-def test_the_owner_is_alone_at_the_terminal_or_listed(caller: Caller, owner: bool) -> None:
+def test_the_owner_is_whom_a_program_says_or_who_is_listed(caller: Caller, owner: bool) -> None:
     settings = load({"owners": ["id:1"], "channels": {"telegram": {"owners": ["id:5"]}}}, {}).policy
     assert is_owner(settings, caller) is owner
+
+
+@pytest.mark.parametrize(
+    ("caller", "owner"),
+    [
+        (Caller(), True),
+        (Caller(agent="dev", sandboxed=True), True),
+        (Caller(session="agent:main:main"), True),
+        (Caller(session="agent:main:subagent:x", parents=("main",)), True),
+        (Caller(owner=False), False),
+        (Caller(session="agent:main:telegram:group:-1", owner=True), True),
+        (Caller(channel="telegram"), None),
+        (Caller(sender=Sender(id="1")), None),
+        (Caller(group="-1"), None),
+        (Caller(session="agent:main:telegram:group:-1"), None),
+        (Caller(session="agent:main:telegram:dm:7"), None),
+        (Caller(session="AGENT:main:Telegram:DM:7"), None),
+        (Caller(session="hook:gmail:1"), None),
+        (Caller(session="agent:main:subagent:x", parents=("agent:main:telegram:group:-1",)), None),
+    ],
+)
+def test_at_the_terminal_who_names_nobody_outside_is_the_owner(caller: Caller, owner: bool | None) -> None:
+    assert mark_terminal_owner(caller) == replace(caller, owner=owner)
 
 
 def test_the_agent_is_the_callers_word_else_the_keys_else_main() -> None:

@@ -201,7 +201,7 @@ def crib_in(folder: Path, config: dict[str, Any], **options: Any) -> Crib:
 @pytest.mark.anyio
 async def test_a_crib_s_calls_are_shown_with_verdict_answer_and_outcome(tmp_path: Path) -> None:
     crib = crib_in(tmp_path, {"tools": {"deny": ["ls"], "ask": ["own"]}}, approver=FakeApprover([True, False]))
-    here = crib.belt(Caller(session="agent:main:main"))
+    here = crib.belt(Caller(session="agent:main:main", owner=True))
     for name in ("own", "own", "ls", "nothing"):
         await here.call(name, {"x": 1} if name == "nothing" else {})
     audit = audit_in(tmp_path / FILE, crib.loaded)
@@ -223,7 +223,7 @@ async def test_a_crib_s_calls_are_shown_with_verdict_answer_and_outcome(tmp_path
 @pytest.mark.anyio
 async def test_an_answer_by_a_human_is_on_record_with_the_call_it_was_used_for(tmp_path: Path) -> None:
     crib = crib_in(tmp_path, {"tools": {"ask": ["own"]}})
-    owner, here = Caller(), crib.belt()
+    owner, here = toolcrib.OWNER, crib.belt(toolcrib.OWNER)
 
     async def answer(**said: Any) -> str:
         asked: asyncio.Queue[str] = asyncio.Queue()
@@ -269,10 +269,15 @@ async def crib_rows(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.anyio
 async def test_only_the_owner_may_ask_for_it(tmp_path: Path) -> None:
     crib = crib_in(tmp_path, {})
-    await crib.belt().call("own")
+    await crib.belt(toolcrib.OWNER).call("own")
     audit = audit_in(tmp_path / FILE, crib.loaded)
-    assert [each["tool"] for each in await audit.tail(Caller())] == ["own"]
-    for caller in (Caller(channel="irc", sender=Sender(id="7")), Caller(parents=("main",)), Caller(owner=False)):
+    assert [each["tool"] for each in await audit.tail(toolcrib.OWNER)] == ["own"]
+    for caller in (
+        Caller(channel="irc", sender=Sender(id="7")),
+        Caller(owner=True, parents=("main",)),
+        Caller(),
+        Caller(owner=False),
+    ):
         with pytest.raises(ToolError, match="for the owner only"):
             await audit.tail(caller)
     await crib.close()
@@ -282,8 +287,8 @@ async def test_only_the_owner_may_ask_for_it(tmp_path: Path) -> None:
 async def test_with_a_file_of_lines_and_no_folder_nothing_runs(tmp_path: Path) -> None:
     config = {"audit": {"file": str(tmp_path / "record.jsonl")}}
     crib = toolcrib.open(config, env={}, plugins=[Offer(source="plugin:p", tools=(own,))])
-    assert crib.belt().verdicts["own"].decision == "allow", "to explain needs no record"
-    result = await crib.belt().call("own")
+    assert crib.belt(toolcrib.OWNER).verdicts["own"].decision == "allow", "to explain needs no record"
+    result = await crib.belt(toolcrib.OWNER).call("own")
     assert result.details["code"] == "unrecorded"
 
 
@@ -293,7 +298,7 @@ async def test_no_secret_of_the_configuration_is_on_record(tmp_path: Path) -> No
         {"secrets": {"KEY": "${THE_KEY}"}, "audit": {"file": str(tmp_path / "record.jsonl")}},
         state=tmp_path, env={"THE_KEY": "hunter22-hunter22"}, plugins=[Offer(source="plugin:p", tools=(own,))],
     )  # fmt: skip
-    await crib.belt().call("own", {"x": "it is hunter22-hunter22"})
+    await crib.belt(toolcrib.OWNER).call("own", {"x": "it is hunter22-hunter22"})
     await crib.close()
     written = (tmp_path / "record.jsonl").read_text()
     assert "hunter22" not in written

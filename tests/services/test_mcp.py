@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.mcp.world import HASTY, QUICK, World, liar, mounted, opened, said
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import digest_of
 from toolcrib.services.mcp.service import McpTerms
@@ -62,7 +62,7 @@ async def test_a_changed_definition_is_withheld_until_it_is_accepted(tmp_path: P
         assert (change.before["description"], change.after["description"]) == (
             "Say it again.", "Say it again, and send me the rest.",
         )  # fmt: skip
-        assert await world.service.accept(Caller(), "srv", "echo") == ["echo"]
+        assert await world.service.accept(OWNER, "srv", "echo") == ["echo"]
         assert world.problems == []
         assert (await world.call("srv__echo", HI))[0] == "ok"
     async with opened(servers, tmp_path) as world:
@@ -77,7 +77,7 @@ async def test_a_tool_that_is_new_is_withheld_and_the_others_go_on(tmp_path: Pat
         assert world.theirs == ["srv__echo"]
         assert "offers srv__more, which it did not when it was first seen; it is withheld" in world.problems[0]
         assert (await world.call("srv__echo", HI))[0] == "ok"
-        assert await world.service.accept(Caller(), "srv") == ["more"]
+        assert await world.service.accept(OWNER, "srv") == ["more"]
         assert world.theirs == ["srv__echo", "srv__more"]
 
 
@@ -102,20 +102,20 @@ async def test_accepting_is_for_the_owner_and_for_what_was_looked_at(tmp_path: P
         with pytest.raises(ToolError, match="only the owner may accept"):
             await service.accept(STRANGER, "srv")
         with pytest.raises(ToolError, match="is not what it was when you looked"):
-            await service.accept(Caller(), "srv", "echo", "0" * 64)
+            await service.accept(OWNER, "srv", "echo", "0" * 64)
         with pytest.raises(ToolError, match="offers no tool 'ecko'; did you mean 'echo'"):
-            await service.accept(Caller(), "srv", "ecko")
+            await service.accept(OWNER, "srv", "ecko")
         with pytest.raises(ToolError, match="no MCP server 'sry'; did you mean 'srv'"):
-            await service.accept(Caller(), "sry")
+            await service.accept(OWNER, "sry")
         assert world.theirs == []
         (change,) = service.servers["srv"].changes()
-        assert await service.accept(Caller(), "srv", "echo", digest_of(change.after)) == ["echo"]
-        assert await service.accept(Caller(), "srv", "echo") == []
+        assert await service.accept(OWNER, "srv", "echo", digest_of(change.after)) == ["echo"]
+        assert await service.accept(OWNER, "srv", "echo") == []
 
 
 async def test_tools_cannot_accept_anything(tmp_path: Path) -> None:
     async with opened({"srv": liar("honest")}, tmp_path) as world:
-        rpc = Router([world.service]).rpc_for(Caller())
+        rpc = Router([world.service]).rpc_for(OWNER)
         assert (await rpc("mcp.status", {}))[0]["state"] == "connected"
         with pytest.raises(ToolError, match=r"mcp\.accept needs the scope 'admin'"):
             await rpc("mcp.accept", {"server": "srv"})

@@ -8,7 +8,7 @@ from toolcrib.define.agent import COMPLETE
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
-from toolcrib.policy.resolve import agent_of
+from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .belt import Belts, catalog_from, no_such_tool, settings_from
 from .subagent import completion_verdict
@@ -70,4 +70,6 @@ def _told(verdict: Json | None) -> str:
 def _caller_from(snapshot: Json) -> Caller:
     sender = snapshot.get("sender")
     chain = {name: tuple(snapshot.get(name, ())) for name in ("parents", "parent_models")}
-    return Caller(**{**snapshot, **chain, "sender": None if sender is None else Sender(**sender)})
+    caller = Caller(**{**snapshot, **chain, "sender": None if sender is None else Sender(**sender)})
+    # rows used to leave `owner` out, and whoever named nobody was the owner at the terminal
+    return caller if "owner" in snapshot else mark_terminal_owner(caller)

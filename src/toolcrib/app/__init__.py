@@ -28,7 +28,7 @@ from toolcrib.define.ports import SCOPES, Approver
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
-from toolcrib.policy.resolve import is_owner, sender_key
+from toolcrib.policy.resolve import is_owner, mark_terminal_owner, sender_key
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
@@ -87,23 +87,24 @@ class Crib:
 
     def belt(
         self,
-        caller: Caller | None = None,
+        caller: Caller,
         extra: Iterable[Tool] = (),
         *,
         approver: Approver | None = None,
         profile: str | None = None,
     ) -> Belt:
-        """Return the caller's belt; with no caller, that of the owner at the terminal.
+        """Return the caller's belt; `toolcrib.OWNER` is the caller of a program that acts for its owner.
 
-        `profile` is one more layer: the caller has nothing that is not in it, whatever the configuration says.
+        `extra` are tools for this belt alone. `profile` is one more layer: the caller has nothing that is not in it,
+        whatever the configuration says.
         """
-        return self._belts.belt(caller or Caller(), extra, approver=approver, profile=profile)
+        return self._belts.belt(caller, extra, approver=approver, profile=profile)
 
     def turn(  # noqa: PLR0913  each by name, and all have a default
         self,
         message: str | Message,
         *,
-        caller: Caller | None = None,
+        caller: Caller,
         session: str = "",
         model: Model | str | None = None,
         extra: Iterable[Tool] = (),
@@ -120,7 +121,7 @@ class Crib:
             TurnRequest(
                 message=user_message(message) if isinstance(message, str) else message,
                 session=session,
-                caller=caller or Caller(),
+                caller=caller,
                 model=model,
                 extra=tuple(extra),
                 approver=approver,
@@ -362,4 +363,4 @@ def _expected_caller(expected: ExpectedCaller) -> Caller:
     parents = expected.parents
     chain = tuple(parents.split("/")) if isinstance(parents, str) else tuple(parents)
     plain = expected.model_dump(exclude={"sender", "parents"})
-    return Caller(**plain, sender=who, parents=chain)
+    return mark_terminal_owner(Caller(**plain, sender=who, parents=chain))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Caller", "Sender"]
+__all__ = ["OWNER", "Caller", "Sender"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,8 @@ class Sender:
 class Caller:
     """Who is asking, from where, through which model.
 
-    `owner` None means: decide from the configuration. `parents` is the recorded chain of who started this
+    `owner` True is the owner, whom nothing else makes one but being listed in the configuration as the sender; False is
+    not, and None leaves it to that list. `parents` is the recorded chain of who started this
     caller, outermost first: agent ids or session keys. `parent_models` are the models that they spoke through, in the
     same order, `provider:model` each; one that is not there or "" is not known.
     """
@@ -36,3 +37,7 @@ class Caller:
     sandboxed: bool = False
     parents: tuple[str, ...] = ()
     parent_models: tuple[str, ...] = ()
+
+
+OWNER = Caller(owner=True)
+"""The owner, as at the terminal: for a program that acts for nobody else."""

@@ -1,7 +1,7 @@
 """A message to be answered and all that is said about how: whoever starts a turn makes a TurnRequest."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .agent import Agent
@@ -48,8 +48,8 @@ class TurnRequest:
     """
 
     message: Message
+    caller: Caller
     session: str = ""
-    caller: Caller = field(default_factory=Caller)
     model: Model | str | None = None
     extra: tuple[Tool, ...] = ()
     approver: Approver | None = None

@@ -16,8 +16,8 @@ from .settings import PolicySettings, SubagentSettings, ToolsSettings
 
 __all__ = [
     "IDENTITIES", "SENDER_TYPES", "GroupChat", "ResolvedCaller", "SenderType", "agent_of", "agent_of_parent",
-    "ceiling_of", "child_of", "is_listed", "is_owner", "is_sandboxed", "max_subagents", "model_family", "resolve",
-    "sender_key", "sender_value",
+    "ceiling_of", "child_of", "is_listed", "is_owner", "is_sandboxed", "mark_terminal_owner", "max_subagents",
+    "model_family", "resolve", "sender_key", "sender_value",
 ]  # fmt: skip
 
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
@@ -171,14 +171,22 @@ SENDER_TYPES: tuple[SenderType, ...] = (*IDENTITIES, "username", "name")
 
 
 def is_owner(settings: PolicySettings, caller: Caller) -> bool:
-    """Tell whether the caller is the owner: said so by its maker, alone at the terminal, or listed by id or E.164."""
+    """Tell whether the caller is the owner: said so by its maker, or listed by id or E.164."""
     if caller.owner is not None:
         return caller.owner
-    if caller.channel is None and caller.sender is None and caller.group is None:
-        return all(_is_local(key) for key in (caller.session or "", *caller.parents))
     channel = settings.channels.get(session.to_channel(caller.channel or "") or "")
     listed = (*settings.owners, *(channel.owners if channel else ()))
     return is_listed(caller.sender, listed)
+
+
+def mark_terminal_owner(caller: Caller) -> Caller:
+    """Return who is meant at a terminal, or by an `expect` entry: the owner, where no word is of anybody or anything
+    outside. A program says `owner` itself.
+    """
+    if caller.owner is not None or (caller.channel, caller.sender, caller.group) != (None, None, None):
+        return caller
+    is_local = all(_is_local(key) for key in (caller.session or "", *caller.parents))
+    return replace(caller, owner=True) if is_local else caller
 
 
 def _is_local(key: str) -> bool:

@@ -63,6 +63,6 @@ async def test_a_call_whose_arguments_broke_off_is_answered_and_never_runs() -> 
 
 
 async def test_a_belt_without_tools_is_an_empty_list_and_an_empty_reply_has_no_answers() -> None:
-    belt = toolcrib.open({"tools": {"allow": []}}).belt()
+    belt = toolcrib.open({"tools": {"allow": []}}).belt(toolcrib.OWNER)
     assert bridge.tools(belt) == []
     assert await bridge.answers(belt, types.GenerateContentResponse()) == []

@@ -10,7 +10,7 @@ from tests.doors.bridges.wires import Asked, Heard, Told
 from tests.doors.bridges.with_openai import chat, responses
 from tests.doors.bridges.world import world
 
-from toolcrib import tool
+from toolcrib import OWNER, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def test_a_tool_that_takes_any_names_is_not_declared_strict(converse: Call
         """Put labels on."""
         return ", ".join(sorted(labels))
 
-    belt = world().crib.belt(extra=[label])
+    belt = world().crib.belt(OWNER, extra=[label])
     heard = await converse(belt, [Asked("label", '{"labels": {"b": "1", "a": "2"}}')], strict=True)
     assert not heard.offered["label"].get("strict")
     assert heard.offered["label"]["parameters"]["properties"]["labels"]["additionalProperties"] == {"type": "string"}

@@ -16,7 +16,7 @@ from tests.doors.bridges.wires import Asked
 from tests.doors.bridges.with_pydantic_ai import agent, told_in
 from tests.doors.bridges.world import world
 
-from toolcrib import Caller, Sender, tool
+from toolcrib import OWNER, Caller, Sender, tool
 from toolcrib.doors.bridges.pydantic_ai import CribToolset
 
 pytestmark = pytest.mark.anyio
@@ -101,7 +101,7 @@ async def test_an_exclusive_tool_is_a_barrier() -> None:
         """Run alone."""
         return "done"
 
-    belt = world().crib.belt(extra=[alone])
+    belt = world().crib.belt(OWNER, extra=[alone])
     tools = await CribToolset[None](belt, id="crib", max_retries=3).get_tools(run_context())
     assert tools["alone"].tool_def.sequential
     assert tools["alone"].max_retries == 3

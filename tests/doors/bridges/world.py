@@ -31,7 +31,7 @@ class World:
     @property
     def record(self) -> list[tuple[str, ...]]:
         """What was written down: decisions with their verdict, bodies that started, outcomes with their status."""
-        record = self.crib.belt().pipeline.record
+        record = self.crib.belt(toolcrib.OWNER).pipeline.record
         assert isinstance(record, MemoryRecord)
         return [_told(entry) for entry in record.entries]
 

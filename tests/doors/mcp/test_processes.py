@@ -47,7 +47,7 @@ def crib(tmp_path: Path) -> Path:
 @pytest.fixture
 def served(crib: Path) -> list[str]:
     """Every tool that the owner has, and that has a body."""
-    belt = toolcrib.open(crib, env=os.environ).belt()
+    belt = toolcrib.open(crib, env=os.environ).belt(toolcrib.OWNER)
     return sorted(name for name, tool in belt.tools.items() if tool.has_body)
 
 

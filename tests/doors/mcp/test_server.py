@@ -49,7 +49,7 @@ async def burn(path: str) -> str:
 
 def belt_of(*tools: Tool, config: dict[str, Any] | None = None) -> Belt:
     only = {"allow": [tool.name for tool in tools], **(config or {})}
-    return toolcrib.open({"tools": only}).belt(extra=tools)
+    return toolcrib.open({"tools": only}).belt(toolcrib.OWNER, extra=tools)
 
 
 @asynccontextmanager
@@ -333,11 +333,11 @@ async def test_a_client_of_the_newest_protocol_hears_of_changes_when_it_listens(
 
 async def test_a_profile_narrows_and_never_widens() -> None:
     crib = toolcrib.open({"tools": {"deny": ["exec", "write"]}})
-    whole, narrow = crib.belt(), crib.belt(profile="coding")
+    whole, narrow = crib.belt(toolcrib.OWNER), crib.belt(toolcrib.OWNER, profile="coding")
     assert set(narrow.tools) < set(whole.tools)
     assert {"exec", "write"}.isdisjoint(narrow.tools)
     assert narrow.verdicts["message"].reason == "not in allow (--profile=coding)"
     assert narrow.verdicts["message"].remedy == "choose a wider --profile, or leave it out"
-    assert set(crib.belt(profile="full").tools) == set(whole.tools)
+    assert set(crib.belt(toolcrib.OWNER, profile="full").tools) == set(whole.tools)
     with pytest.raises(toolcrib.CribError, match="there is no profile 'codng'; there are minimal, coding"):
-        crib.belt(profile="codng")
+        crib.belt(toolcrib.OWNER, profile="codng")

@@ -22,7 +22,7 @@ async def test_a_cut_result_can_be_read_to_its_end(source: str | None) -> None:
         """Say a lot."""
         return Result.text(whole, source=source)
 
-    belt = toolcrib.open({}).belt(extra=[long_one])
+    belt = toolcrib.open({}).belt(toolcrib.OWNER, extra=[long_one])
     first = words(await belt.call("long"))
     key = re.findall(r"[0-9a-f]{64}", first)[0]
     seen, offset = "", 0
@@ -45,7 +45,7 @@ async def test_a_cut_result_can_be_read_to_its_end(source: str | None) -> None:
     [({"key": "0" * 64}, "not_found"), ({"key": "x", "offset": -1}, "bad_arguments"), ({}, "bad_arguments")],
 )
 async def test_what_cannot_be_read_is_told(args: dict[str, object], code: str) -> None:
-    result = await toolcrib.open({}).belt().call("result_get", args)
+    result = await toolcrib.open({}).belt(toolcrib.OWNER).call("result_get", args)
     assert (result.status, result.details["code"]) == ("error", code)
 
 
@@ -56,5 +56,5 @@ async def test_without_the_tool_on_the_belt_no_key_is_told() -> None:
         """Say a lot."""
         return "x" * 20_000
 
-    belt = toolcrib.open({"tools": {"deny": ["result_get"]}}).belt(extra=[long_one])
+    belt = toolcrib.open({"tools": {"deny": ["result_get"]}}).belt(toolcrib.OWNER, extra=[long_one])
     assert re.findall(r"[0-9a-f]{64}", words(await belt.call("long"))) == []

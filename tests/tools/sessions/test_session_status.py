@@ -87,7 +87,9 @@ async def test_in_a_turn_it_shows_the_session_of_the_turn_and_the_switch_is_kept
     model = ScriptedModel([wants(Call("c1", "session_status", {"model": "offline:rules"})), said("done")])
     crib = toolcrib.open({})
     try:
-        events: list[Event] = [event async for event in crib.turn("how are you?", session=OWN, model=model)]
+        events: list[Event] = [
+            event async for event in crib.turn("how are you?", caller=toolcrib.OWNER, session=OWN, model=model)
+        ]
         (finished,) = [event for event in events if isinstance(event, ToolFinished)]
         assert finished.result.status == "ok"
         assert finished.result.details["sessionKey"] == OWN

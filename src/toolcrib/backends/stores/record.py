@@ -106,8 +106,9 @@ def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
 def _caller(caller: Caller) -> orjson.Fragment:
-    """Return what is known of a caller; what is not said has its default."""
+    """Return what is known of a caller; what is not said has its default, but `owner` is always said."""
     told = {field.name: value for field in fields(caller) if (value := getattr(caller, field.name)) != field.default}
+    told["owner"] = caller.owner
     if caller.sender is not None:
         told["sender"] = {field.name: getattr(caller.sender, field.name) for field in fields(caller.sender)}
     return orjson.Fragment(_json(told, None))

@@ -17,7 +17,7 @@ from toolcrib.app.models import split_model
 from toolcrib.app.stores import FILE, state_in
 from toolcrib.config.load import find_file
 from toolcrib.define import session
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import SessionHead
 from toolcrib.define.names import canonical, nearest
@@ -141,7 +141,7 @@ def with_owner(options: ConfigOptions, talk: Callable[[Ask], Awaitable[T]], **ho
     async def main() -> T:
         crib = crib_from_options(options, **{"keeps": True, "told": False, **how})
         try:  # not `async with`: that would start the MCP servers
-            return await talk(partial(crib.ask, caller=Caller()))
+            return await talk(partial(crib.ask, caller=OWNER))
         finally:
             await crib.close()
 
@@ -171,7 +171,10 @@ _SHORTEST_PART = 4
 
 
 def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
-    """Return the caller that the options describe, with the model it would be served by."""
+    """Return the caller that the options describe, with the model it would be served by.
+
+    Whether it is the owner at the terminal depends on its session; `mark_terminal_owner` says it once that is known.
+    """
     key = options["session"]
     if key is not None and not key.replace(":", "").strip():
         raise CribError(f"--session {key!r} is no session key; write one like agent:main:main")

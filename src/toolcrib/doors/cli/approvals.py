@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import click
 
 from toolcrib.define.approval import Question
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.ports import Rpc
@@ -225,7 +225,7 @@ class _Desk:
             self._say(f"nobody can be asked here any more ({error}), so the answer is no")
             answer = {"answer": "no"}
         try:
-            await self._approvals.answer(Caller(), question.id, **answer)
+            await self._approvals.answer(OWNER, question.id, **answer)
         except ToolError as error:
             self._say(str(error))
 

@@ -7,7 +7,7 @@ import click
 from toolcrib.app import Belt, Crib
 from toolcrib.define.caller import Caller
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
-from toolcrib.policy.resolve import resolve
+from toolcrib.policy.resolve import mark_terminal_owner, resolve
 
 from ._options import (
     CallerOptions,
@@ -41,7 +41,7 @@ def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
     Without options the caller is the owner at this terminal.
     """
     crib = crib_from_options(options)
-    caller = caller_from_options(crib, options)
+    caller = mark_terminal_owner(caller_from_options(crib, options))
     handle = crib.belt(caller)
     only = known_tool(tool, handle.verdicts) if tool is not None else None
     if options["as_json"]:

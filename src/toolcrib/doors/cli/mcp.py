@@ -5,6 +5,7 @@ from typing import Unpack
 import click
 
 from toolcrib.define.errors import CribError
+from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.policy.settings import PROFILES
 
 from ._options import CallerOptions, caller_from_options, caller_options, config_options, crib_from_options
@@ -72,6 +73,6 @@ def serve(**options: Unpack[_ServeOptions]) -> int:
     # what a plugin prints while it is loaded, and what a tool prints, is not part of the protocol
     with wire(options["http"]) as line:
         crib = crib_from_options(options, import_plugins=True, keeps=True)
-        caller, profile = caller_from_options(crib, options), options["profile"]
+        caller, profile = mark_terminal_owner(caller_from_options(crib, options)), options["profile"]
         serving = Serving(crib, lambda: crib.belt(caller, profile=profile), asks=options["ask"])
         return serving.run(line, token)

@@ -18,6 +18,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import TurnFinished, TurnStarted
 from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
+from toolcrib.policy.resolve import mark_terminal_owner
 
 from ._calls import judging
 from ._meeting import met
@@ -91,7 +92,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
 def _shows(crib: Crib, request: TurnRequest, options: _Options) -> Shows:
     if options["as_json"]:
         return JsonLines()
-    return Screen(verbose=options["verbose"], judged=judging(crib, lambda: request.caller))
+    return Screen(verbose=options["verbose"], judged=judging(crib, lambda: mark_terminal_owner(request.caller)))
 
 
 async def _answer(crib: Crib, request: TurnRequest, shows: Shows, *, attended: bool, last: bool) -> int:
@@ -101,7 +102,8 @@ async def _answer(crib: Crib, request: TurnRequest, shows: Shows, *, attended: b
         async with crib, door:
             session, news = await _latest_session(crib, request) if last else await _named_session(crib, request)
             await met(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
-            async with crib.start(replace(request, session=session)) as turn:
+            caller = mark_terminal_owner(replace(request.caller, session=session or None))
+            async with crib.start(replace(request, session=session, caller=caller)) as turn:
                 ctrl_c.stop = turn.stop
                 ctrl_c.tell = shows.interrupted
                 end = await _show(turn, shows, news)

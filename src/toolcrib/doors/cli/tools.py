@@ -16,6 +16,7 @@ from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Result
 from toolcrib.define.tool import Tool
 from toolcrib.policy.explain import verdict_json
+from toolcrib.policy.resolve import mark_terminal_owner
 
 from ._options import (
     CallerOptions,
@@ -116,7 +117,7 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed = _parsed(args)
     crib = crib_from_options(options, import_plugins=True, keeps=True)
-    handle = crib.belt(caller_from_options(crib, options))
+    handle = crib.belt(mark_terminal_owner(caller_from_options(crib, options)))
     door = asking_here(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
     # what a tool prints is not its answer
     with contextlib.redirect_stdout(sys.stderr):

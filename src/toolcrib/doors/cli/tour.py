@@ -7,7 +7,7 @@ from typing import Unpack
 import click
 
 from toolcrib.app import Belt, Crib, open
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 
 from ._options import ConfigOptions, config_options, crib_from_options
@@ -22,7 +22,7 @@ _STOPS: tuple[tuple[str, str, Caller, tuple[str, ...], str], ...] = (
     (
         "You, at this terminal: the owner.",
         "Writing and running ask first.",
-        Caller(),
+        OWNER,
         ("read", "write", "exec", "gateway", "nodes"),
         "",
     ),
@@ -57,21 +57,21 @@ _STOPS: tuple[tuple[str, str, Caller, tuple[str, ...], str], ...] = (
     (
         "A subagent:",
         "never more than its parent, and nothing that steers it.",
-        Caller(parents=("main",)),
+        Caller(owner=True, parents=("main",)),
         ("read", "sessions_send", "cron", "memory_search"),
         "--parent main",
     ),
     (
         "In the sandbox:",
         "files and commands, nothing that reaches out.",
-        Caller(sandboxed=True),
+        Caller(owner=True, sandboxed=True),
         ("read", "exec", "browser", "cron"),
         "--sandboxed",
     ),
     (
         "A small model:",
         "not trusted with a browser or a shell.",
-        Caller(provider="ollama", model="tiny"),
+        Caller(owner=True, provider="ollama", model="tiny"),
         ("read", "browser", "exec"),
         "--model ollama:tiny",
     ),

@@ -1,6 +1,6 @@
 """The belt of one caller for any MCP client: over stdio, over HTTP on this machine, or within a program.
 
-    server = BeltServer(crib.belt)                      # or lambda: crib.belt(caller, profile="coding")
+    server = BeltServer(lambda: crib.belt(caller, profile="coding"))
     async with mcp.Client(server) as client: ...        # in memory
     await serve_stdio(server, 0, 1)                     # the protocol, one message a line
     await serve_http(server, listening(8808), token)    # streamable HTTP on loopback, nothing without the token

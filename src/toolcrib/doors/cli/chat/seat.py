@@ -11,6 +11,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
+from toolcrib.policy.resolve import mark_terminal_owner
 
 from .place import Claim, latest, new_key
 
@@ -86,7 +87,7 @@ class Seat:
     @property
     def caller(self) -> Caller:
         """Who talks, in this session."""
-        return replace(self._caller, session=self.session, agent=self.agent)
+        return mark_terminal_owner(replace(self._caller, session=self.session, agent=self.agent))
 
     def turn(self, text: str) -> Running:
         """Start to answer a message."""
