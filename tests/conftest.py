@@ -1,11 +1,18 @@
 """What every test may use."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 # a busy machine, or one that builds its table of characters for the first time, is no reason to fail
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """A third of the time tests wait for processes that they started: three keep two processors busy."""
+    return ((os.cpu_count() or 1) * 3 + 1) // 2
 
 
 @pytest.fixture

@@ -406,7 +406,7 @@ def test_check_full_adds_the_campaigns_and_the_benchmarks(tmp_path: Path) -> Non
     here = machine(tmp_path)
     status, out, _ = here.run("check", "full")
     assert (status, out.splitlines()[-1]) == (0, "all good")
-    every = "-n auto --maxprocesses=8"
+    every = "-n auto --maxprocesses=8 --dist worksteal"
     assert here.calls()[-4:] == [
         f"python -m pytest {every} -m not full --ignore tests/cases/test_cases.py --junitxml=.venv/tests.xml",
         "python -m tests.cases",
