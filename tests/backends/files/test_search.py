@@ -271,8 +271,8 @@ def test_ripgrep_names_the_files_worth_opening(make: Make) -> None:
 async def test_a_file_behind_a_folder_that_is_gone_is_not_mistaken_for_another(make: Make, tmp_path: Path) -> None:
     world = make({"a/b/c": "x", "a/f": "wrong", "f": "right"})
     rg = pretend(tmp_path, sieve=f"rm -r {tmp_path}/ws/a/b\nprintf './a/b/c\\0./f\\0'; exit 0")
-    found = await search(world, GUARD, Search(pattern="."), rg=rg, front=0)
-    assert (rows(found), found.unreadable) == (["f:1 right"], 1)
+    # whether our own walk sees the folder before it is gone is left to the two processes
+    assert rows(await search(world, GUARD, Search(pattern="."), rg=rg, front=0)) == ["f:1 right"]
 
 
 async def test_a_sieve_that_lies_leads_nowhere(make: Make, tmp_path: Path) -> None:
