@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .outcome import Form
-from .payloads import body_from, target_from
+from .payloads import body_from, target_from, with_our_names
 
 Json = dict[str, Any]
 
 
 def _openai(args: Json) -> Json:
-    made = body_from(args, target_from(args, "openai", "gpt-x"))
+    made = body_from(with_our_names(args), target_from(args, "openai", "gpt-x"))
     tools = made.pop("tools", [])
     # false is what saying nothing means here; pi says it where it may
     if args.get("model", {}).get("compat", {}).get("supportsStrictMode", True):
@@ -19,7 +19,7 @@ def _openai(args: Json) -> Json:
 
 
 def _responses(args: Json) -> Json:
-    made = body_from(args, target_from(args, "responses", "gpt-r"))
+    made = body_from(with_our_names(args), target_from(args, "responses", "gpt-r"))
     # that nothing is to be stored is said by us, and by pi since 0.58
     kept = {key: value for key, value in made.items() if (key, value) != ("store", False)}
     # a list without tools is sent by pi, and left out by us

@@ -125,7 +125,7 @@ def test_each_property_holds_in_worlds_that_can_be_made_smaller(each: Property, 
     check(chance, each)
 
 
-@pytest.mark.parametrize("seed", range(300, 304))
+@pytest.mark.parametrize("seed", range(300, 302))
 def test_every_property_holds_in_seeded_worlds(seed: int) -> None:
     for at in range(100):
         check(random.Random(f"{seed}:{at}"), *PROPERTIES)
