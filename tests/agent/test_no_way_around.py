@@ -40,7 +40,10 @@ from toolcrib.testing.models import ScriptedModel, wants
 
 SOURCE = Path(toolcrib.__file__).parent
 
-# Every place that reaches for something called `run`; only one of them is the body of a tool that was called.
+# What the body of a tool is called. Other things run, too: with a word of its own, such as `Tool.body`, the table below
+# would be its first line.
+BODY = "run"
+# Every place that reaches for something of that name; only one of them is the body of a tool that was called.
 RUNS = {
     ("agent/invoke.py", "tool.run"): "THE body",
     ("agent/invoke.py", "guard.run"): "a guard",
@@ -58,16 +61,9 @@ RUNS = {
     ("agent/subagent.py", "self.loop.run"): "the loop of a subagent, whose calls go through invoke",
     ("agent/subagent.py", "guard.run"): "a guard that hears of the end of a subagent",
     ("app/turns.py", "self._turns.run"): "a turn",
-    ("doors/cli/_options.py", "asyncio.run"): "an event loop",
-    ("doors/cli/approvals.py", "asyncio.run"): "an event loop",
-    ("doors/cli/_mcp_serving.py", "asyncio.run"): "an event loop",
     ("doors/cli/mcp.py", "serving.run"): "a server of the MCP, whose calls go through a Belt",
-    ("doors/cli/chat/__init__.py", "asyncio.run"): "an event loop",
-    ("doors/cli/doctor.py", "asyncio.run"): "an event loop",
     ("doors/cli/chat/__init__.py", "talk.run"): "a talk, whose turns go through invoke",
     ("doors/cli/chat/talk.py", "commands.run"): "a command to the chat itself",
-    ("doors/cli/run.py", "asyncio.run"): "an event loop",
-    ("doors/cli/tools.py", "asyncio.run"): "an event loop",
     ("doors/mcp/stdio.py", "server.run"): "the loop of that server",
     ("services/router.py", "method.run"): "a method of a service",
 }
@@ -90,14 +86,15 @@ def test_a_body_is_run_in_one_place_only() -> None:
     found = {
         (path, ast.unparse(node))
         for path, node in nodes()
-        if isinstance(node, ast.Attribute) and node.attr == "run" and isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.Attribute) and node.attr == BODY and isinstance(node.ctx, ast.Load)
+        if ast.unparse(node) != "asyncio.run"
     }
     assert found - RUNS.keys() == set(), "list it here and say what it runs, unless it is the body of a tool"
 
 
 def test_the_body_is_run_by_one_line() -> None:
     runs = [node for node in ast.walk(modules()["agent/invoke.py"]) if isinstance(node, ast.Attribute)]
-    assert [ast.unparse(node) for node in runs if node.attr == "run"].count("tool.run") == 1
+    assert [ast.unparse(node) for node in runs if node.attr == BODY].count(f"tool.{BODY}") == 1
 
 
 def test_nobody_reaches_for_a_body_by_its_name() -> None:
@@ -106,7 +103,7 @@ def test_nobody_reaches_for_a_body_by_its_name() -> None:
         for path, node in nodes()
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] in ("getattr", "attrgetter", "methodcaller")
-        and any(isinstance(each, ast.Constant) and each.value == "run" for each in node.args)
+        and any(isinstance(each, ast.Constant) and each.value == BODY for each in node.args)
     ]
     assert found == []
 
