@@ -1,1 +1,1 @@
-"""Long-lived state: one class a file, whose @rpc methods are the methods of the gateway."""
+"""Long-lived state, by feature: classes whose @rpc methods are the methods of the gateway, and what mounts them."""
