@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.deadline import Deadline, finished
+from toolcrib.agent.deadline import Deadline, wait_to_end
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +132,7 @@ async def test_what_must_be_finished_is_finished_however_often_it_is_cancelled(t
         await may_end.wait()
         done.set()
 
-    task = asyncio.create_task(finished(write()))
+    task = asyncio.create_task(wait_to_end(write()))
     await begun.wait()
     for _ in range(times):
         task.cancel()

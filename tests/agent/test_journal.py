@@ -136,7 +136,7 @@ async def test_two_who_wait_at_once_wait_for_all_that_was_taken_before_either_of
     await hand.make(SessionHead(key=KEY, made_at=1, changed_at=1))
     journal = Journal(hand, hand, KEY)
     journal.add(Said(user()))
-    first, second = asyncio.ensure_future(journal.settled()), asyncio.ensure_future(journal.settled())
+    first, second = asyncio.ensure_future(journal.flush()), asyncio.ensure_future(journal.flush())
     await settle()
     assert not first.done()
     assert not second.done()
@@ -169,7 +169,7 @@ async def test_lines_stand_behind_one_another_with_ids_of_their_own() -> None:
     assert len({line.id for line in lines}) == 3
     assert [line.at for line in lines] == [7.0, 7.0, 8.0]
     assert second.path == [lines[0], lines[2]]
-    await second.settled()
+    await second.flush()
 
 
 async def test_without_a_store_only_the_record_is_kept() -> None:

@@ -104,8 +104,8 @@ async def test_a_listener_that_fails_or_hangs_is_logged_and_the_others_hear_it(
 async def test_nobody_who_listens_is_no_work() -> None:
     moments = Moments()
     await moments.tell("agent_end", CALLER, success=True)
-    assert await moments.changed("before_agent_start", CALLER, prompt="hi") == {"prompt": "hi"}
-    assert await moments.kept(CALLER, CALL, ANSWER) is ANSWER
+    assert await moments.apply("before_agent_start", CALLER, prompt="hi") == {"prompt": "hi"}
+    assert await moments.apply_to_answer(CALLER, CALL, ANSWER) is ANSWER
     assert "tool_result_persist" not in moments
     assert "tool_result_persist" in Moments([("tool_result_persist", hangs)])
 
@@ -122,8 +122,8 @@ async def test_a_stop_goes_through_a_hook(how: str) -> None:
     moments = Moments([(name, wait)])
     work: dict[str, Callable[[], Awaitable[Any]]] = {
         "tell": lambda: moments.tell(name, CALLER),
-        "changed": lambda: moments.changed(name, CALLER),
-        "kept": lambda: moments.kept(CALLER, CALL, ANSWER),
+        "changed": lambda: moments.apply(name, CALLER),
+        "kept": lambda: moments.apply_to_answer(CALLER, CALL, ANSWER),
     }
     task = asyncio.ensure_future(work[how]())
     async with asyncio.timeout(60):
@@ -148,7 +148,7 @@ async def test_each_hook_sees_what_the_one_before_made() -> None:
         return {"systemPrompt": "be kind", "prependContext": "it is late"}
 
     moments = Moments([("before_agent_start", first), ("before_agent_start", second)])
-    made = await moments.changed("before_agent_start", CALLER, prompt="hi")
+    made = await moments.apply("before_agent_start", CALLER, prompt="hi")
     assert made == {"prompt": "hi", "systemPrompt": "be kind", "prependContext": "it rains\n\nit is late"}
     assert seen == [{"prompt": "hi"}, {"prompt": "hi", "systemPrompt": "be brief", "prependContext": "it rains"}]
 
@@ -160,21 +160,21 @@ async def test_a_hook_that_fails_hangs_or_makes_no_sense_changes_nothing_and_is_
     good = says({"systemPrompt": "be kind"})
     moments = Moments([("before_agent_start", good), ("before_agent_start", bad)], patience=0.02)
     with caplog.at_level(logging.ERROR, "toolcrib"):
-        assert await moments.changed("before_agent_start", CALLER) == {"systemPrompt": "be kind"}
+        assert await moments.apply("before_agent_start", CALLER) == {"systemPrompt": "be kind"}
     assert "before_agent_start" in caplog.text
 
 
 async def test_a_hook_says_only_what_can_be_said_at_its_moment(caplog: pytest.LogCaptureFixture) -> None:
     moments = Moments([("before_agent_start", says({"prompt": "other", "tools": ["exec"], "systemPrompt": None}))])
     with caplog.at_level(logging.ERROR, "toolcrib"):
-        assert await moments.changed("before_agent_start", CALLER, prompt="hi") == {"prompt": "hi"}
+        assert await moments.apply("before_agent_start", CALLER, prompt="hi") == {"prompt": "hi"}
     assert "'tools'" in caplog.text
     assert "'systemPrompt'" not in caplog.text
 
 
 async def test_a_message_may_be_changed_or_held_back_before_it_is_sent() -> None:
     moments = Moments([("message_sending", says({"content": "hush"})), ("message_sending", says({"cancel": True}))])
-    assert await moments.changed("message_sending", CALLER, content="hey") == {"content": "hush", "cancel": True}
+    assert await moments.apply("message_sending", CALLER, content="hey") == {"content": "hush", "cancel": True}
 
 
 # what a session keeps of an answer
@@ -193,7 +193,7 @@ async def test_what_hooks_make_of_an_answer_is_kept_each_seeing_what_the_one_bef
         return {"message": replace(message, content=(*message.content, Text(" (by a plugin)")))}
 
     moments = Moments([("tool_result_persist", redact), ("tool_result_persist", note)])
-    kept = await moments.kept(CALLER, CALL, ANSWER)
+    kept = await moments.apply_to_answer(CALLER, CALL, ANSWER)
     assert kept == replace(ANSWER, content=(Text("[redacted]"), Text(" (by a plugin)")))
     assert [moment.data["toolName"] for moment in seen] == ["read", "read"]
     assert seen[0].data == {"message": ANSWER, "toolName": "read", "toolCallId": "c1"}
@@ -201,7 +201,7 @@ async def test_what_hooks_make_of_an_answer_is_kept_each_seeing_what_the_one_bef
 
 @pytest.mark.parametrize("quiet", [says(None), says({}), says({"message": None})])
 async def test_a_hook_without_a_word_about_an_answer_leaves_it(quiet: Callable[[Moment], Any]) -> None:
-    assert await Moments([("tool_result_persist", quiet)]).kept(CALLER, CALL, ANSWER) is ANSWER
+    assert await Moments([("tool_result_persist", quiet)]).apply_to_answer(CALLER, CALL, ANSWER) is ANSWER
 
 
 @pytest.mark.parametrize(
@@ -221,18 +221,18 @@ async def test_an_answer_stays_the_answer_to_its_call_and_a_failure_stays_one(
 ) -> None:
     moments = Moments([("tool_result_persist", says({"message": made}))])
     with caplog.at_level(logging.ERROR, "toolcrib"):
-        assert await moments.kept(CALLER, CALL, FAILURE) is FAILURE
+        assert await moments.apply_to_answer(CALLER, CALL, FAILURE) is FAILURE
     assert "tool_result_persist" in caplog.text
 
 
 async def test_a_success_may_be_kept_as_a_failure() -> None:
     moments = Moments([("tool_result_persist", says({"message": FAILURE}))])
-    assert await moments.kept(CALLER, CALL, ANSWER) == FAILURE
+    assert await moments.apply_to_answer(CALLER, CALL, ANSWER) == FAILURE
 
 
 @pytest.mark.parametrize("bad", [raises, exits, gives_up, hangs])
 async def test_a_hook_that_fails_keeps_the_answer_as_it_is(bad: Callable[[Moment], Any]) -> None:
-    assert await Moments([("tool_result_persist", bad)], patience=0.02).kept(CALLER, CALL, ANSWER) is ANSWER
+    assert await Moments([("tool_result_persist", bad)], patience=0.02).apply_to_answer(CALLER, CALL, ANSWER) is ANSWER
 
 
 # what a plugin declares

@@ -360,7 +360,7 @@ def without(*names: str) -> Change:
 
 
 def no_gate(node: ast.AST) -> ast.AST | None:
-    if isinstance(node, ast.Assign) and mentions(node.value, "_permitted"):
+    if isinstance(node, ast.Assign) and mentions(node.value, "_permit"):
         node.value = ast.parse("(belt.tools[ctx.call.name], [])", mode="eval").body
         return node
     return None

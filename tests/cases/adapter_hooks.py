@@ -206,7 +206,7 @@ def _persisted(args: Json) -> Json | None:
 
     moments = Moments(("tool_result_persist", hook_of(handler)) for handler in handlers)
     first = message_of(args["message"])
-    kept = asyncio.run(moments.kept(Caller(), Call("call1", "exec"), first))
+    kept = asyncio.run(moments.apply_to_answer(Caller(), Call("call1", "exec"), first))
     return {"message": next(given for made, given in spelled if made is kept)} if handlers else None
 
 

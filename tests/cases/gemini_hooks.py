@@ -97,7 +97,7 @@ def _told_of(args: Json) -> Json:
         return hook
 
     moments = Moments((name, hook_of(each)) for each in results)
-    told = asyncio.run(moments.changed(name, Caller()))
+    told = asyncio.run(moments.apply(name, Caller()))
     made: Json = {"continue": True, "suppressOutput": False, "decision": "allow"}
     if "prependContext" in told:
         made["hookSpecificOutput"] = {"additionalContext": told["prependContext"]}

@@ -32,7 +32,7 @@ class Turn:
         self.taken.append(body)
         return "x"
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         self.kept = list(self.taken)
 
 

@@ -107,7 +107,7 @@ class World:
         head = SessionHead(key=CHILD, made_at=900.0, changed_at=900.0, parents=(MAIN,), title="sheep")
         lines = [Line(f"l{at}", f"l{at - 1}" if at else None, 990.0, body) for at, body in enumerate(bodies)]
         await self.store.add(head, lines)
-        return await self.service.listed(OWNER)
+        return await self.service.list_runs(OWNER)
 
 
 def message(role: Any, text: str) -> Said:
@@ -191,7 +191,7 @@ async def test_what_cannot_be_started_gives_its_place_back() -> None:
     for _ in range(3):
         with pytest.raises(ToolError, match="no such model"):
             await world.service.spawn(OWNER, "go")
-    assert await world.service.listed(OWNER) == []
+    assert await world.service.list_runs(OWNER) == []
 
 
 async def test_an_outcome_that_cannot_be_told_takes_nobody_along(caplog: pytest.LogCaptureFixture) -> None:
@@ -199,7 +199,7 @@ async def test_an_outcome_that_cannot_be_told_takes_nobody_along(caplog: pytest.
     await world.service.spawn(OWNER, "go")
     world.runs[0].ends(TurnFinished("done", "fine"))
     await settled(world)
-    (row,) = await world.service.listed(OWNER)
+    (row,) = await world.service.list_runs(OWNER)
     assert row["state"] == "done"
     assert "could not be told" in caplog.text
 

@@ -170,7 +170,7 @@ def _each(named: Mapping[str, Any], make: Callable[[Any], T]) -> dict[str, T]:
 
 
 _REMEMBERED = 1024  # callers whose belt is kept; the oldest gives way
-_LONGEST_NAME = 64
+_NAME_CHARS = 64
 
 
 class Belts:
@@ -191,10 +191,10 @@ class Belts:
         self._grounds: dict[Catalog, Grounds] = {}
         self._narrowed: dict[str, Belts] = {}
 
-    def narrowed(self, profile: str) -> "Belts":
+    def narrow(self, profile: str) -> "Belts":
         """Return the same belts with one more layer: nobody has more than this profile, whatever is written."""
         if profile not in PROFILES:
-            raise CribError(f"there is no profile {profile[:_LONGEST_NAME]!r}; there are {', '.join(PROFILES)}")
+            raise CribError(f"there is no profile {profile[:_NAME_CHARS]!r}; there are {', '.join(PROFILES)}")
         belts = self._narrowed.get(profile)
         if belts is None:
             settings = replace(self.settings, narrowed=profile)
@@ -253,4 +253,4 @@ def no_such_tool(name: str, belt: Selection) -> str:
     """Return why a call by a name that no tool has is refused."""
     close = nearest(name, belt.tools, 3)
     hint = f"; the nearest are {', '.join(close)}" if close else ""
-    return f"there is no tool {name[:_LONGEST_NAME]!r}{hint}"
+    return f"there is no tool {name[:_NAME_CHARS]!r}{hint}"

@@ -32,7 +32,7 @@ __all__ = [
 log = logging.getLogger("toolcrib")
 
 _EARLIER_CHARS = 3_000
-_MOST_FILES = 200
+_LISTED_FILES = 200
 
 _READ_HEAD, _CHANGED_HEAD = "Files read:", "Files changed:"
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
@@ -55,14 +55,14 @@ def transcript(messages: Iterable[Message], longest: int, *, notes: str = "") ->
 
     Only its own headings stand at the beginning of a line, all else is indented: nobody in it can speak for another.
     """
-    before = [f"NOTES FROM BEFORE:\n{_indented(notes)}"] if notes else []
-    return "\n".join([*before, *_told(messages, longest)])
+    before = [f"NOTES FROM BEFORE:\n{_indent(notes)}"] if notes else []
+    return "\n".join([*before, *_transcript_lines(messages, longest)])
 
 
 def cut_notice(earlier: str = "") -> str:
     """Return what stands for a summary that nobody wrote: that there was more, and what was noted before that."""
     notes = earlier.removeprefix(_CUT_NOTICE).lstrip()
-    return f"{_CUT_NOTICE}\n\n{_clipped(notes, _EARLIER_CHARS)}" if notes else _CUT_NOTICE
+    return f"{_CUT_NOTICE}\n\n{_clip(notes, _EARLIER_CHARS)}" if notes else _CUT_NOTICE
 
 
 def file_lists(read: Iterable[str], changed: Iterable[str]) -> Files:
@@ -91,7 +91,7 @@ def files_of(messages: Sequence[Message], before: str = "") -> Files:
     return file_lists(read, changed)
 
 
-def render_files(files: Files, most: int = _MOST_FILES) -> str:
+def render_files(files: Files, most: int = _LISTED_FILES) -> str:
     """Return both lists as they stand at the end of a summary, so many of each at most."""
     parts = []
     for head, names in ((_READ_HEAD, files.read), (_CHANGED_HEAD, files.changed)):
@@ -132,7 +132,7 @@ def _paths(args: Mapping[str, Any]) -> list[str]:
     return [found] if found and found.isprintable() else []
 
 
-def _told(messages: Iterable[Message], longest: int) -> Iterator[str]:
+def _transcript_lines(messages: Iterable[Message], longest: int) -> Iterator[str]:
     names: dict[str, str] = {}
     for message in messages:
         words = _words(message)
@@ -140,15 +140,15 @@ def _told(messages: Iterable[Message], longest: int) -> Iterator[str]:
             case "tool":
                 failed = " (failed)" if message.status == "error" else ""
                 yield f"RESULT of {names.get(message.call_id or '', 'a tool')}{failed}:"
-                yield _indented(_clipped(words, longest))
+                yield _indent(_clip(words, longest))
             case "assistant":
                 if words.strip():
-                    yield f"ASSISTANT:\n{_indented(words)}"
+                    yield f"ASSISTANT:\n{_indent(words)}"
                 for call in message.calls:
                     names[call.id] = _flat(call.name, 64)
                     yield f"CALL {names[call.id]} {_arguments(call, longest)}"
             case role:
-                yield f"{role.upper()}:\n{_indented(words)}"
+                yield f"{role.upper()}:\n{_indent(words)}"
 
 
 def _words(message: Message) -> str:
@@ -165,15 +165,15 @@ def _arguments(call: Call, longest: int) -> str:
     return _flat(json.dumps(dict(call.args), default=str, ensure_ascii=False) if call.args else "", longest)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 def _flat(text: str, longest: int) -> str:
-    return " ".join(_clipped(text, longest).split())
+    return " ".join(_clip(text, longest).split())
 
 
-def _clipped(text: str, longest: int) -> str:
+def _clip(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     kept = cut(text, longest)
@@ -181,10 +181,10 @@ def _clipped(text: str, longest: int) -> str:
 
 
 _RESERVE, _KEEP = 16_384, 20_000
-_SMALLEST = 256  # tokens that a summary gets, however small the model is
+_MIN_TOKENS = 256  # tokens that a summary gets, however small the model is
 _PER_TOKEN, _PER_FILE = 4, 40  # characters of a token; tokens of a summary for each file it names
-_LONGEST_REQUEST = 2_000
-_LONGEST_ANSWERS = (2_000, 400, 80)  # characters, the shorter ones where the longer ones do not fit
+_REQUEST_CHARS = 2_000
+_ANSWER_CHARS = (2_000, 400, 80)  # characters, the shorter ones where the longer ones do not fit
 
 _SYSTEM = """\
 You write the notes by which an assistant goes on with its work after the beginning of a long conversation was put away.
@@ -311,7 +311,7 @@ async def compact(
     is_by_model = bool(words)
     parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
-        request = cut(_text(messages[where.turn]), _LONGEST_REQUEST)
+        request = cut(_text(messages[where.turn]), _REQUEST_CHARS)
         parts.append(f"The messages below go on with this request, word for word:\n{request}")
     if files := render_files(files_of(away, earlier), bounds.summary // _PER_FILE):
         parts.append(files)
@@ -355,7 +355,7 @@ async def _summarize(
 def _record(messages: Sequence[Message], earlier: str, tokens: int) -> str:
     """Return the conversation as text of at most so many tokens: its answers are cut first, then its middle."""
     text, longest = "", tokens * _PER_TOKEN
-    for answer in _LONGEST_ANSWERS:
+    for answer in _ANSWER_CHARS:
         text = transcript(messages, answer, notes=without_files(earlier))
         if len(text) <= longest:
             return text
@@ -366,12 +366,12 @@ def _record(messages: Sequence[Message], earlier: str, tokens: int) -> str:
 
 def _bounds(terms: Compaction, window: int) -> _Bounds:
     reserve = _reserve(terms.reserve, window)
-    summary = max(_SMALLEST, reserve * 4 // 5)
+    summary = max(_MIN_TOKENS, reserve * 4 // 5)
     if window <= 0:
         return _Bounds(terms.keep, summary, 4 * terms.keep)
     room = window - reserve
     # an estimate may be wrong by a quarter
-    return _Bounds(min(terms.keep, room // 2), summary, max(_SMALLEST, room * 3 // 4))
+    return _Bounds(min(terms.keep, room // 2), summary, max(_MIN_TOKENS, room * 3 // 4))
 
 
 def _reserve(reserve: int, window: int) -> int:

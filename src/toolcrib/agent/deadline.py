@@ -16,7 +16,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver
 
-__all__ = ["Clock", "Deadline", "Unhurried", "finished", "is_cancelled"]
+__all__ = ["Clock", "Deadline", "Unhurried", "is_cancelled", "wait_to_end"]
 
 log = logging.getLogger("toolcrib")
 
@@ -108,20 +108,20 @@ def _see(loop: asyncio.AbstractEventLoop) -> None:
         deadline.see()
 
 
-def _done(task: "asyncio.Future[T]") -> "asyncio.Future[None]":
+def _when_done(task: "asyncio.Future[T]") -> "asyncio.Future[None]":
     """Return a future that is done when the task is, however it ended; cancelling it does not touch the task."""
     done: asyncio.Future[None] = task.get_loop().create_future()
     task.add_done_callback(lambda _: None if done.done() else done.set_result(None))
     return done
 
 
-async def finished(work: Awaitable[T]) -> T:
+async def wait_to_end(work: Awaitable[T]) -> T:
     """Return what `work` returns; it is finished also when who waits for it is cancelled, who then stays cancelled."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            await _done(task)
+            await _when_done(task)
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is None:

@@ -113,7 +113,7 @@ def apply_guard(
             how = f"failed ({type(said).__name__})"
         case _:
             how = f"said {type(said).__name__}, which is no Block, Rewrite or Ask"
-    log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=_failed(said))
+    log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=_as_exception(said))
     if not guard.optional:
         raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
     return args
@@ -126,11 +126,11 @@ def apply_observer(observer: BoundHook, said: Any, name: str, result: Result) ->
     """
     if isinstance(said, Result):
         return said if result.status != "error" else said._replace(status="error")
-    log.error("observer %s of %s does not count", observer.name, name, exc_info=_failed(said))
+    log.error("observer %s of %s does not count", observer.name, name, exc_info=_as_exception(said))
     return result
 
 
-def _failed(said: Any) -> BaseException | None:
+def _as_exception(said: Any) -> BaseException | None:
     return said if isinstance(said, BaseException) else None
 
 
@@ -138,14 +138,14 @@ def _async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     if inspect.iscoroutinefunction(hook):
         return hook
 
-    async def threaded(*args: Any) -> Any:
+    async def run_in_thread(*args: Any) -> Any:
         said: Any | Awaitable[Any] = await in_thread(hook, *args)
         return await said if inspect.isawaitable(said) else said
 
-    return threaded
+    return run_in_thread
 
 
-_LONGEST = 100  # characters of a source in a question
+_SOURCE_CHARS = 100  # characters of a source in a question
 
 
 def match_outside_tools(
@@ -171,7 +171,9 @@ def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]])
         if not found:
             return None
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        return Ask(f"content from outside is in this conversation ({found[0][:_LONGEST]}{more}; tools.askAfterOutside)")
+        return Ask(
+            f"content from outside is in this conversation ({found[0][:_SOURCE_CHARS]}{more}; tools.askAfterOutside)"
+        )
 
     (guard,) = bind_guards([Hook(run=outside, tools=tools)])
     return guard
@@ -202,7 +204,7 @@ class Moments:
         if hooks := self._hooks.get(name):
             await asyncio.gather(*(self._call(hook, Moment(name=name, caller=caller, data={**data})) for hook in hooks))
 
-    async def changed(self, name: str, caller: Caller, **data: Any) -> Mapping[str, Any]:
+    async def apply(self, name: str, caller: Caller, **data: Any) -> Mapping[str, Any]:
         """Return the data as the hooks leave it; one that fails, or says what cannot be said here, changes nothing."""
         for hook in self._hooks.get(name, ()):
             said = await self._call(hook, Moment(name=name, caller=caller, data={**data}))
@@ -210,7 +212,7 @@ class Moments:
                 data[key] = f"{data[key]}\n\n{value}" if key in _JOINED and data.get(key) else value
         return data
 
-    async def kept(self, caller: Caller, call: Call, message: Message) -> Message:
+    async def apply_to_answer(self, caller: Caller, call: Call, message: Message) -> Message:
         """Return what the session keeps of an answer. Whatever a hook makes of it, it answers the same call, and a
         failure stays one.
         """

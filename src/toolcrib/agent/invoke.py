@@ -38,7 +38,7 @@ from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
 from .belt import no_such_tool
-from .deadline import Deadline, finished, is_cancelled
+from .deadline import Deadline, is_cancelled, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
 from .line import CallSlot, call_slots
 
@@ -147,7 +147,7 @@ class CallWatcher:
         except RuntimeError:
             log.debug("progress of %s came after its event loop had closed", self._call.name)
 
-    def finished(self, result: Result) -> None:
+    def finish(self, result: Result) -> None:
         self._tell(ToolFinished(self._call, for_watchers(result)))
 
     def _tell_in_time(self, event: ToolProgress) -> None:
@@ -161,7 +161,7 @@ class CallWatcher:
             log.exception("a watcher of %s failed; the call goes on", self._call.name)
 
 
-_LONGEST_NAME = 64
+_NAME_CHARS = 64
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 _make_decided, _make_started, _make_finished = constructor(Decided), constructor(Started), constructor(Finished)
@@ -187,7 +187,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     call, course, deadline = ctx.call, ctx.course, Deadline()
     name, verdict = call.name, belt.verdicts.get(call.name)
     if verdict is None:
-        name = canonical(name) or name[:_LONGEST_NAME]
+        name = canonical(name) or name[:_NAME_CHARS]
         verdict = belt.verdicts.get(name)
     watched = CallWatcher(pipeline.watch, ctx, verdict) if pipeline.watch else None
     cancelled: asyncio.CancelledError | None = None
@@ -207,13 +207,13 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
         status = "cancelled" if cancelled else result.status
         code = "" if status == "ok" else _code(result)
         if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started)):
-            await finished(writing)
+            await wait_to_end(writing)
     except Exception:
         log.exception("what came of %s in call %s could not be recorded", name, call.id)
         ran = "ran" if course.started else "did not run"
         result = failure_result(name, f"{name} {ran}, and that could not be recorded", "unrecorded", pipeline)
     if watched:
-        watched.finished(result)
+        watched.finish(result)
     if cancelled:
         raise cancelled
     return result
@@ -233,10 +233,10 @@ async def _run(  # noqa: C901  the steps, one after another
     # 2: nothing runs before it is written down that it may
     reason = verdict.reason if verdict else no_such_tool(call.name, belt)
     if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, reason, belt.grounds)):
-        await finished(writing)
-    tool, questions = _permitted(belt, verdict, reason)
+        await wait_to_end(writing)
+    tool, questions = _permit(belt, verdict, reason)
     # 3
-    args = _checked(tool, call)
+    args = _check_args(tool, call)
     if call.name is not tool.name or call.args != args:
         ctx = _with_checked_args(ctx, tool, args)
     # 4
@@ -263,7 +263,7 @@ async def _run(  # noqa: C901  the steps, one after another
     seconds = tool.timeout or pipeline.timeout
     if writing := pipeline.record.write(_make_started(ctx.call, tool.name)):
         deadline.give(None)
-        await finished(writing)
+        await wait_to_end(writing)
     deadline.give(seconds)
     ctx.course.started = True
     try:
@@ -289,7 +289,7 @@ async def _run(  # noqa: C901  the steps, one after another
     return await present_result(result, limit, pipeline.blobs if "result_get" in belt.tools else None)
 
 
-def _permitted(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
+def _permit(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
     """Return the tool, and what a human has to be asked; raise ToolError when there is none or it is denied."""
     if verdict is None:
         raise ToolError(reason, code="not_found")
@@ -298,7 +298,7 @@ def _permitted(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[T
     return belt.tools[verdict.tool], [Ask(reason)] if verdict.decision == "ask" else []
 
 
-def _checked(tool: Tool, call: Call) -> Mapping[str, Any]:
+def _check_args(tool: Tool, call: Call) -> Mapping[str, Any]:
     if call.flaw:
         raise ArgumentError(f"{tool.name}: {call.flaw}")
     if type(call.args) is not dict and not isinstance(call.args, Mapping):

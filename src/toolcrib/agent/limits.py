@@ -74,7 +74,7 @@ def _many(count: int, one: str, several: str) -> str:
 
 
 _TOKEN = re.compile(f'{MARK} id="[0-9a-f]+"')
-_LONGEST_CYCLE = 3  # steps: a, then b, then c, then a again ...
+_CYCLE_STEPS = 3  # steps: a, then b, then c, then a again ...
 
 
 class Repeats:
@@ -85,7 +85,7 @@ class Repeats:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._steps: deque[int] = deque(maxlen=most * _LONGEST_CYCLE)
+        self._steps: deque[int] = deque(maxlen=most * _CYCLE_STEPS)
 
     def has(self, done: Iterable[tuple[Call, Result]]) -> bool:
         """Note the calls of a step; return whether it is one too many of its kind."""
@@ -106,7 +106,7 @@ class Repeats:
         tail = list(steps)
         return any(
             len(tail) >= self.most * cycle and tail[-self.most * cycle :] == tail[-cycle:] * self.most
-            for cycle in range(1, _LONGEST_CYCLE + 1)
+            for cycle in range(1, _CYCLE_STEPS + 1)
         )
 
 
@@ -120,7 +120,7 @@ def _still_runs(result: Result) -> bool:
 
 
 _LOOK_EVERY, _TAIL = 1_000, 4_000  # characters
-_TIMES, _LONGEST_UNIT, _LEAST = 10, 400, 600
+_TIMES, _UNIT_CHARS, _LEAST = 10, 400, 600
 
 
 class Babble:
@@ -139,7 +139,7 @@ class Babble:
         if self._new < _LOOK_EVERY:
             return False
         self._new = 0
-        return any(self._repeats(size) for size in range(2, min(_LONGEST_UNIT, len(self._tail) // _TIMES) + 1))
+        return any(self._repeats(size) for size in range(2, min(_UNIT_CHARS, len(self._tail) // _TIMES) + 1))
 
     def _repeats(self, size: int) -> bool:
         times = max(_TIMES, -(-_LEAST // size))

@@ -4,7 +4,7 @@ import asyncio
 
 __all__ = ["CallSlot", "call_slots"]
 
-_MOST_AT_ONCE = 16  # calls that are looked at before others get a turn
+_CHECKED_AT_ONCE = 16  # calls that are looked at before others get a turn
 
 
 class Latch:
@@ -70,5 +70,5 @@ def call_slots(calls: int) -> list[CallSlot]:
     slots: list[CallSlot] = []
     for number in range(calls):
         # a thousand calls in one reply must not keep everybody else waiting until the last is through its checks
-        slots.append(CallSlot(slots[-1] if slots else None, pauses=number % _MOST_AT_ONCE == _MOST_AT_ONCE - 1))
+        slots.append(CallSlot(slots[-1] if slots else None, pauses=number % _CHECKED_AT_ONCE == _CHECKED_AT_ONCE - 1))
     return slots

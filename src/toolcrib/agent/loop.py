@@ -41,7 +41,7 @@ from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Selection
 
 from .compact import ShortHistory
-from .deadline import Clock, Unhurried, finished
+from .deadline import Clock, Unhurried, wait_to_end
 from .hooks import outside_guard
 from .invoke import CallPipeline, invoke, new_key
 from .limits import Repeats, Spent
@@ -65,7 +65,7 @@ Keep = Callable[[Call, Message], Awaitable[Message]]
 # Says what whoever asked is told in the end.
 Send = Callable[[str], Awaitable[str]]
 
-_MOST_CUT_OFF = 3  # replies in a row whose calls were cut off
+_CUT_OFF_REPLIES = 3  # replies in a row whose calls were cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class Loop:
             leaves = error
         closing = asyncio.ensure_future(self._close(how))
         try:
-            await finished(closing)
+            await wait_to_end(closing)
         except asyncio.CancelledError as error:
             leaves = leaves or error
         end = closing.result()
@@ -192,7 +192,7 @@ class Loop:
             if heard := self._inbox.next_steering() or (self._inbox.next_following() if is_answered else None):
                 said = self._say(heard)
                 if not self.journal.is_settled:
-                    await finished(self.journal.settled())
+                    await wait_to_end(self.journal.flush())
                 self._emit(Received(said))
             replied = await self._ask_model()
             message = self._take_reply(replied)
@@ -259,7 +259,7 @@ class Loop:
             case "length":
                 self._cut_off += 1
                 self._answer("the reply was cut off at its longest; write less at once")
-                if message.calls and self._cut_off < _MOST_CUT_OFF:
+                if message.calls and self._cut_off < _CUT_OFF_REPLIES:
                     return None
                 return "length", "the reply was cut off at its longest; say `go on` for the rest"
             case "refused":
@@ -320,7 +320,7 @@ class Loop:
         if self.journal.is_settled:
             self._emit_outcome(still)
         else:
-            self._emit.after(self.journal.settled(), partial(_take_outcome, still))
+            self._emit.after(self.journal.flush(), partial(_take_outcome, still))
         return result
 
     def _hear(self, event: CallEvent) -> None:
@@ -379,7 +379,7 @@ class Loop:
         self.journal.add(Ended(reason, sentence, spent.usage, spent.cost))
         failure: ToolError | None = None
         try:
-            await self.journal.settled()
+            await self.journal.flush()
         except ToolError as error:
             failure = error
             if reason in ("done", "stopped"):

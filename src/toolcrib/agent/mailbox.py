@@ -11,7 +11,7 @@ from toolcrib.define.message import Message
 
 __all__ = ["Inbox", "OrderedEmitter"]
 
-_MOST = 100
+_WAITING_MESSAGES = 100
 
 
 class Inbox:
@@ -62,8 +62,8 @@ class Inbox:
     def _put(self, queue: deque[Message], message: Message) -> None:
         if self._is_closed:
             raise ToolError("the turn has ended; send it as a message of its own", code="ended")
-        if len(queue) >= _MOST:
-            words = f"{_MOST} messages wait in this session already; wait until it has heard them"
+        if len(queue) >= _WAITING_MESSAGES:
+            words = f"{_WAITING_MESSAGES} messages wait in this session already; wait until it has heard them"
             raise ToolError(words, code="busy")
         queue.append(message)
 

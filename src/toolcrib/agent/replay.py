@@ -58,10 +58,10 @@ def _difference(decided: Json, belt: Selection) -> str:
 
 
 def _unlike(written: Json | None, derived: Json | None) -> str:
-    return "" if written == derived else f"it has {_told(written)}, and {_told(derived)} follows"
+    return "" if written == derived else f"it has {_describe(written)}, and {_describe(derived)} follows"
 
 
-def _told(verdict: Json | None) -> str:
+def _describe(verdict: Json | None) -> str:
     if verdict is None:
         return "no such tool"
     return f"{verdict.get('decision')!r} for {verdict.get('tool')} ({verdict.get('reason')})"

@@ -87,7 +87,7 @@ class Journal:
             self.add(Began(_plain(entry.call)))
         if (writing := self._record.write(entry)) is not None:
             self._take(writing)
-        return self.settled() if is_start and not self.is_settled else None
+        return self.flush() if is_start and not self.is_settled else None
 
     @property
     def is_settled(self) -> bool:
@@ -99,7 +99,7 @@ class Journal:
         if (failure := self._failure) is not None:
             raise ToolError(str(failure), code=failure.code) from failure
 
-    def settled(self) -> "asyncio.Future[None]":
+    def flush(self) -> "asyncio.Future[None]":
         """Wait until all that was taken so far is kept, whoever waits for it too; raise ToolError when some is not."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # noted now and not when it is awaited: of calls side by side, none may go on before what it depends on
@@ -110,9 +110,9 @@ class Journal:
     def _take(self, writing: Awaitable[None]) -> None:
         future = asyncio.ensure_future(writing)
         self._waiting.add(future)
-        future.add_done_callback(self._kept)
+        future.add_done_callback(self._on_kept)
 
-    def _kept(self, future: "asyncio.Future[None]") -> None:
+    def _on_kept(self, future: "asyncio.Future[None]") -> None:
         self._waiting.discard(future)
         if future.cancelled():
             self._fail(ToolError("it could not be kept: the store was stopped", code="unkept"))
@@ -209,7 +209,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         history.append(line.body.message, line.body.usage if place > at else None)
         ids.append(line.id)
         for slot in slots.get(place, ()):
-            history.append(slot.answer or _known(slot))
+            history.append(slot.answer or _known_answer(slot))
             ids.append(slot.answer_id)
         open_slots.append([slot for slot in slots.get(place, ()) if slot.answer is None])
     model, title = _settings(path)
@@ -227,7 +227,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         cost=cost,
         uncertain=tuple(slot.call for each in open_slots for slot in each if slot.began and not slot.elsewhere),
         # in the order in which they find their calls again, where ids were used twice
-        mended=tuple(_known(slot) for each in reversed(open_slots) for slot in sorted(each, key=_has_not_begun)),
+        mended=tuple(_known_answer(slot) for each in reversed(open_slots) for slot in sorted(each, key=_has_not_begun)),
     )
 
 
@@ -367,7 +367,7 @@ def _aside(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[str]]:
     return found
 
 
-def _known(slot: _Slot) -> Message:
+def _known_answer(slot: _Slot) -> Message:
     """Return the answer to a call that has none."""
     if slot.elsewhere:
         words = _ELSEWHERE

@@ -38,7 +38,7 @@ from .hooks import BoundHook, bind_guards
 from .loop import Loop, Shorten, TurnSetup, current_turn
 from .mailbox import Inbox
 from .session_log import Journal
-from .subagent_report import Activity, Outcome, Reason, ending_of, gathered, words_of
+from .subagent_report import Activity, Outcome, Reason, ending_of, gather, words_of
 
 __all__ = [
     "GRACE", "Completion", "RunListeners", "agent_tool", "completion_verdict", "plain_inputs", "run_agent", "run_task",
@@ -87,7 +87,7 @@ class Completion:
             steps=steps,
         )
 
-    def heard_by(self, guards: Iterable[BoundHook], belt: Selection) -> tuple[BoundHook, ...]:
+    def wrap_guards(self, guards: Iterable[BoundHook], belt: Selection) -> tuple[BoundHook, ...]:
         """Return the guards as they are asked about the calls of this run: none of them holds up its end."""
         return tuple(self._apart(guards, frozenset(belt.tools) - {COMPLETE}))
 
@@ -96,10 +96,10 @@ class Completion:
             if others := (guard.tools or names) - {COMPLETE}:
                 yield replace(guard, tools=others)
             if not guard.tools or COMPLETE in guard.tools:
-                yield replace(guard, run=self._heard(guard), optional=True, tools=_END)
+                yield replace(guard, run=self._wrap(guard), optional=True, tools=_END)
 
-    def _heard(self, guard: BoundHook) -> Callable[..., Coroutine[Any, Any, Any]]:
-        async def heard(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite | None:
+    def _wrap(self, guard: BoundHook) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def hear(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite | None:
             said = await guard.run(ctx, args)
             if said is None:
                 return None
@@ -114,11 +114,11 @@ class Completion:
             log.warning("guard %s %s about the end of %s, which counts all the same", guard.name, why, self._agent)
             return None
 
-        return heard
+        return hear
 
 
 _END = frozenset({COMPLETE})
-_MOST_SHAPES = 256
+_CACHED_SHAPES = 256
 _shapes: dict[int, tuple[Agent, Shape]] = {}
 
 
@@ -127,7 +127,7 @@ def _shape_of(agent: Agent) -> Shape:
     agent_known, shape = _shapes.get(id(agent), (None, None))
     if agent_known is not agent or shape is None:
         shape = completion_shape(agent)
-        if len(_shapes) >= _MOST_SHAPES:
+        if len(_shapes) >= _CACHED_SHAPES:
             _shapes.clear()
         _shapes[id(agent)] = agent, shape
     return shape
@@ -168,8 +168,8 @@ class _Also(Mapping[str, Verdict]):
 
 
 GRACE = 60.0  # seconds for the last reply
-_LONGEST_NOTE = 2_000  # characters of an answer in the note about it; the whole of it is in the call
-_LONGEST_RUN = 7 * 24 * 3600.0  # the executor has a clock of its own, which stands still while a human is asked
+_NOTE_CHARS = 2_000  # characters of an answer in the note about it; the whole of it is in the call
+_RUN_SECONDS = 7 * 24 * 3600.0  # the executor has a clock of its own, which stands still while a human is asked
 
 
 _REASONS: Mapping[Ending, Reason] = {
@@ -218,7 +218,7 @@ def agent_tool(agent: Agent) -> Tool:
         label=agent.label,
         effects=frozenset(),
         source="agent",
-        timeout=_LONGEST_RUN,
+        timeout=_RUN_SECONDS,
     )
 
 
@@ -234,7 +234,7 @@ async def run_agent(
     try:
         return await run.run_agent(grace)
     except asyncio.CancelledError:
-        run.aborted()
+        run.report_abort()
         raise
 
 
@@ -265,14 +265,14 @@ class _Run:
     def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, told: RunListeners) -> None:
         self.agent, self.told = agent, told
         self.journal = told.journal or Journal(setup.pipeline.record)
-        history = start if isinstance(start, History) else self._begun(start)
+        history = start if isinstance(start, History) else self._begin(start)
         if (above := current_turn()) is not None:
             history.outside.update(above.history.outside)  # what its parent has read may be in the query
         self.completion = Completion(agent)
         self.activity = Activity(
             agent.name, told.tell, redact=setup.pipeline.redact, outside=lambda: self.loop.history.outside
         )
-        guards = self.completion.heard_by(setup.pipeline.guards, setup.belt)
+        guards = self.completion.wrap_guards(setup.pipeline.guards, setup.belt)
         self.setup = replace(
             setup,
             belt=self.completion.on(setup.belt),
@@ -283,7 +283,7 @@ class _Run:
         )
         self.loop = Loop(self.setup, history, self.journal, self._hear)
 
-    def _begun(self, query: str) -> History:
+    def _begin(self, query: str) -> History:
         message = Message(role="user", content=(Text(query),), at=self.journal.now())
         self.journal.add(Said(message))
         return History([message])
@@ -303,7 +303,7 @@ class _Run:
         await self._note(outcome)
         return outcome
 
-    def aborted(self) -> None:
+    def report_abort(self) -> None:
         """Tell the parent what there is, for it will not be told otherwise."""
         outcome = self._outcome("aborted", "it was stopped before it was done", [])
         if outcome.gathered:
@@ -318,11 +318,11 @@ class _Run:
         """Write down how it ended; where that cannot be kept, the log says that it was cut off, and nothing false."""
         if self.told.journal is None:
             return
-        said = cut(words_of(self.agent, outcome), _LONGEST_NOTE)
+        said = cut(words_of(self.agent, outcome), _NOTE_CHARS)
         end = ending_of(outcome)
         self.journal.add(Noted(OUTCOME, {"reason": outcome.reason, "why": outcome.why, "end": end, "text": said}))
         try:
-            await self.journal.settled()
+            await self.journal.flush()
         except ToolError:
             log.exception("the outcome of %s could not be kept", self.agent.name)
 
@@ -337,7 +337,7 @@ class _Run:
             reason=reason,
             why=why,
             answer=answer,
-            gathered=() if answer is not None else tuple(gathered(history, self.agent.name)),
+            gathered=() if answer is not None else tuple(gather(history, self.agent.name)),
             outside=tuple(history.outside),
             turns=ends[0].steps if ends else self.activity.replies,
             usage=sum((each.usage for each in ends), Usage()),

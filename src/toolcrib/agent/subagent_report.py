@@ -31,13 +31,13 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 
-__all__ = ["Activity", "Outcome", "Reason", "ending_of", "gathered", "result_of", "words_of"]
+__all__ = ["Activity", "Outcome", "Reason", "ending_of", "gather", "result_of", "words_of"]
 
 log = logging.getLogger("toolcrib")
 
-_MOST = 24  # steps that are shown at once
-_LONGEST = 240  # characters of one step
-_READ, _MARGIN = 20 * _LONGEST, 1_000  # characters that are looked at for it, and of the longest secret
+_SHOWN_STEPS = 24  # steps that are shown at once
+_STEP_CHARS = 240  # characters of one step
+_READ, _MARGIN = 20 * _STEP_CHARS, 1_000  # characters that are looked at for it, and of the longest secret
 _OFTEN = 160  # characters of a thought after which it is shown again while it grows
 _SECRET = re.compile(r"pass(word|wd|phrase)?$|secret|token$|api[_-]?key|authorization|credential|private[_-]?key", re.I)
 
@@ -59,7 +59,7 @@ class Activity:
         outside: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._name, self._tell, self._redact, self._outside = name, tell, redact, outside
-        self._steps: deque[Json] = deque(maxlen=_MOST)
+        self._steps: deque[Json] = deque(maxlen=_SHOWN_STEPS)
         self._calls: dict[str, Json] = {}
         self._thought, self._shown = "", 0
         self.replies = 0
@@ -71,7 +71,7 @@ class Activity:
                 self._think(text)
                 return
             case Replied(message=message):
-                self._replied(message)
+                self._on_reply(message)
             case ToolStarted(call=call, verdict=verdict):
                 made: Json = {"kind": "call", "tool": call.name, "args": self._args(call), "status": "running"}
                 if verdict is not None and verdict.decision != "allow":
@@ -111,7 +111,7 @@ class Activity:
             self._shown = len(self._thought)
             self._show()
 
-    def _replied(self, message: Message) -> None:
+    def _on_reply(self, message: Message) -> None:
         self.replies += 1
         self._thought, self._shown = "", 0
         words = [part.text for part in message.content if isinstance(part, Text | Thinking) and part.text.strip()]
@@ -128,14 +128,14 @@ class Activity:
     def _short(self, text: str) -> str:
         # redacted before it is cut: half of a secret is not recognised
         known = self._redact(text[:_READ])
-        return cut(_on_one_line(known[:-_MARGIN] if len(text) > _READ else known), _LONGEST)
+        return cut(_on_one_line(known[:-_MARGIN] if len(text) > _READ else known), _STEP_CHARS)
 
     def _end_of(self, text: str) -> str:
         known = self._redact(text[-_READ:])
-        return _on_one_line(known[_MARGIN:] if len(text) > _READ else known)[-_LONGEST:]
+        return _on_one_line(known[_MARGIN:] if len(text) > _READ else known)[-_STEP_CHARS:]
 
     def _args(self, call: Call) -> str:
-        return self._short(json.dumps(_masked(call.args), ensure_ascii=False, default=str))
+        return self._short(json.dumps(_mask(call.args), ensure_ascii=False, default=str))
 
 
 def _on_one_line(text: str) -> str:
@@ -148,14 +148,14 @@ def _whole_words(text: str) -> str:
     return text if text[-1:].isspace() or not words else text[: len(text) - len(words[-1])]
 
 
-def _masked(value: Any) -> Any:
+def _mask(value: Any) -> Any:
     """Return arguments without what stands under a name that secrets have."""
     if isinstance(value, Mapping):
         return {
-            key: "[redacted]" if isinstance(key, str) and _SECRET.search(key) else _masked(each)
+            key: "[redacted]" if isinstance(key, str) and _SECRET.search(key) else _mask(each)
             for key, each in value.items()
         }
-    return [_masked(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_mask(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 _MARKS = {"running": "…", "ok": "✓", "error": "✗", "pending": "?"}
@@ -168,7 +168,7 @@ def _line(step: Json) -> str:
     return f"- {_MARKS[step['status']]} {step['tool']} {step['args']}" + (f": {said}" if said else "")
 
 
-_LONGEST_TEXT, _LONGEST_RESULT, _MOST_TEXTS = 2_000, 800, 3  # of what is told of a run that did not finish
+_TEXT_CHARS, _RESULT_CHARS, _QUOTED_TEXTS = 2_000, 800, 3  # of what is told of a run that did not finish
 
 # Why a run ended. One that somebody stopped leaves as cancelled, like any other body; what it had is told before that.
 Reason = Literal["goal", "rescued", "timeout", "max_turns", "budget", "aborted", "no_completion", "error"]
@@ -201,7 +201,7 @@ def ending_of(outcome: Outcome) -> Ending:
     return "no_completion" if outcome.end == "done" else outcome.end
 
 
-def gathered(history: History, agent: str) -> Iterator[Text]:
+def gather(history: History, agent: str) -> Iterator[Text]:
     """Yield the last words of an agent's conversation and the last results in it, oldest first."""
     names = {call.id: call.name for message in history for call in message.calls}
     texts: list[Text] = []
@@ -212,11 +212,11 @@ def gathered(history: History, agent: str) -> Iterator[Text]:
             continue
         source = next((part.source for part in words if part.source), None)
         said = "\n".join(part.text for part in words)
-        if message.role == "assistant" and len(texts) < _MOST_TEXTS:
-            texts.append(Text(cut(said, _LONGEST_TEXT), _source(agent, history.outside)))
-        elif message.role == "tool" and len(results) < _MOST_TEXTS:
+        if message.role == "assistant" and len(texts) < _QUOTED_TEXTS:
+            texts.append(Text(cut(said, _TEXT_CHARS), _source(agent, history.outside)))
+        elif message.role == "tool" and len(results) < _QUOTED_TEXTS:
             name = names.get(message.call_id or "", "a tool")
-            results.append(Text(f"[{name}, {message.status}] {cut(said, _LONGEST_RESULT)}", source))
+            results.append(Text(f"[{name}, {message.status}] {cut(said, _RESULT_CHARS)}", source))
     yield from reversed(texts)
     yield from reversed(results)
 
@@ -245,7 +245,7 @@ def result_of(agent: Agent, outcome: Outcome) -> Result:
         known = "what it had until then follows" if outcome.gathered else "it had found nothing yet"
         error = Result.error(sentence, code=outcome.reason, details=details)
         return error._replace(content=(Text(f"{sentence} ({known})"), *outcome.gathered))
-    text = _rendered(agent, outcome.answer)
+    text = _render(agent, outcome.answer)
     took = f"{outcome.turns} {'reply' if outcome.turns == 1 else 'replies'}"
     details["output"] = to_jsonable_python(outcome.answer[agent.output_name], fallback=str)
     content = (Text(text, _source(agent.name, outcome.outside)),)
@@ -263,7 +263,7 @@ def _source(agent: str, outside: Iterable[str]) -> str | None:
     return f"agent:{agent} after {first}" if first else None
 
 
-def _rendered(agent: Agent, answer: Mapping[str, Any]) -> str:
+def _render(agent: Agent, answer: Mapping[str, Any]) -> str:
     try:
         return answer_text(agent, answer)
     except Exception:  # the author's own function: an answer is not lost by it

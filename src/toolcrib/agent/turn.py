@@ -28,7 +28,7 @@ from .subagent import run_task
 
 __all__ = ["TurnResolver", "Turns"]
 
-_LONGEST_TITLE = 80
+_TITLE_CHARS = 80
 _REMEMBERED = 64  # sessions whose conversation stays in memory between two turns
 
 
@@ -113,7 +113,7 @@ class Turns:
             for answer in found.mended:
                 journal.add(Said(answer))
             journal.add(body)
-            await journal.settled()
+            await journal.flush()
 
     @asynccontextmanager
     async def _alone(self, session: str) -> AsyncIterator[None]:
@@ -140,10 +140,10 @@ class Turns:
         message, system = await self._apply_hooks(request, setup.system, len(session.history))
         session.history.append(message)
         journal.add(Said(message))
-        await journal.settled()
+        await journal.flush()
         emit(TurnStarted(key, setup.model.card.name, message))
-        keep = partial(moments.kept, caller) if "tool_result_persist" in moments else None
-        send = partial(self._sent, caller) if "message_sending" in moments else None
+        keep = partial(moments.apply_to_answer, caller) if "tool_result_persist" in moments else None
+        send = partial(self._apply_sending, caller) if "message_sending" in moments else None
         shorten = self._shortener(setup, journal, emit)
         setup = replace(setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send)
         end: TurnFinished | None = None
@@ -157,7 +157,7 @@ class Turns:
                 history = loop.history
         finally:
             if end is not None and end.reason != "error" and history is not None:
-                model = _switched(journal.path[len(session.path) :], session.model)
+                model = _model_after(journal.path[len(session.path) :], session.model)
                 self._remember(key, _Session(history, journal.path, journal.count, model))
             reason = "stopped" if end is None else end.reason
             if end is not None and end.reason == "done":
@@ -173,7 +173,7 @@ class Turns:
         words = _words(message)
         await moments.tell("message_received", caller, content=words)
         if "before_agent_start" in moments:
-            said = await moments.changed("before_agent_start", caller, prompt=words, messages=messages)
+            said = await moments.apply("before_agent_start", caller, prompt=words, messages=messages)
             if isinstance(other := said.get("systemPrompt"), str):
                 system = other
             if isinstance(context := said.get("prependContext"), str) and context.strip():
@@ -200,15 +200,15 @@ class Turns:
         journal = Journal(self._record, self.store, key, path=found.path, count=len(lines), now=self._now)
         for answer in found.mended:
             journal.add(Said(answer))
-        await journal.settled()
+        await journal.flush()
         found.history.outside.update(
             sources_of(line.body.message for line in found.path if isinstance(line.body, Said))
         )
         return _Session(found.history, journal.path, journal.count, found.model)
 
-    async def _sent(self, caller: Caller, text: str) -> str:
+    async def _apply_sending(self, caller: Caller, text: str) -> str:
         """Return the answer as the hooks let it go out; the session keeps what the model said."""
-        said = await self._moments.changed("message_sending", caller, content=text)
+        said = await self._moments.apply("message_sending", caller, content=text)
         return "" if said.get("cancel") is True else str(said.get("content", text))
 
     async def close(self) -> None:
@@ -241,7 +241,7 @@ class Turns:
             if kept is None:
                 raise LookupError("a message of the conversation is not in its log")
             journal.add(Shortened(shorter.summary, kept, shorter.before))
-            await journal.settled()
+            await journal.flush()
             after = shorter.history.tokens
             emit(Compacted(shorter.before, after))
             await self._moments.tell("after_compaction", setup.caller, messages=len(shorter.history), tokens=after)
@@ -250,14 +250,14 @@ class Turns:
         return shorten
 
 
-def _switched(lines: Sequence[Line], model: str) -> str:
+def _model_after(lines: Sequence[Line], model: str) -> str:
     """Return the model of a session behind these lines."""
     return next((line.body.model for line in reversed(lines) if isinstance(line.body, Switched)), model)
 
 
 def _title(message: Message) -> str:
     """Return what a new session is called until somebody names it: how it began."""
-    return " ".join(_words(message)[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE]
+    return " ".join(_words(message)[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
 
 
 def _words(message: Message) -> str:

@@ -131,7 +131,7 @@ class BeltSource:
     ) -> Belt:
         """Return the caller's belt; with a `profile` it has nothing that is not in that, whatever is configured."""
         own = tuple(extra)
-        belts = self.belts if profile is None else self.belts.narrowed(profile)
+        belts = self.belts if profile is None else self.belts.narrow(profile)
         pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
         return Belt(
             caller=caller,

@@ -55,7 +55,7 @@ class RunningTurn(Protocol):
         """Take a line behind the last one; return its id."""
         ...
 
-    def settled(self) -> Awaitable[None]:
+    def flush(self) -> Awaitable[None]:
         """Wait until what was taken is kept."""
         ...
 

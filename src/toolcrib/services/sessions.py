@@ -276,7 +276,7 @@ class Sessions:
     async def _write(self, key: str, body: Body) -> None:
         if turn := self._running(key):
             turn.add(body)
-            await turn.settled()
+            await turn.flush()
             return
         lines = await self._store.lines(key)
         line = Line(token_hex(6), lines[-1].id if lines else None, self._now(), body)

@@ -123,7 +123,7 @@ class Subagents:
         }
 
     @rpc("subagents.list", scope="read")
-    async def listed(
+    async def list_runs(
         self,
         caller: Caller,
         minutes: Annotated[int, Field(ge=1, le=1440, description="how far back to look")] = 30,
@@ -148,7 +148,7 @@ class Subagents:
     ) -> dict[str, Any]:
         """Tell a subagent something; one that has ended or was interrupted goes on with it in its session."""
         async with self._resuming:  # of two who speak to one that has ended, the second speaks to one that runs
-            key, label = await self._found(caller, target)
+            key, label = await self._find(caller, target)
             running, told = self._runs.get(key), {"childSessionKey": key, "runId": run_id(key)}
             if running is not None and running.turn is not None:
                 running.turn.steer(self._host.message(caller, message))
@@ -168,7 +168,7 @@ class Subagents:
         own = self._key(caller)
         running = [run for run in self._runs.values() if run.parent == own and run.end is None]
         if target.strip().lower() not in ("all", "*"):
-            key, _ = await self._found(caller, target)
+            key, _ = await self._find(caller, target)
             running = [run for run in running if run.key == key]
             if not running:
                 return {"status": "ended", "stopped": [], "childSessionKey": key}
@@ -185,7 +185,7 @@ class Subagents:
     async def agents(self, caller: Caller) -> dict[str, Any]:
         """Tell which agents the caller may start: itself first, then those that its lists and its tools allow."""
         own = agent_of(caller)
-        allowed, tools = self._allowed(own), self._host.agent_tools(caller)
+        allowed, tools = self._may_start(own), self._host.agent_tools(caller)
         rest = {each for each in (self._host.agents if "*" in allowed else allowed) if not self._host.is_tool(each)}
         rows = []
         for id in dict.fromkeys((own, *sorted({*rest, *tools} - {own}))):
@@ -280,7 +280,7 @@ class Subagents:
         target = to_agent(agent) if agent.strip() else own
         if target == own or target in self._host.agent_tools(caller):
             return target
-        allowed = self._allowed(own)
+        allowed = self._may_start(own)
         # one that is a tool is started by whoever has that tool: no list of agents lifts what policy denies
         if ("*" in allowed or target in allowed) and not self._host.is_tool(target):
             if target not in self._host.agents:
@@ -292,7 +292,7 @@ class Subagents:
         how = f"the tool {target} is not on its belt" if self._host.is_tool(target) else lists
         raise ToolError(f"{own} may not start {escape(agent[:64])!r}; {how}", code="denied")
 
-    def _allowed(self, own: str) -> tuple[str, ...]:
+    def _may_start(self, own: str) -> tuple[str, ...]:
         listing = self._host.agents.get(own, AgentListing())
         return tuple(each if each == "*" else to_agent(each) for each in listing.may_start)
 
@@ -317,7 +317,7 @@ class Subagents:
         # whoever spoke in the session of another agent stands behind that session
         return [head for head in heads if _is_run(head.key) and own in head.parents[-2:]]
 
-    async def _found(self, caller: Caller, target: str) -> tuple[str, str]:
+    async def _find(self, caller: Caller, target: str) -> tuple[str, str]:
         """Return the key and the label of the run that is meant, among the caller's own."""
         own, wanted = self._key(caller), target.strip()
         known = {run.key: run.label for run in self._runs.values() if run.parent == own}
