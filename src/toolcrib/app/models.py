@@ -1,6 +1,6 @@
 """The models of a crib: which one answers when nobody names one, and each made once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from toolcrib.backends.providers.known import configured
@@ -76,6 +76,14 @@ class Models:
         """Return what services are told about models."""
         return ModelNames(named=self.named, default=self.name_for, window=lambda name: self.get(name).card.window)
 
+    def prepare(self, provider: str | None, say: Callable[[str], None]) -> None:
+        """Fetch what a provider's model needs before it is first asked; `say` hears what is downloaded."""
+        given = self._providers().get(provider or "", ProviderSettings())
+        if provider == "local" and not given.base_url and not given.file:
+            from toolcrib.backends.providers.local import fetch_weights  # noqa: PLC0415  as below
+
+            fetch_weights(say)
+
     async def close(self) -> None:
         """Let go of every connection."""
         for model in self._made.values():
@@ -92,9 +100,13 @@ class Models:
     def _make(self, provider: str, model: str) -> Model:
         if provider == "offline":
             return OfflineModel()
+        given = self._providers().get(provider, ProviderSettings())
+        if provider == "local" and not given.base_url:
+            from toolcrib.backends.providers.local import local_model  # noqa: PLC0415  as below
+
+            return local_model(model, given.file)
         from toolcrib.backends.providers.make import model_for  # noqa: PLC0415  HTTP takes longer to load than we do
 
-        given = self._providers().get(provider, ProviderSettings())
         return model_for(
             provider,
             model,

@@ -13,8 +13,18 @@ from pydantic import ValidationError
 
 from toolcrib.define import session
 from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.names import fold
 from toolcrib.policy.command import Rules, judge, look_up_in, rules_from
-from toolcrib.policy.settings import AgentPolicy, ChannelPolicy, GroupPolicy, ListSettings, PolicySettings
+from toolcrib.policy.settings import (
+    LOCAL_BELT,
+    AgentPolicy,
+    ChannelPolicy,
+    GroupPolicy,
+    ListSettings,
+    PolicySettings,
+    ScopeSettings,
+    ToolsSettings,
+)
 
 from .complain import complaint, conceal, unknown_keys
 from .openclaw import Key, Translated, from_openclaw
@@ -225,7 +235,7 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
             sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
     by_id = isinstance(config.agents, Mapping)
     return PolicySettings(
-        tools=config.tools,
+        tools=_with_local_belt(config),
         agents={
             session.to_agent(id): _agent(agent, origin(("agents", id if by_id else at)))
             for at, (id, agent) in enumerate(config.listed_agents())
@@ -240,6 +250,19 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
         sources=sources,
         place=lambda path: origin(tuple(path.split("."))),
     )
+
+
+def _with_local_belt(config: Config) -> ToolsSettings:
+    """Return `tools` with the six tools that the local model gets where `byProvider` says nothing about it.
+
+    A small model chooses badly among many. A server of one's own under that name is no such model.
+    """
+    given = config.models.get("local")
+    is_server = isinstance(given, ProviderSettings) and given.base_url is not None
+    if is_server or any(fold(key).partition("/")[0] == "local" for key in config.tools.by_provider):
+        return config.tools
+    entry = ScopeSettings(allow=LOCAL_BELT)
+    return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, "local": entry}})
 
 
 def _agent(agent: AgentSettings, origin: str) -> AgentPolicy:

@@ -189,6 +189,7 @@ class ProviderSettings(Section):
     base_url: Url | None = Field(default=None, alias="baseUrl")
     api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
     headers: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
+    file: Folder | None = None  # a GGUF file, for the provider `local`
 
 
 class PluginSettings(Section):

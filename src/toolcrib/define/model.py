@@ -178,8 +178,13 @@ class Model(Protocol):
 
 
 def model_name(text: str, aliases: Mapping[str, str] = {}) -> tuple[str, str]:
-    """Return provider and model of `provider:model` or `provider/model`; only the first mark counts."""
+    """Return provider and model of `provider:model` or `provider/model`; only the first mark counts.
+
+    `local` alone is the model of this machine.
+    """
     whole = aliases.get(text, text).strip()
+    if whole.lower() == "local":
+        return "local", "smollm2"
     at = min((place for mark in ":/" if (place := whole.find(mark)) > 0), default=0)
     provider, model = whole[:at].strip().lower(), whole[at + 1 :].strip()
     if not provider or not model:

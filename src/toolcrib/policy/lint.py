@@ -19,7 +19,16 @@ from toolcrib.define.verdict import Rule, Selection
 from .gate import is_plugin_only
 from .match import Groups, Inventory, is_glob, matcher_for
 from .resolve import model_family, sender_key
-from .settings import PROFILES, SANDBOX_DENY, GroupPolicy, ListSettings, PolicySettings, ScopeSettings, ToolsSettings
+from .settings import (
+    LOCAL_BELT,
+    PROFILES,
+    SANDBOX_DENY,
+    GroupPolicy,
+    ListSettings,
+    PolicySettings,
+    ScopeSettings,
+    ToolsSettings,
+)
 
 __all__ = ["Expect", "Finding", "Kind", "Level", "lint"]
 
@@ -335,6 +344,8 @@ def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
 def _scopes_in_tools(origin: str, tools: ToolsSettings) -> Iterator[Scope]:
     yield Scope(origin=origin, rule=tools.rule(), additive=True)
     for key, entry in tools.by_provider.items():
+        if entry.allow == LOCAL_BELT:
+            continue  # built in: nobody wrote it down
         yield Scope(origin=f"{origin}.byProvider.{key}", rule=entry.rule(), additive=True)
     yield from _scopes_in_lists(f"{origin}.sandbox.tools", tools.sandbox.tools, "sandbox")
     yield from _scopes_in_lists(f"{origin}.subagents.tools", tools.subagents.tools, "subagent")

@@ -16,6 +16,7 @@ from toolcrib.define.verdict import Rule
 from .match import complaint_about
 
 __all__ = [
+    "LOCAL_BELT",
     "PROFILES",
     "SANDBOX_ALLOW",
     "SANDBOX_DENY",
@@ -42,6 +43,9 @@ PROFILES: Mapping[str, tuple[str, ...] | None] = {
     "messaging": ("group:messaging", "sessions_list", "sessions_send", "session_status"),
     "full": None,
 }
+
+# What the model of this machine gets: it has room for little, and chooses badly among many.
+LOCAL_BELT: tuple[str, ...] = ("read", "write", "edit", "grep", "ls", "exec")
 
 SANDBOX_ALLOW: tuple[str, ...] = (
     "exec", "process", "read", "write", "edit", "apply_patch", "grep", "find", "ls", "image", "sessions_list",

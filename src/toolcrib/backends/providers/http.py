@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import httpx2
@@ -60,9 +60,15 @@ class HttpModel:
     """A `Model` behind one of the four APIs. It asks once; asking again is up to whoever asks."""
 
     def __init__(
-        self, card: ModelCard, target: Target, endpoint: Endpoint, place: Place, patience: Patience = PATIENCE
+        self,
+        card: ModelCard,
+        target: Target,
+        endpoint: Endpoint,
+        place: Place,
+        patience: Patience = PATIENCE,
+        encode: Callable[[Request, Target], bytes] = encode_body,
     ) -> None:
-        self.card = card
+        self.card, self._encode = card, encode
         self._target, self._wire = target, WIRES[target.api]
         self._endpoint, self._place, self._patience = endpoint, place, patience
         self._client: httpx2.AsyncClient | None = None
@@ -74,7 +80,7 @@ class HttpModel:
         chunks, answer = self._wire.chunks(self._target, names), Answer(self._wire, self._place)
         failed: FailedError | None = None
         try:
-            async with self._sent(encode_body(request, self._target)) as body:
+            async with self._sent(self._encode(request, self._target)) as body:
                 while answer.stage != "over" and not chunks.is_over:
                     piece = await body.next_of(answer)
                     for value in answer.close() if piece is None else answer.feed(piece):

@@ -31,7 +31,8 @@ __all__ = ["CARD", "OfflineModel"]
 CARD = ModelCard(provider="offline", model="rules", window=1_000_000, price=Price(input=0, output=0))
 
 CONNECT = (
-    "To connect a model, set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`,\nor use `--model ollama:qwen3`."
+    "To connect a model, set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or `GEMINI_API_KEY`,\n"
+    "or use `--model ollama:qwen3`, or `--model local` for a small one of this machine."
 )
 FOOTER = "(Offline rules, not a language model; OPENAI_API_KEY or --model connects one.)"
 _HELP = (

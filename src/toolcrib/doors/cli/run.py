@@ -78,6 +78,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
+    crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     shows: Shows = _shows(crib, request, options)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]

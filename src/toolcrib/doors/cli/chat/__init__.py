@@ -70,6 +70,7 @@ def command(**options: Unpack[_Options]) -> int:
     caller = caller_from_options(crib, options)
     if caller.session is not None:
         check_key(caller.session)
+    crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     if options["model"]:
         crib.models.get(options["model"])
     return asyncio.run(_talked(crib, caller, options))
