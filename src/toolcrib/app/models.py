@@ -80,9 +80,9 @@ class Models:
         """Fetch what a provider's model needs before it is first asked; `say` hears what is downloaded."""
         given = self._providers().get(provider or "", ProviderSettings())
         if provider == "local" and not given.base_url and not given.file:
-            from toolcrib.backends.providers.local import fetch_weights  # noqa: PLC0415  as below
+            from toolcrib.backends.providers import local  # noqa: PLC0415  as below
 
-            fetch_weights(say)
+            local.fetch_weights(say)
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -100,14 +100,12 @@ class Models:
     def _make(self, provider: str, model: str) -> Model:
         if provider == "offline":
             return OfflineModel()
+        from toolcrib.backends.providers import http, local  # noqa: PLC0415  HTTP takes longer to load than we do
+
         given = self._providers().get(provider, ProviderSettings())
         if provider == "local" and not given.base_url:
-            from toolcrib.backends.providers.local import local_model  # noqa: PLC0415  as below
-
-            return local_model(model, given.file)
-        from toolcrib.backends.providers.make import model_for  # noqa: PLC0415  HTTP takes longer to load than we do
-
-        return model_for(
+            return local.local_model(model, given.file)
+        return http.model_for(
             provider,
             model,
             base_url=given.base_url or "",

@@ -1,16 +1,22 @@
-"""What went wrong between us and a provider, as one sentence that a person can act on, and whether to ask again."""
+"""What went wrong between us and a provider, as one sentence that a person can act on, and whether to ask again.
 
+Also how what a server sent is read without trust: JSON however it is spelled, and bodies unpacked within bounds.
+"""
+
+import json
 import math
 import re
 import ssl
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
+import orjson
 
 from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.trim import error_text
@@ -18,10 +24,19 @@ from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Message
 
-from .reading import NotJsonError, parsed
+__all__ = [
+    "FailedError",
+    "NotJsonError",
+    "PackedError",
+    "Place",
+    "Unpacked",
+    "of_status",
+    "of_transport",
+    "parsed",
+    "retry_of",
+]
 
-__all__ = ["FailedError", "Place", "of_status", "of_transport", "retry_of"]
-
+_PIECE = 65_536  # bytes that are unpacked at a time
 _AGAIN = frozenset({408, 409, 425, 429})
 _HERE = frozenset({"127.0.0.1", "localhost", "::1"})
 _LONGEST_WAIT = 86_400.0  # seconds that a provider may ask for
@@ -227,3 +242,60 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return iter(seen)
+
+
+# ---- what a server sent, read without trust
+
+
+class NotJsonError(Exception):
+    """A text is no JSON."""
+
+
+class PackedError(Exception):
+    """A body is packed in a way that is not read here, or is not packed as it says."""
+
+
+def parsed(data: bytes) -> Any:
+    """Return the value that the bytes spell.
+
+    Some servers write numbers that JSON does not have, or half of a character where a piece ends; both are read.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(data.decode(), parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            raise NotJsonError from None
+
+
+class Unpacked:
+    """Unpacks a body piece by piece, never more of it at once than a piece. `encoding` is what its header says."""
+
+    def __init__(self, encoding: str) -> None:
+        self._unpacker: Any = None
+        match encoding.strip().lower():
+            case "" | "identity":
+                pass
+            case "gzip" | "x-gzip":
+                self._unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            case "deflate":
+                self._unpacker = zlib.decompressobj()
+            case _:
+                _refuse(f"says that it is packed as {encoding.strip()[:40]!r}, which was not asked for")
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Return what the bytes hold, in pieces."""
+        if self._unpacker is None:
+            yield piece
+            return
+        try:
+            while piece:
+                yield self._unpacker.decompress(piece, _PIECE)
+                piece = self._unpacker.unconsumed_tail
+        except zlib.error:
+            _refuse("says that it is packed, and it is not")
+
+
+def _refuse(how: str) -> NoReturn:
+    raise PackedError(f"the answer {how}")
