@@ -43,7 +43,7 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 
 # Only these parts of a room may use what the table grants it.
 _ONLY = {
-    ("backends", "adapter"): ("toolcrib.backends.providers", "toolcrib.backends.mcp"),
+    ("backends", "adapter"): ("toolcrib.backends.models", "toolcrib.backends.mcp"),
 }
 # And only this part of a room may be used: services read settings, and never the file.
 _ONLY_FROM = {("services", "config"): "toolcrib.config.settings"}

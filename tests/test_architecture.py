@@ -120,7 +120,7 @@ TABLE = {
             {"client.py": "from .backends.plugins import P", "backends/plugins.py": ""},
             ["toolcrib.client:1 imports toolcrib.backends.plugins; client may not"],
         ),
-        ({"backends/providers/openai.py": "from toolcrib.adapter import x", "adapter/x.py": ""}, []),
+        ({"backends/models/openai.py": "from toolcrib.adapter import x", "adapter/x.py": ""}, []),
         (
             {"backends/plugins.py": "from toolcrib.adapter import x", "adapter/x.py": ""},
             ["toolcrib.backends.plugins:1 imports toolcrib.adapter.x; backends may not"],

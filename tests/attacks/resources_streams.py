@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import toolcrib
-from tests.backends.providers.asking import asked_for, ended, model_at, runnable
-from tests.backends.providers.servers import Say, Server, Talk, answering, said, serving
-from tests.backends.providers.spoken import event
-from tests.backends.providers.wrong import calling, endless_arguments
+from tests.backends.models.asking import asked_for, ended, model_at, runnable
+from tests.backends.models.servers import Say, Server, Talk, answering, said, serving
+from tests.backends.models.spoken import event
+from tests.backends.models.wrong import calling, endless_arguments
 from toolcrib import Caller, tool
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
 

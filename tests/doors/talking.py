@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.backends.providers.servers import Act, Say, Server, Talk, answering, serving
+from tests.backends.models.servers import Act, Say, Server, Talk, answering, serving
 
 from .world import crib_file
 

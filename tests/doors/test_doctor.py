@@ -19,7 +19,7 @@ import apsw
 import pytest
 
 import toolcrib
-from toolcrib.backends.providers.known import KNOWN
+from toolcrib.backends.models.known import KNOWN
 
 from .world import Answer, ask, crib_file, plugin_folder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.providers.servers import Server, answering
+from tests.backends.models.servers import Server, answering
 
 from .talking import Say, talking
 from .world import ask, crib_file

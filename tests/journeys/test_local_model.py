@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import toolcrib
-from toolcrib.backends.providers.local import fetch_weights, local_model
+from toolcrib.backends.models.local import fetch_weights, local_model
 from toolcrib.define.event import Replied, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from toolcrib.define.message import Message
 from toolcrib.define.model import Choice, History, Request

@@ -1,6 +1,6 @@
 """Whatever a provider does, the turn ends in time and says why, nothing runs twice, and the session goes on.
 
-The table of misbehaviours is that of tests/backends/providers; here each goes all the way: a real server, a real model
+The table of misbehaviours is that of tests/backends/models; here each goes all the way: a real server, a real model
 over HTTP, the loop, the tools, the store and the record.
 """
 
@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.backends.providers.asking import KEY as SECRET
-from tests.backends.providers.misbehaviours import BUSY, GOOD, MISBEHAVIOURS, Misbehaviour, Trouble, misbehaving
-from tests.backends.providers.servers import answering, serving
-from tests.backends.providers.test_misbehaviours import bounded
+from tests.backends.models.asking import KEY as SECRET
+from tests.backends.models.misbehaviours import BUSY, GOOD, MISBEHAVIOURS, Misbehaviour, Trouble, misbehaving
+from tests.backends.models.servers import answering, serving
+from tests.backends.models.test_misbehaviours import bounded
 
 import toolcrib
 from toolcrib.adapter.cards import Api

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from toolcrib.backends.providers.known import configured
-from toolcrib.backends.providers.offline import CARD, OfflineModel
+from toolcrib.backends.models.known import configured
+from toolcrib.backends.models.offline import CARD, OfflineModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
@@ -80,7 +80,7 @@ class Models:
         """Fetch what a provider's model needs before it is first asked; `say` hears what is downloaded."""
         given = self._providers().get(provider or "", ProviderSettings())
         if provider == "local" and not given.base_url and not given.file:
-            from toolcrib.backends.providers import local  # noqa: PLC0415  as below
+            from toolcrib.backends.models import local  # noqa: PLC0415  as below
 
             local.fetch_weights(say)
 
@@ -100,7 +100,7 @@ class Models:
     def _make(self, provider: str, model: str) -> Model:
         if provider == "offline":
             return OfflineModel()
-        from toolcrib.backends.providers import http, local  # noqa: PLC0415  HTTP takes longer to load than we do
+        from toolcrib.backends.models import http, local  # noqa: PLC0415  HTTP takes longer to load than we do
 
         given = self._providers().get(provider, ProviderSettings())
         if provider == "local" and not given.base_url:

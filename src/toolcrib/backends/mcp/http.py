@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
-from toolcrib.backends.providers.answer import Events, TooLongError
-from toolcrib.backends.providers.failures import PackedError, Unpacked
+from toolcrib.backends.models.answer import Events, TooLongError
+from toolcrib.backends.models.failures import PackedError, Unpacked
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 

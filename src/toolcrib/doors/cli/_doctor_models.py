@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from toolcrib.app import Crib
 from toolcrib.app.models import OFFLINE
-from toolcrib.backends.providers.known import KNOWN
+from toolcrib.backends.models.known import KNOWN
 from toolcrib.config.settings import ProviderSettings
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name

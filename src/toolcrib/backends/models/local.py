@@ -4,7 +4,7 @@ A small model cannot write a malformed call: the grammar admits words, or one ca
 of the right names and types. Tools, calls and results are told to it as plain text, with three short examples, since
 most small models were never taught to call any.
 
-    python -m toolcrib.backends.providers.local FILE     serves a GGUF file until its input ends; prints its address
+    python -m toolcrib.backends.models.local FILE     serves a GGUF file until its input ends; prints its address
 """
 
 import asyncio

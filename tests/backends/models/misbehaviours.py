@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from toolcrib.adapter.cards import Api
-from toolcrib.backends.providers.http import HttpModel, Patience
+from toolcrib.backends.models.http import HttpModel, Patience
 from toolcrib.define.event import Replied
 
 from . import wrong

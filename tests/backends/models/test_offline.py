@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import toolcrib
 from toolcrib import Agent, Call, Caller, Result, Text, tool
-from toolcrib.backends.providers.offline import CONNECT, FOOTER, OfflineModel
+from toolcrib.backends.models.offline import CONNECT, FOOTER, OfflineModel
 from toolcrib.define.event import CallDelta, Replied, TextDelta
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.backends.providers.answer import Events, Sent, TooLongError
+from toolcrib.backends.models.answer import Events, Sent, TooLongError
 
 STREAM = (
     b"\xef\xbb\xbf: a comment\n"

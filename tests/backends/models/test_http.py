@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.adapter.cards import Api
-from toolcrib.backends.providers.http import HttpModel, Patience
+from toolcrib.backends.models.http import HttpModel, Patience
 from toolcrib.define.event import Replied, TextDelta
 
 from .asking import asked_for, ended, model_at

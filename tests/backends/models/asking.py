@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from toolcrib.adapter.cards import Api
-from toolcrib.backends.providers.http import HttpModel, Patience, model_for
+from toolcrib.backends.models.http import HttpModel, Patience, model_for
 from toolcrib.define.event import Replied, ReplyEvent
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Model, Request

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from toolcrib.adapter.cards import Api
-from toolcrib.backends.providers.http import HttpModel, Patience, model_for
-from toolcrib.backends.providers.known import KNOWN, api_for, configured
+from toolcrib.backends.models.http import HttpModel, Patience, model_for
+from toolcrib.backends.models.known import KNOWN, api_for, configured
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import no_requests
 

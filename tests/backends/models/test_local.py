@@ -11,7 +11,7 @@ import pytest
 import toolcrib
 from toolcrib import Call, Caller, CribError, Tool, tool
 from toolcrib.app.models import Models
-from toolcrib.backends.providers.local import LocalModel, grammar_for, local_model
+from toolcrib.backends.models.local import LocalModel, grammar_for, local_model
 from toolcrib.config.load import load
 from toolcrib.define.event import CallDelta, TextDelta
 from toolcrib.define.message import Message
