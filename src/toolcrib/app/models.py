@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from toolcrib.backends.models.known import configured
+from toolcrib.backends.models.known import models_with_keys
 from toolcrib.backends.models.offline import CARD, OfflineModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
@@ -32,7 +32,7 @@ class Models:
         key, and last the offline model.
         """
         named = session_model or self._configured_name(agent)
-        return named or next(iter(configured(self._env, self._providers())), OFFLINE)
+        return named or next(iter(models_with_keys(self._env, self._providers())), OFFLINE)
 
     def assign(self, caller: Caller, session_model: str = "") -> Caller:
         """Return a caller that names no model with the one it would be served by, and likewise its parents.

@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.adapter.cards import Api
 from toolcrib.backends.models.http import HttpModel, Patience, model_for
-from toolcrib.backends.models.known import KNOWN, api_for, configured
+from toolcrib.backends.models.known import KNOWN, api_for, models_with_keys
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import no_requests
 
@@ -81,11 +81,11 @@ class Account:
 
 
 def test_what_is_configured_is_found() -> None:
-    assert configured({}) == []
-    assert configured({"OPENAI_API_KEY": " "}) == []
-    assert configured({"OPENAI_API_KEY": "k"}) == ["openai:gpt-5"]
-    assert configured({"GOOGLE_API_KEY": "k"}) == ["gemini:gemini-2.5-flash"]
-    both = configured({"OPENAI_API_KEY": "k"}, {"default": "x:y", "groq": Account("k"), "xai": Account()})
+    assert models_with_keys({}) == []
+    assert models_with_keys({"OPENAI_API_KEY": " "}) == []
+    assert models_with_keys({"OPENAI_API_KEY": "k"}) == ["openai:gpt-5"]
+    assert models_with_keys({"GOOGLE_API_KEY": "k"}) == ["gemini:gemini-2.5-flash"]
+    both = models_with_keys({"OPENAI_API_KEY": "k"}, {"default": "x:y", "groq": Account("k"), "xai": Account()})
     assert [name.partition(":")[0] for name in both] == ["groq", "openai"]
 
 

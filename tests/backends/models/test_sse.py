@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.backends.models.answer import Events, Sent, TooLongError
+from toolcrib.backends.models.answer import EventReader, ServerEvent, TooLongError
 
 STREAM = (
     b"\xef\xbb\xbf: a comment\n"
@@ -17,15 +17,15 @@ STREAM = (
     b"data: [DONE]\n\n"
 )
 SENT = [
-    Sent("greeting", "naïve".encode()),
-    Sent("", b"one\ntwo\n"),
-    Sent("error", b'{"code": 500}'),
-    Sent("", b"[DONE]"),
+    ServerEvent("greeting", "naïve".encode()),
+    ServerEvent("", b"one\ntwo\n"),
+    ServerEvent("error", b'{"code": 500}'),
+    ServerEvent("", b"[DONE]"),
 ]
 
 
-def read(*pieces: bytes, longest: int = 1_000) -> list[Sent]:
-    events = Events(longest)
+def read(*pieces: bytes, longest: int = 1_000) -> list[ServerEvent]:
+    events = EventReader(longest)
     return [*(sent for piece in pieces for sent in events.feed(piece)), *events.close()]
 
 
@@ -37,9 +37,9 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(cuts: list[int], end: b
 
 
 def test_the_last_event_needs_no_empty_line() -> None:
-    assert read(b"data: a\n\ndata: b\n") == [Sent("", b"a"), Sent("", b"b")]
-    assert read(b"data: a\n\ndata: b") == [Sent("", b"a"), Sent("", b"b")]
-    assert read(b"data: a\n\nevent: b") == [Sent("", b"a")]
+    assert read(b"data: a\n\ndata: b\n") == [ServerEvent("", b"a"), ServerEvent("", b"b")]
+    assert read(b"data: a\n\ndata: b") == [ServerEvent("", b"a"), ServerEvent("", b"b")]
+    assert read(b"data: a\n\nevent: b") == [ServerEvent("", b"a")]
 
 
 @pytest.mark.parametrize("pieces", [[b"data: "] + [b"x" * 100] * 20, [b"data: x\n"] * 2_000, [b"data\n"] * 2_000])

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
-from toolcrib.backends.models.answer import Events, TooLongError
-from toolcrib.backends.models.failures import PackedError, Unpacked
+from toolcrib.backends.models.answer import EventReader, TooLongError
+from toolcrib.backends.models.failures import PackedError, Unpacker
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
@@ -129,7 +129,7 @@ class Http:
     async def _take(self, response: httpx2.Response, take: Callable[[Any], None]) -> None:
         """Take in the messages of an answer: one JSON value, or events as they come."""
         is_stream = "event-stream" in response.headers.get("content-type", "")
-        events, whole, size = Events(MESSAGE_BYTES), bytearray(), 0
+        events, whole, size = EventReader(MESSAGE_BYTES), bytearray(), 0
         try:
             async for piece in _pieces(response):
                 size += len(piece)
@@ -170,7 +170,7 @@ async def connect_over_http(
 
 async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
     try:
-        unpacked = Unpacked(response.headers.get("content-encoding", ""))
+        unpacked = Unpacker(response.headers.get("content-encoding", ""))
         async for raw in response.aiter_raw():
             for piece in unpacked.feed(raw):
                 yield piece

@@ -7,48 +7,48 @@ from typing import Any, NamedTuple
 
 from toolcrib.adapter.wire import as_object
 
-from .failures import FailedError, NotJsonError, Place, parsed, retry_of
+from .failures import FailedError, NotJsonError, ProviderLabel, parse_json, retry_delay
 from .wires import Stage, Wire
 
-__all__ = ["LONGEST", "Answer", "Events", "Sent", "TooLongError"]
+__all__ = ["MAX_EVENT_BYTES", "Answer", "EventReader", "ServerEvent", "TooLongError"]
 
 
-LONGEST = 16 * 1024 * 1024  # bytes of one event, or of a reply that is sent whole
+MAX_EVENT_BYTES = 16 * 1024 * 1024  # bytes of one event, or of a reply that is sent whole
 
 _BOM = b"\xef\xbb\xbf"
-_MOST_EVENTS = 300_000  # twice the tokens of the longest reply that any model gives
-_SHOWN = 400  # bytes of an answer that is none
+_MAX_EVENTS = 300_000  # twice the tokens of the longest reply that any model gives
+_QUOTE_BYTES = 400  # bytes of an answer that is none
 _DONE = b"[DONE]"
-_EACH = 64  # bytes that a line costs however short it is
+_LINE_COST_BYTES = 64  # bytes that a line costs however short it is
 
 
 class TooLongError(Exception):
     """A line or an event is longer than any that is meant."""
 
 
-class Sent(NamedTuple):
+class ServerEvent(NamedTuple):
     """One event: its name, "" for most, and its data as they came."""
 
     name: str
     data: bytes
 
 
-class Events:
+class EventReader:
     """Puts events together from bytes that were cut anywhere.
 
     `lines` counts the lines that are whole, comments included: a server that sends them is alive.
     """
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.lines = 0
-        self._longest = longest
+        self._max_bytes = max_bytes
         self._rest = bytearray()  # a line that goes on
         self._is_after_cr = False
         self._name = ""
         self._data: list[bytes] = []
         self._size = 0
 
-    def feed(self, piece: bytes) -> list[Sent]:
+    def feed(self, piece: bytes) -> list[ServerEvent]:
         """Take more bytes; return the events that they complete. Raise TooLongError when one has no end."""
         if self._is_after_cr:
             if not piece:
@@ -59,7 +59,7 @@ class Events:
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         first, *others = piece.split(b"\n")
         self._rest += first
-        if len(self._rest) > self._longest:
+        if len(self._rest) > self._max_bytes:
             raise TooLongError
         if not others:
             return []
@@ -70,7 +70,7 @@ class Events:
         self.lines += len(lines)
         return [sent for line in lines if (sent := self._line(line))]
 
-    def close(self) -> list[Sent]:
+    def close(self) -> list[ServerEvent]:
         """Return the event that the end of all bytes completes, if there is one: some servers leave the last mark out.
 
         It may be half of one; only its reader can tell.
@@ -80,23 +80,23 @@ class Events:
         rest = sent or self._line(b"")
         return [rest] if rest else []
 
-    def _line(self, line: bytes) -> Sent | None:
+    def _line(self, line: bytes) -> ServerEvent | None:
         """Take a line; return the event that it completes."""
         if not line:
             name, data = self._name, self._data
             self._name, self._data, self._size = "", [], 0
-            return Sent(name, b"\n".join(data)) if data else None
+            return ServerEvent(name, b"\n".join(data)) if data else None
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"error":  # llama.cpp tells of a failure in a field of its own
             self._name, field = "error", b"data"
         if field == b"data":
-            self._size += len(value) + _EACH
-            if self._size > self._longest + _EACH:
+            self._size += len(value) + _LINE_COST_BYTES
+            if self._size > self._max_bytes + _LINE_COST_BYTES:
                 raise TooLongError
             self._data.append(value)
         elif field == b"event":
-            self._name = value[:_EACH].decode(errors="replace")
+            self._name = value[:_LINE_COST_BYTES].decode(errors="replace")
         return None
 
 
@@ -107,13 +107,13 @@ class Answer:
     reply has come, `last` is the value that ended it, and `whole` a reply that was sent in one piece.
     """
 
-    def __init__(self, wire: Wire, place: Place) -> None:
+    def __init__(self, wire: Wire, label: ProviderLabel) -> None:
         self.stage: Stage = "open"
         self.last: Any = None
         self.whole: Any = None
-        self._wire, self._place = wire, place
+        self._wire, self._label = wire, label
         self._head = b""
-        self._events = Events(LONGEST)
+        self._events = EventReader(MAX_EVENT_BYTES)
         self._json: bytearray | None = None
         self._has_begun = False
         self._count = 0  # of events
@@ -129,7 +129,7 @@ class Answer:
             piece = self._begin(piece)
         if self._json is not None:
             self._json += piece
-            if len(self._json) > LONGEST:
+            if len(self._json) > MAX_EVENT_BYTES:
                 raise self._too_long()
             return []
         try:
@@ -156,20 +156,20 @@ class Answer:
         self._head += piece
         start = self._head.removeprefix(_BOM).lstrip()
         if not start or _BOM.startswith(self._head):
-            self._head = self._head[-_SHOWN:]
+            self._head = self._head[-_QUOTE_BYTES:]
             return b""
         self._has_begun = True
         if start[:1] == b"<":
             raise FailedError(
-                f"{self._place.address} answered with a web page, which is no model's answer; "
-                f"check {self._place.setting}.baseUrl"
+                f"{self._label.address} answered with a web page, which is no model's answer; "
+                f"check {self._label.setting}.baseUrl"
             )
         if start[:1] in (b"{", b"["):
             self._json = bytearray()
-        self._head = start[:_SHOWN]
+        self._head = start[:_QUOTE_BYTES]
         return start
 
-    def _values(self, sent: list[Sent]) -> list[Any]:
+    def _values(self, sent: list[ServerEvent]) -> list[Any]:
         values = []
         for event in sent:
             if event.data.strip() == _DONE:
@@ -180,18 +180,18 @@ class Answer:
                 break  # what comes after the end counts for nothing
         return values
 
-    def _value(self, event: Sent) -> Any:
+    def _value(self, event: ServerEvent) -> Any:
         try:
-            value = parsed(event.data)
+            value = parse_json(event.data)
             if event.name == "error" or as_object(value).get("error"):
-                value = parsed(self._place.redact(event.data.decode()).encode())
+                value = parse_json(self._label.redact(event.data.decode()).encode())
         except NotJsonError:
-            raise FailedError(f"{self._place.provider} sent an event that is no JSON", 0.0) from None
+            raise FailedError(f"{self._label.provider} sent an event that is no JSON", 0.0) from None
         if event.name == "error" and not as_object(value).get("error"):
             value = {"type": "error", "error": value}
         self._count += 1
-        if self._count > _MOST_EVENTS:
-            raise FailedError(f"{self._place.provider} was stopped: it sent more than {_MOST_EVENTS:,} events")
+        if self._count > _MAX_EVENTS:
+            raise FailedError(f"{self._label.provider} was stopped: it sent more than {_MAX_EVENTS:,} events")
         stage = self._wire.stage(as_object(value))
         if stage != "open":
             self.stage, self.last = stage, value
@@ -199,23 +199,25 @@ class Answer:
 
     def _read_whole(self, data: bytes) -> list[Any]:
         try:
-            value = parsed(data)
+            value = parse_json(data)
         except NotJsonError:
-            raise FailedError(f"{self._place.provider} sent an answer that is cut off, or no JSON", 0.0) from None
+            raise FailedError(f"{self._label.provider} sent an answer that is cut off, or no JSON", 0.0) from None
         if isinstance(value, list):
             self.last = value[-1] if value else None
             return value
         if error := as_object(value).get("error"):
             said = error if isinstance(error, str) else str(as_object(error).get("message") or error)
-            raise FailedError(f"{self._place.provider} answered: {self._place.said(said)}", retry_of(value))
+            raise FailedError(f"{self._label.provider} answered: {self._label.quote(said)}", retry_delay(value))
         self.whole = value
         return []
 
     def _too_long(self) -> FailedError:
-        return FailedError(f"{self._place.provider} was stopped: it sent an event of more than {LONGEST:,} bytes")
+        return FailedError(
+            f"{self._label.provider} was stopped: it sent an event of more than {MAX_EVENT_BYTES:,} bytes"
+        )
 
     def _no_answer(self) -> FailedError:
-        said = self._place.said(self._head.decode(errors="replace")) if self._head.strip() else ""
+        said = self._label.quote(self._head.decode(errors="replace")) if self._head.strip() else ""
         if not said:
-            return FailedError(f"{self._place.provider} sent an empty answer", 0.0)
-        return FailedError(f"{self._place.address} sent what is no model's answer: {said}", 0.0)
+            return FailedError(f"{self._label.provider} sent an empty answer", 0.0)
+        return FailedError(f"{self._label.address} sent what is no model's answer: {said}", 0.0)

@@ -28,18 +28,18 @@ __all__ = [
     "FailedError",
     "NotJsonError",
     "PackedError",
-    "Place",
-    "Unpacked",
-    "of_status",
-    "of_transport",
-    "parsed",
-    "retry_of",
+    "ProviderLabel",
+    "Unpacker",
+    "describe_status",
+    "describe_transport",
+    "parse_json",
+    "retry_delay",
 ]
 
-_PIECE = 65_536  # bytes that are unpacked at a time
+_PIECE_BYTES = 65_536  # bytes that are unpacked at a time
 _AGAIN = frozenset({408, 409, 425, 429})
 _HERE = frozenset({"127.0.0.1", "localhost", "::1"})
-_LONGEST_WAIT = 86_400.0  # seconds that a provider may ask for
+_MAX_WAIT_SECONDS = 86_400.0  # seconds that a provider may ask for
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
 # How providers name failures that pass, in the body of an answer or in the middle of a stream.
 _PASSING = frozenset(
@@ -65,7 +65,7 @@ class FailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProviderLabel:
     """Who is asked, as sentences name it. `advice` is where its key is set, "" where none is needed."""
 
     provider: str
@@ -78,36 +78,36 @@ class Place:
     @property
     def address(self) -> str:
         """The base URL as it may be shown: without a name and a password in it."""
-        return self.redact(_shown(self.base_url))
+        return self.redact(_strip_credentials(self.base_url))
 
     @property
     def setting(self) -> str:
         return f"models.{self.provider}"
 
-    def said(self, text: str) -> str:
+    def quote(self, text: str) -> str:
         """Return what a server said, in one line."""
         return error_text(text, self.redact)
 
 
-def of_status(place: Place, status: int, headers: Mapping[str, str], body: bytes) -> FailedError:
+def describe_status(label: ProviderLabel, status: int, headers: Mapping[str, str], body: bytes) -> FailedError:
     """Return what an answer with that status means."""
-    who, (complaint, codes) = place.provider, _complaint(place, body)
+    who, (complaint, codes) = label.provider, _read_complaint(label, body)
     if status < 400:
-        onward = _shown(headers.get("location", "")) or "nowhere"
+        onward = _strip_credentials(headers.get("location", "")) or "nowhere"
         return FailedError(
-            f"{place.address} sends requests on to {place.said(onward)}, and a key is not sent after them; "
-            f"set {place.setting}.baseUrl to the address that is meant"
+            f"{label.address} sends requests on to {label.quote(onward)}, and a key is not sent after them; "
+            f"set {label.setting}.baseUrl to the address that is meant"
         )
     told = f": {complaint}" if complaint else ""
     if status == 401:
-        what = "did not accept the API key" if place.has_key else "wants an API key"
-        return FailedError(f"{who} {what}; set {place.advice or f'{place.setting}.apiKey'}")
+        what = "did not accept the API key" if label.has_key else "wants an API key"
+        return FailedError(f"{who} {what}; set {label.advice or f'{label.setting}.apiKey'}")
     if status == 403:
-        key = place.advice or f"{place.setting}.apiKey"
+        key = label.advice or f"{label.setting}.apiKey"
         return FailedError(f"{who} does not allow this (403){told}; check what the key in {key} may do")
     if status == 404:
         return FailedError(
-            f"{who} knows no model {place.model!r} at {place.address}{told}; check its name, or {place.setting}.baseUrl"
+            f"{who} knows no model {label.model!r} at {label.address}{told}; check its name, or {label.setting}.baseUrl"
         )
     if status in (400, 413) and not complaint:
         return FailedError(f"{status} (no body): {who} refused the request and did not say why")
@@ -117,64 +117,64 @@ def of_status(place: Place, status: int, headers: Mapping[str, str], body: bytes
     return FailedError(f"{who} answered {status}{told or ', and did not say why'}", retry)
 
 
-def of_transport(place: Place, error: httpx2.HTTPError) -> FailedError:
+def describe_transport(label: ProviderLabel, error: httpx2.HTTPError) -> FailedError:
     """Return what a failure of the connection means."""
-    who, causes = place.provider, list(_causes(error))
+    who, causes = label.provider, list(_causes(error))
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        why = place.said(str(error))
-        return FailedError(f"no secure connection to {place.address}: {why}; check {place.setting}.baseUrl")
+        why = label.quote(str(error))
+        return FailedError(f"no secure connection to {label.address}: {why}; check {label.setting}.baseUrl")
     match error:
         case httpx2.ConnectTimeout():
-            return FailedError(f"{who} did not take a connection at {place.address} in time", 0.0)
+            return FailedError(f"{who} did not take a connection at {label.address} in time", 0.0)
         case httpx2.ConnectError() | httpx2.ProxyError():
             why = next((each.strerror for each in causes if isinstance(each, OSError) and each.strerror), str(error))
             if any(isinstance(each, ConnectionRefusedError) for each in causes):
-                return _refused(place)
-            return FailedError(f"{who} cannot be reached at {place.address}: {place.said(why)}", 0.0)
+                return _describe_refusal(label)
+            return FailedError(f"{who} cannot be reached at {label.address}: {label.quote(why)}", 0.0)
         case httpx2.TimeoutException():
             return FailedError(f"{who} did not take the request in time", 0.0)
-    why = place.said(str(error) or type(error).__name__)
+    why = label.quote(str(error) or type(error).__name__)
     return FailedError(f"the connection to {who} broke off before the end of the reply ({why})", 0.0, is_cut=True)
 
 
-def _refused(place: Place) -> FailedError:
+def _describe_refusal(label: ProviderLabel) -> FailedError:
     """Return that nobody listens: on this machine nobody will, until somebody starts it."""
-    sentence = f"{place.provider} cannot be reached at {place.address}: nothing listens there"
-    if urlsplit(place.base_url).hostname not in _HERE:
+    sentence = f"{label.provider} cannot be reached at {label.address}: nothing listens there"
+    if urlsplit(label.base_url).hostname not in _HERE:
         return FailedError(sentence, 0.0)
-    how = " with `ollama serve`" if place.provider == "ollama" else ""
-    return FailedError(f"{sentence}; start it{how}, or set {place.setting}.baseUrl to where it listens")
+    how = " with `ollama serve`" if label.provider == "ollama" else ""
+    return FailedError(f"{sentence}; start it{how}, or set {label.setting}.baseUrl to where it listens")
 
 
-def retry_of(value: Any) -> float | None:
+def retry_delay(value: Any) -> float | None:
     """Return whether a failure that a provider told in its stream, as a value there, is worth another try."""
     said = as_object(value)
     within = as_object(said.get("response")).get("error")
     error = as_object(said.get("error") or within or said)
-    if _codes(error) & _SPENT:
+    if _find_codes(error) & _SPENT:
         return None
     status = error.get("code") if type(error.get("code")) is int else error.get("status")
     passes = type(status) is int and (status in _AGAIN or status >= 500)
-    return _delay(error) if passes or _codes(error) & _PASSING else None
+    return _gemini_delay(error) if passes or _find_codes(error) & _PASSING else None
 
 
-def _complaint(place: Place, body: bytes) -> tuple[str, frozenset[str]]:
+def _read_complaint(label: ProviderLabel, body: bytes) -> tuple[str, frozenset[str]]:
     """Return what an error says in one line, and the codes that it bears."""
     text = body.decode(errors="replace").strip()
     if text[:1] not in ("{", "["):
         is_page = text[:1] == "<"
-        return ("a web page" if is_page else place.said(text) if text else ""), frozenset()
-    error = _error(body)
+        return ("a web page" if is_page else label.quote(text) if text else ""), frozenset()
+    error = _find_error(body)
     message = as_text(error.get("message")) or as_text(error.get("detail")) or as_text(error.get("error")) or text
-    codes, said = _codes(error), place.said(message)
-    code = next((code for code in sorted(codes) if is_overflow(_failed(code))), "")
-    return (f"{said} ({code})" if code and not is_overflow(_failed(said)) else said), codes
+    codes, said = _find_codes(error), label.quote(message)
+    code = next((code for code in sorted(codes) if is_overflow(_as_failed_reply(code))), "")
+    return (f"{said} ({code})" if code and not is_overflow(_as_failed_reply(said)) else said), codes
 
 
-def _error(body: bytes) -> Mapping[str, Any]:
+def _find_error(body: bytes) -> Mapping[str, Any]:
     """Return the object in which the body of an answer tells of an error."""
     try:
-        value = parsed(body)
+        value = parse_json(body)
     except NotJsonError:
         return {}
     first = value[0] if isinstance(value, list) and value else value
@@ -182,50 +182,50 @@ def _error(body: bytes) -> Mapping[str, Any]:
     return as_object(said.get("error")) or said
 
 
-def _codes(error: Mapping[str, Any]) -> frozenset[str]:
+def _find_codes(error: Mapping[str, Any]) -> frozenset[str]:
     named = (as_text(error.get(field)) for field in ("code", "type", "status"))
     return frozenset(name.lower() for name in named if _CODE.fullmatch(name))
 
 
-def _failed(sentence: str) -> Replied:
+def _as_failed_reply(sentence: str) -> Replied:
     return Replied(Message(role="assistant", finish="error"), error=sentence)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     """Return the seconds that the headers ask to wait."""
     if milliseconds := headers.get("retry-after-ms", ""):
-        return _seconds(milliseconds) / 1_000
+        return _parse_seconds(milliseconds) / 1_000
     said = headers.get("retry-after", "").strip()
-    if not said or _seconds(said):
-        return _seconds(said)
+    if not said or _parse_seconds(said):
+        return _parse_seconds(said)
     try:
-        return _bounded(parsedate_to_datetime(said).timestamp() - time.time())
+        return _clamp(parsedate_to_datetime(said).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return 0.0
 
 
 def _retry_in(body: bytes) -> float:
-    return _delay(_error(body))
+    return _gemini_delay(_find_error(body))
 
 
-def _delay(error: Mapping[str, Any]) -> float:
+def _gemini_delay(error: Mapping[str, Any]) -> float:
     """Return the seconds that Gemini asks to wait, among the details of its error."""
     said = (as_text(as_object(each).get("retryDelay")) for each in as_list(error.get("details")))
-    return max((_seconds(delay.removesuffix("s")) for delay in said), default=0.0)
+    return max((_parse_seconds(delay.removesuffix("s")) for delay in said), default=0.0)
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
-        return _bounded(float(text))
+        return _clamp(float(text))
     except ValueError:
         return 0.0
 
 
-def _bounded(seconds: float) -> float:
-    return min(max(seconds, 0.0), _LONGEST_WAIT) if math.isfinite(seconds) else 0.0
+def _clamp(seconds: float) -> float:
+    return min(max(seconds, 0.0), _MAX_WAIT_SECONDS) if math.isfinite(seconds) else 0.0
 
 
-def _shown(url: str) -> str:
+def _strip_credentials(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -255,7 +255,7 @@ class PackedError(Exception):
     """A body is packed in a way that is not read here, or is not packed as it says."""
 
 
-def parsed(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Return the value that the bytes spell.
 
     Some servers write numbers that JSON does not have, or half of a character where a piece ends; both are read.
@@ -269,7 +269,7 @@ def parsed(data: bytes) -> Any:
             raise NotJsonError from None
 
 
-class Unpacked:
+class Unpacker:
     """Unpacks a body piece by piece, never more of it at once than a piece. `encoding` is what its header says."""
 
     def __init__(self, encoding: str) -> None:
@@ -291,7 +291,7 @@ class Unpacked:
             return
         try:
             while piece:
-                yield self._unpacker.decompress(piece, _PIECE)
+                yield self._unpacker.decompress(piece, _PIECE_BYTES)
                 piece = self._unpacker.unconsumed_tail
         except zlib.error:
             _refuse("says that it is packed, and it is not")

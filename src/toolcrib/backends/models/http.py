@@ -24,15 +24,23 @@ from toolcrib.define.names import nearest
 from toolcrib.define.result import Text
 
 from .answer import Answer
-from .failures import FailedError, PackedError, Place, Unpacked, of_status, of_transport, retry_of
+from .failures import (
+    FailedError,
+    PackedError,
+    ProviderLabel,
+    Unpacker,
+    describe_status,
+    describe_transport,
+    retry_delay,
+)
 from .known import KNOWN, api_for, key_in
 from .wires import WIRES, Chunks
 
 __all__ = ["PATIENCE", "Endpoint", "HttpModel", "Patience", "model_for"]
 
-_LONGEST_COMPLAINT = 65_536  # bytes of an answer that tells of an error
-_LONGEST_REST = 65_536  # bytes after the end of a reply that are read so that the connection can be used again
-_SHORTEST_SECRET = 8  # characters; what is shorter stands for no key, and in ordinary words
+_COMPLAINT_BYTES = 65_536  # bytes of an answer that tells of an error
+_REST_BYTES = 65_536  # bytes after the end of a reply that are read so that the connection can be used again
+_MIN_SECRET_CHARS = 8  # characters; what is shorter stands for no key, and in ordinary words
 _HIDDEN = "[hidden]"
 
 
@@ -73,23 +81,23 @@ class HttpModel:
         card: ModelCard,
         target: Target,
         endpoint: Endpoint,
-        place: Place,
+        label: ProviderLabel,
         patience: Patience = PATIENCE,
         encode: Callable[[Request, Target], bytes] = encode_body,
     ) -> None:
         self.card, self._encode = card, encode
         self._target, self._wire = target, WIRES[target.api]
-        self._endpoint, self._place, self._patience = endpoint, place, patience
+        self._endpoint, self._label, self._patience = endpoint, label, patience
         self._client: httpx2.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
         """Ask once. Yield what comes, and last a `Replied`: also when it failed, then with the sentence why."""
         names = own_names(request, self._target)
-        chunks, answer = self._wire.chunks(self._target, names), Answer(self._wire, self._place)
+        chunks, answer = self._wire.chunks(self._target, names), Answer(self._wire, self._label)
         failed: FailedError | None = None
         try:
-            async with self._sent(self._encode(request, self._target)) as body:
+            async with self._send(self._encode(request, self._target)) as body:
                 while answer.stage != "over" and not chunks.is_over:
                     piece = await body.next_of(answer)
                     for value in answer.close() if piece is None else answer.feed(piece):
@@ -100,15 +108,15 @@ class HttpModel:
                 await body.rest()
             if answer.whole is not None:
                 replied = self._wire.whole(answer.whole, self._target, names)
-                for event in _shown(replied):
+                for event in _delta_events(replied):
                     yield event
-                yield self._true(replied, answer)
+                yield self._finish_reply(replied, answer)
                 return
         except FailedError as error:
             failed = error
         except PackedError as error:
-            failed = FailedError(f"{self._place.provider} cannot be read: {error}", 0.0)
-        yield self._ended(chunks, answer, failed)
+            failed = FailedError(f"{self._label.provider} cannot be read: {error}", 0.0)
+        yield self._end_reply(chunks, answer, failed)
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -117,11 +125,11 @@ class HttpModel:
             await client.aclose()
 
     @contextlib.asynccontextmanager
-    async def _sent(self, body: bytes) -> "AsyncIterator[_Body]":
+    async def _send(self, body: bytes) -> "AsyncIterator[_Body]":
         """Send a request and give the body of its answer; raise FailedError when there is none to be read."""
         if not self._endpoint.is_here and not may_request():
-            raise FailedError(f"requests to models are forbidden here, so {self._place.provider} was not asked")
-        client = self._connected()
+            raise FailedError(f"requests to models are forbidden here, so {self._label.provider} was not asked")
+        client = self._connect()
         asked = client.build_request("POST", self._endpoint.url, content=body, headers=dict(self._endpoint.headers))
         until = asyncio.get_running_loop().time() + self._patience.whole
         try:
@@ -130,19 +138,19 @@ class HttpModel:
         except (TimeoutError, httpx2.ReadTimeout):
             raise self._silent() from None
         except httpx2.HTTPError as error:
-            raise of_transport(self._place, error) from None
+            raise describe_transport(self._label, error) from None
         finally:
             client.cookies.clear()
         try:
-            read = _Body(response, self._place, self._patience, until)
+            read = _Body(response, self._label, self._patience, until)
             if response.status_code >= 300:
                 told = await read.complaint()
-                raise of_status(self._place, response.status_code, response.headers, told)
+                raise describe_status(self._label, response.status_code, response.headers, told)
             yield read
         finally:
             await response.aclose()
 
-    def _connected(self) -> httpx2.AsyncClient:
+    def _connect(self) -> httpx2.AsyncClient:
         """Return the client of this event loop: connections do not outlive theirs."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
@@ -162,35 +170,35 @@ class HttpModel:
         return self._client
 
     def _silent(self) -> FailedError:
-        return FailedError(f"{self._place.provider} did not begin to answer in {self._patience.idle:g} seconds", 0.0)
+        return FailedError(f"{self._label.provider} did not begin to answer in {self._patience.idle:g} seconds", 0.0)
 
-    def _ended(self, chunks: Chunks, answer: Answer, failed: FailedError | None) -> Replied:
+    def _end_reply(self, chunks: Chunks, answer: Answer, failed: FailedError | None) -> Replied:
         """Return the reply as far as it came. What was complete when the connection broke is complete."""
         replied = chunks.end()
         if failed is None or (failed.is_cut and answer.stage != "open"):
-            return self._true(replied, answer)
+            return self._finish_reply(replied, answer)
         message = replace(replied.message, finish="error")
-        return Replied(message, replied.usage, self._place.redact(failed.sentence), failed.retry)
+        return Replied(message, replied.usage, self._label.redact(failed.sentence), failed.retry)
 
-    def _true(self, replied: Replied, answer: Answer) -> Replied:
+    def _finish_reply(self, replied: Replied, answer: Answer) -> Replied:
         """Return a reply with whether it is worth asking again, and no key in what it says."""
         if replied.message.finish != "error":
             return replied
         if answer.whole is not None and replied.error == BROKE_OFF:
-            sentence = f"{self._place.address} answered with JSON that is no model's answer; check "
-            return replace(replied, error=f"{sentence}{self._place.setting}.baseUrl")
-        retry = 0.0 if replied.error == BROKE_OFF else retry_of(answer.last)
-        return replace(replied, error=self._place.redact(replied.error), retry=retry)
+            sentence = f"{self._label.address} answered with JSON that is no model's answer; check "
+            return replace(replied, error=f"{sentence}{self._label.setting}.baseUrl")
+        retry = 0.0 if replied.error == BROKE_OFF else retry_delay(answer.last)
+        return replace(replied, error=self._label.redact(replied.error), retry=retry)
 
 
 class _Body:
     """The body of one answer as it comes, within time and measure."""
 
-    def __init__(self, response: httpx2.Response, place: Place, patience: Patience, until: float) -> None:
+    def __init__(self, response: httpx2.Response, label: ProviderLabel, patience: Patience, until: float) -> None:
         self._raw = response.aiter_raw()
-        self._place, self._patience, self._until = place, patience, until
-        self._unpacked = Unpacked(response.headers.get("content-encoding", ""))
-        self._waiting: Iterator[bytes] = iter(())
+        self._label, self._patience, self._until = label, patience, until
+        self._unpacker = Unpacker(response.headers.get("content-encoding", ""))
+        self._pending: Iterator[bytes] = iter(())
         self._size = 0
         self._lines = -1
         self._left = 0.0  # seconds in which the next line must come; only waiting counts
@@ -209,29 +217,29 @@ class _Body:
         told = b""
         self._left = min(self._patience.closing, self._patience.idle)
         with contextlib.suppress(FailedError, PackedError):
-            while len(told) < _LONGEST_COMPLAINT and (piece := await self._piece()) is not None:
+            while len(told) < _COMPLAINT_BYTES and (piece := await self._piece()) is not None:
                 told += piece
-        return told[:_LONGEST_COMPLAINT]
+        return told[:_COMPLAINT_BYTES]
 
     async def rest(self) -> None:
         """Read what little may follow the end of the reply: a connection that is at its end can be used again."""
         size, self._left = 0, self._patience.rest
         with contextlib.suppress(FailedError):
-            while size < _LONGEST_REST and (raw := await self._next()) is not None:
+            while size < _REST_BYTES and (raw := await self._next()) is not None:
                 size += len(raw)
 
     async def _piece(self) -> bytes | None:
-        piece = next(self._waiting, None)
+        piece = next(self._pending, None)
         while piece is None:
             raw = await self._next()
             if raw is None:
                 return None
-            self._waiting = self._unpacked.feed(raw)
-            piece = next(self._waiting, None)
+            self._pending = self._unpacker.feed(raw)
+            piece = next(self._pending, None)
         self._size += len(piece)
         if self._size > self._patience.bytes:
             most = f"{self._patience.bytes:,} bytes"
-            raise FailedError(f"{self._place.provider} was stopped: it sent more than {most} for one reply")
+            raise FailedError(f"{self._label.provider} was stopped: it sent more than {most} for one reply")
         return piece
 
     async def _next(self) -> bytes | None:
@@ -243,7 +251,7 @@ class _Body:
         except (TimeoutError, httpx2.ReadTimeout):
             raise self._late(is_whole=now() >= self._until) from None
         except httpx2.HTTPError as error:
-            raise of_transport(self._place, error) from None
+            raise describe_transport(self._label, error) from None
         finally:
             self._left -= now() - began
 
@@ -252,10 +260,10 @@ class _Body:
             sentence = f"was stopped: its reply took longer than {self._patience.whole:g} seconds"
         else:
             sentence = f"sent nothing whole for {self._patience.idle:g} seconds, so its reply was given up"
-        return FailedError(f"{self._place.provider} {sentence}", 0.0, is_cut=True)
+        return FailedError(f"{self._label.provider} {sentence}", 0.0, is_cut=True)
 
 
-def _shown(replied: Replied) -> list[ReplyEvent]:
+def _delta_events(replied: Replied) -> list[ReplyEvent]:
     """Return the events of a reply that came in one piece."""
     events: list[ReplyEvent] = []
     for part in replied.message.content:
@@ -300,7 +308,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     advice = " or ".join([*(known.keys[:1] if known else ()), f"models.{provider}.apiKey"])
     if not key and not headers and not base_url and known and known.keys:
         raise CribError(f"{provider} needs an API key; set {advice}")
-    sent = {**_ALWAYS, **wire.headers, **(wire.keyed(key) if key else {}), **headers}
+    sent = {**_BASE_HEADERS, **wire.headers, **(wire.key_headers(key) if key else {}), **headers}
     _refuse_unsendable(provider, sent)
     is_here = _is_here(parts.hostname or "")
     secrets = (key, *(value for value in headers.values()), parts.password or "")
@@ -315,19 +323,19 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
             is_here=is_here,
             proxy=None if is_here else _proxy(env, parts),
         ),
-        Place(
+        ProviderLabel(
             provider=provider,
             model=model,
             base_url=base,
             advice=advice,
             has_key=bool(key),
-            redact=_Redacted([secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]),
+            redact=_Redactor([secret for secret in secrets if len(secret) >= _MIN_SECRET_CHARS]),
         ),
         patience,
     )
 
 
-_ALWAYS = {
+_BASE_HEADERS = {
     "Content-Type": "application/json",
     "Accept": "text/event-stream, application/json",
     "Accept-Encoding": "identity",
@@ -335,7 +343,7 @@ _ALWAYS = {
 }
 
 
-class _Redacted:
+class _Redactor:
     """Takes secrets out of a text."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
@@ -361,11 +369,11 @@ def _address(provider: str, base_url: str) -> SplitResult:
 def _refuse_unsendable(provider: str, headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not (name + value).isascii() or not (name + value).isprintable():
-            what = "apiKey" if name.lower() in _KEYED else f"headers.{name}"
+            what = "apiKey" if name.lower() in _KEY_HEADERS else f"headers.{name}"
             raise CribError(f"models.{provider}.{what} has characters that no header carries; copy it again")
 
 
-_KEYED = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
+_KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
 
 
 def _is_here(host: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolcrib.adapter.cards import Api
 
-__all__ = ["KNOWN", "Provider", "api_for", "configured", "key_in"]
+__all__ = ["KNOWN", "Provider", "api_for", "key_in", "models_with_keys"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def api_for(provider: str, model: str, base_url: str) -> Api:
     return known.api
 
 
-def configured(env: Mapping[str, str], models: Mapping[str, object] = {}) -> list[str]:
+def models_with_keys(env: Mapping[str, str], models: Mapping[str, object] = {}) -> list[str]:
     """Return the models to begin with, as `provider:model`, of every provider that has a key, the likeliest first.
 
     `models` is that section of the configuration: a provider whose key stands there goes before those of `env`.

@@ -35,7 +35,7 @@ from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 from toolcrib.threads import in_thread
 
-from .failures import Place
+from .failures import ProviderLabel
 from .http import Endpoint, HttpModel, Patience
 
 __all__ = ["LocalModel", "fetch_weights", "grammar_for", "local_model"]
@@ -183,7 +183,7 @@ class LocalModel:
             self.card,
             target_for("local", self.card.model, self.card, api="openai"),
             Endpoint(url=f"{base_url}/chat/completions", headers=headers, is_here=True),
-            Place(provider="local", model=self.card.model, base_url=base_url),
+            ProviderLabel(provider="local", model=self.card.model, base_url=base_url),
             _PATIENCE,
             encode=encode,
         )

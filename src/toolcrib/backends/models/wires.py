@@ -33,7 +33,7 @@ class Wire:
 
     api: Api
     path: Callable[[str], str]
-    keyed: Callable[[str], Mapping[str, str]]
+    key_headers: Callable[[str], Mapping[str, str]]
     chunks: Callable[[Target, Mapping[str, str]], Chunks]
     whole: Callable[[Any, Target, Mapping[str, str]], Replied]
     stage: Callable[[Mapping[str, Any]], Stage]
@@ -52,8 +52,8 @@ def _gemini_path(model: str) -> str:
 def _chat_stage(chunk: Mapping[str, Any]) -> Stage:
     if chunk.get("error"):
         return "over"
-    ended = any(as_object(choice).get("finish_reason") for choice in as_list(chunk.get("choices"))[:1])
-    return "closing" if ended else "open"
+    is_ended = any(as_object(choice).get("finish_reason") for choice in as_list(chunk.get("choices"))[:1])
+    return "closing" if is_ended else "open"
 
 
 def _responses_stage(event: Mapping[str, Any]) -> Stage:
@@ -75,8 +75,8 @@ def _anthropic_stage(event: Mapping[str, Any]) -> Stage:
 def _gemini_stage(chunk: Mapping[str, Any]) -> Stage:
     if chunk.get("error"):
         return "over"
-    ended = any(as_object(candidate).get("finishReason") for candidate in as_list(chunk.get("candidates"))[:1])
-    return "closing" if ended or as_object(chunk.get("promptFeedback")).get("blockReason") else "open"
+    is_ended = any(as_object(candidate).get("finishReason") for candidate in as_list(chunk.get("candidates"))[:1])
+    return "closing" if is_ended or as_object(chunk.get("promptFeedback")).get("blockReason") else "open"
 
 
 WIRES: Mapping[Api, Wire] = {
@@ -85,7 +85,7 @@ WIRES: Mapping[Api, Wire] = {
         Wire(
             api="openai",
             path=lambda model: "/chat/completions",
-            keyed=_bearer,
+            key_headers=_bearer,
             chunks=openai.ReplyStream,
             whole=openai.read_reply,
             stage=_chat_stage,
@@ -93,7 +93,7 @@ WIRES: Mapping[Api, Wire] = {
         Wire(
             api="responses",
             path=lambda model: "/responses",
-            keyed=_bearer,
+            key_headers=_bearer,
             chunks=responses.ReplyStream,
             whole=responses.read_reply,
             stage=_responses_stage,
@@ -101,7 +101,7 @@ WIRES: Mapping[Api, Wire] = {
         Wire(
             api="anthropic",
             path=lambda model: "/messages",
-            keyed=lambda key: {"x-api-key": key},
+            key_headers=lambda key: {"x-api-key": key},
             chunks=anthropic.ReplyStream,
             whole=anthropic.read_reply,
             stage=_anthropic_stage,
@@ -110,7 +110,7 @@ WIRES: Mapping[Api, Wire] = {
         Wire(
             api="gemini",
             path=_gemini_path,
-            keyed=lambda key: {"x-goog-api-key": key},
+            key_headers=lambda key: {"x-goog-api-key": key},
             chunks=gemini.ReplyStream,
             whole=gemini.read_reply,
             stage=_gemini_stage,
