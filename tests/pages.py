@@ -130,7 +130,8 @@ def shelf(_: str) -> str:
 def _tool_section(tool: Tool) -> str:
     effects = ", ".join(sorted(tool.effects)) or "none"
     needs = f" · needs {', '.join(f'`{need}`' for need in tool.requires)}" if tool.requires else ""
-    head = f"## {tool.name}\n\n`group:{tool.group}` · effects: {effects}{needs}"
+    group = f"`group:{tool.group}`" if tool.group else "in no group"
+    head = f"## {tool.name}\n\n{group} · effects: {effects}{needs}"
     rows = [_parameter_row(name, schema, tool) for name, schema in tool.parameters["properties"].items()]
     table = ["| parameter | is | means |", "|---|---|---|", *rows]
     return "\n\n".join([head, tool.description.strip(), *(["\n".join(table)] if rows else [])])
