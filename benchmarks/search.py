@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolcrib.backends.files.beneath import Beneath
-from toolcrib.backends.files.guard import Guard
-from toolcrib.backends.files.search import find, search
+from toolcrib.backends.files.guard import WorkspaceGuard
+from toolcrib.backends.files.search import find_names, search
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.define.files import Find, Search
 
@@ -36,7 +36,7 @@ def measure(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         grow(root, FILES)
-        beneath, guard = Beneath(name), Guard.of("ro", (), ())
+        beneath, guard = Beneath(name), WorkspaceGuard.of("ro", (), ())
         loop = asyncio.new_event_loop()
         try:
             works: dict[str, Work] = {
@@ -44,7 +44,7 @@ def measure(rounds: int) -> list[Row]:
                 "rare": lambda: loop.run_until_complete(search(beneath, guard, Search(pattern=RARE))),
                 "early": lambda: loop.run_until_complete(search(beneath, guard, Search(pattern=COMMON))),
                 "scandir": lambda: _walked(root),
-                "find": lambda: loop.run_until_complete(find(beneath, guard, Find(pattern="*.go", limit=FILES))),
+                "find": lambda: loop.run_until_complete(find_names(beneath, guard, Find(pattern="*.go", limit=FILES))),
             }
             for work in works.values():
                 work()

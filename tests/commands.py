@@ -17,7 +17,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
-from toolcrib.services.exec.judge import Commands
+from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.router import Router
 
 OPEN: Mapping[str, Any] = {"host": "host", "security": "full", "ask": "off"}
@@ -41,13 +41,13 @@ async def cribbed(
     caller: Caller | None = None,
     environ: Mapping[str, str] | None = None,
     **config: Any,
-) -> AsyncIterator[tuple[Belt, Commands]]:
+) -> AsyncIterator[tuple[Belt, CommandRunner]]:
     """Give a belt over a folder, and what runs its commands."""
     tools = {**config.pop("tools", {}), "exec": dict(exec)}
     crib = toolcrib.open({"workspace": {"root": str(root)}, **config, "tools": tools})
     terms = Terms(root=root, state=root.parent / "state")
     blobs = MemoryBlobs()
-    commands = Commands(
+    commands = CommandRunner(
         config=crib.config,
         policy=crib.loaded.policy,
         terms_of=lambda _: terms,

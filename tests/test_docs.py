@@ -27,7 +27,7 @@ from tests.pages import ROOT, drawn_paths, modules, promised, regenerated
 from toolcrib.config import Config
 from toolcrib.config.settings import UNUSED
 from toolcrib.doors.cli.main import run
-from toolcrib.policy.lint import Kind
+from toolcrib.policy.lint import FindingKind
 
 PAGES = tuple(sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]))
 RUN_BY_HAND = ("./check", ".venv/bin/python")  # what a page may show without it being run here
@@ -208,7 +208,7 @@ def test_every_test_that_a_page_names_exists() -> None:
 
 def test_the_page_about_policy_explains_every_finding_of_lint() -> None:
     text = (ROOT / "docs/policy.md").read_text()
-    assert [kind for kind in get_args(Kind) if f"| `{kind}` |" not in text] == []
+    assert [kind for kind in get_args(FindingKind) if f"| `{kind}` |" not in text] == []
 
 
 # Generated parts

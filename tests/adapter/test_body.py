@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
-from toolcrib.adapter.body import encode_body, own_names, to_json
+from toolcrib.adapter.body import encode_body, names_by_wire_name, to_json
 from toolcrib.adapter.cards import Api, Target
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History, Request
@@ -434,6 +434,6 @@ def test_a_session_that_may_name_people_is_not_told_to_openai() -> None:
 
 def test_names_lead_from_what_the_model_is_shown_to_the_tools_own() -> None:
     request = Request(history=History(), tools=TOOLS)
-    assert own_names(request, Target(api="openai")) == {"exec": "exec", "read": "read", "9lives": "9lives"}
-    assert own_names(request, Target(api="gemini"))["_9lives"] == "9lives"
-    assert own_names(request, Target(api="anthropic", claude_code=True))["Bash"] == "exec"
+    assert names_by_wire_name(request, Target(api="openai")) == {"exec": "exec", "read": "read", "9lives": "9lives"}
+    assert names_by_wire_name(request, Target(api="gemini"))["_9lives"] == "9lives"
+    assert names_by_wire_name(request, Target(api="anthropic", claude_code=True))["Bash"] == "exec"

@@ -21,7 +21,7 @@ from toolcrib.config.settings import ExecSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
-from toolcrib.policy.command import Judgement, Rules, judge_argv, look_up_in, rules_from
+from toolcrib.policy.command import CommandRules, Judgement, judge_argv, look_up_in, rules_from
 from toolcrib.policy.command import judge as judge_line
 
 from . import Outcome, alternatives, broken, kept
@@ -126,7 +126,7 @@ def _plant(root: Path, tree: Any) -> None:
             path.chmod(int(entry["mode"], 8))
 
 
-def rules_of(policy: Json) -> Rules:
+def rules_of(policy: Json) -> CommandRules:
     """Return the rules that a profile describes in its own words."""
     return rules_from(ExecSettings.model_validate(_section(policy), by_alias=True, by_name=False))
 

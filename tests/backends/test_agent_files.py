@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.agent_files import LARGEST, AgentFile, agent_files, read_agent_file
+from toolcrib.backends.agent_files import MAX_FILE_BYTES, AgentFile, agent_files, read_agent_file
 from toolcrib.config.parse import parse_yaml
 from toolcrib.define.agent import completion_shape, inputs_shape, prompts_of
 
@@ -159,7 +159,7 @@ def test_no_file_takes_the_others_down(tmp_path: Path) -> None:
     (tmp_path / "dir.md").mkdir()
     (tmp_path / "link.md").symlink_to(tmp_path / "a.md")
     os.mkfifo(tmp_path / "pipe.md")
-    (tmp_path / "z.md").write_bytes(b"x" * (LARGEST + 1))
+    (tmp_path / "z.md").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     found = {each.path.name: each for each in agent_files(tmp_path, parse_yaml)}
     assert sorted(found) == ["a.md", "b.md", "dir.md", "link.md", "pipe.md", "z.md"]
     assert [name for name, each in found.items() if each.agent is not None] == ["a.md"]

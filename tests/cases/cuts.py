@@ -6,7 +6,7 @@ The recordings count the empty string behind a last newline as a line; the count
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.tools.fs._text import LineCut, first_lines, format_size, last_lines, shorten_line
+from toolcrib.tools.fs._text import LineCut, first_lines, format_size, shorten_line, take_last_lines
 
 from .files import Json
 
@@ -33,7 +33,7 @@ def _head(args: Json) -> Json:
 
 
 def _tail(args: Json) -> Json:
-    return _cut(last_lines, args)
+    return _cut(take_last_lines, args)
 
 
 def _line(args: Json) -> Json:

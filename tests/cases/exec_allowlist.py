@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.config.settings import ExecSettings
-from toolcrib.policy.command import Judgement, Rules, judge, judge_argv, look_up_in, rules_from
+from toolcrib.policy.command import CommandRules, Judgement, judge, judge_argv, look_up_in, rules_from
 from toolcrib.policy.command.rules import is_asked, matches_program, stricter_ask, stricter_security
 
 from .load import Case
@@ -75,7 +75,7 @@ def _with_legacy(own: Json, legacy: Json) -> Json:
     return {**legacy, **own, "allowlist": [*listed, *more]}
 
 
-def _settings_over(rules: Rules | None, said: Json) -> Rules:
+def _settings_over(rules: CommandRules | None, said: Json) -> CommandRules:
     """Return settings over those of everybody; what an agent allows is added to what everybody is."""
     allow = [[entry["pattern"]] for entry in said.get("allowlist", ())]
     before = [list(entry.words) for each in (rules.allow.values() if rules else ()) for entry in each]
@@ -85,7 +85,7 @@ def _settings_over(rules: Rules | None, said: Json) -> Rules:
     return rules_from(ExecSettings.model_validate(section, by_alias=True, by_name=False), over=rules)
 
 
-def _rules(args: Json) -> Rules:
+def _rules(args: Json) -> CommandRules:
     skills = args.get("skillBins", ()) if args.get("autoAllowSkills") else ()
     patterns = [entry["pattern"].replace("{ROOT}", ROOT) for entry in args.get("allowlist", ())]
     section = {
@@ -95,7 +95,7 @@ def _rules(args: Json) -> Rules:
     return rules_from(ExecSettings.model_validate(section, by_alias=True, by_name=False))
 
 
-def _judged(args: Json, rules: Rules) -> Judgement:
+def _judged(args: Json, rules: CommandRules) -> Judgement:
     there = {
         f"{ROOT}/{path}" for path, held in args.get("files", {}).items() if isinstance(held, Mapping) and "exec" in held
     }

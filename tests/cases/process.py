@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.backends.exec.pty import Screen
+from toolcrib.backends.exec.pty import PtyScreen
 from toolcrib.backends.exec.running import Output
 from toolcrib.define.display import strip_unseen
 from toolcrib.define.shell import Limits
@@ -37,7 +37,7 @@ def _log(args: Json) -> Json:
 
 def _requests(args: Json) -> Json:
     answers: list[bytes] = []
-    screen = Screen((80, 24), answers.append)
+    screen = PtyScreen((80, 24), answers.append)
     screen.add(args["text"].replace("\x1b[?6n", "\x1b[6n").encode())
     return {"cleaned": decode_output(args["text"].encode()), "requests": b"".join(answers).count(b"R")}
 

@@ -150,7 +150,7 @@ def _path(args: Json) -> Json:
             except ToolError as error:
                 if error.code != "not_found":
                     raise
-            relative = "/".join(disk.spelled(normalize_spaces(path)))
+            relative = "/".join(disk.spell(normalize_spaces(path)))
         finally:
             disk.close()
     return {"resolved": f"{{ROOT}}/{relative}".rstrip("/"), "relative": relative}

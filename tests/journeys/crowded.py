@@ -9,7 +9,7 @@ from pathlib import Path
 
 import toolcrib
 from toolcrib.agent.session_log import recall
-from toolcrib.app.stores import FILE, audit_in
+from toolcrib.app.stores import STATE_FILE, audit_in
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Replied, ToolFinished, TurnFinished
 from toolcrib.define.message import Call, Part
@@ -81,7 +81,7 @@ async def main(folder: Path, when: str) -> None:
             found = recall(await crib.sessions.lines(KEY))
             tell("kept", f"{' '.join(message.role for message in found.history)}; {len(found.uncertain)} uncertain")
             filler.unlink(missing_ok=True)
-        report = await audit_in(folder / "state" / FILE, crib.loaded).verify(replay=True)
+        report = await audit_in(folder / "state" / STATE_FILE, crib.loaded).verify(replay=True)
         tell("record", f"{len(report.findings)} findings, {len(report.uncertain)} uncertain")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolcrib.agent.session_log import recall
-from toolcrib.app.stores import FILE, audit_in, state_in
+from toolcrib.app.stores import STATE_FILE, audit_in, state_in
 from toolcrib.config.load import load
 from toolcrib.define.log import Began, Ended, Line, Said, Shortened
 from toolcrib.define.message import Call, Message
@@ -60,7 +60,7 @@ async def kept_in(folder: Path) -> Kept:
     try:
         lines = await state.sessions.lines(KEY)
         blobs = {key: (await state.blobs.get(key)).decode() for line in lines for key in _BLOB.findall(_told(line))}
-        report = await audit_in(folder / FILE, load({}, {})).verify(replay=True)
+        report = await audit_in(folder / STATE_FILE, load({}, {})).verify(replay=True)
     finally:
         await state.close()
     findings = tuple(f"row {each.row}: {each.sentence}" for each in report.findings)

@@ -25,7 +25,7 @@ from toolcrib.agent.retry import Retries
 from toolcrib.agent.session_log import Conversation, recall
 from toolcrib.agent.turn import Turns
 from toolcrib.app import Crib
-from toolcrib.app.stores import FILE, State, audit_in, state_in
+from toolcrib.app.stores import STATE_FILE, StateFolder, audit_in, state_in
 from toolcrib.backends.stores.record import SqliteRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -81,7 +81,7 @@ async def asking(trouble: Trouble) -> AsyncIterator[Model]:
 class World:
     """A session on disk, a tool whose runs are counted, and a patience that does not wait."""
 
-    def __init__(self, crib: Crib, state: State) -> None:
+    def __init__(self, crib: Crib, state: StateFolder) -> None:
         assert state.commits is not None
         self.crib, self.state = crib, state
         self.turns = Turns(state.sessions, SqliteRecord(state.commits), self)
@@ -178,7 +178,7 @@ async def check_session(world: World, folder: Path) -> None:
     assert (found.mended, found.uncertain) == ((), ())
     assert list(unanswered(found.history)) == []
     assert SECRET not in str(found.path)
-    report = await audit_in(folder / FILE, world.crib.loaded).verify()
+    report = await audit_in(folder / STATE_FILE, world.crib.loaded).verify()
     assert (report.findings, report.uncertain) == ((), ())
 
 

@@ -15,7 +15,7 @@ from tests.policy import worlds
 from toolcrib.agent.belt import no_such_tool
 from toolcrib.agent.replay import judge_from
 from toolcrib.app import Crib
-from toolcrib.app.stores import FILE, audit_in
+from toolcrib.app.stores import STATE_FILE, audit_in
 from toolcrib.backends.stores.record import SqliteRows, body_of, opened
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller, Sender
@@ -204,7 +204,7 @@ async def test_a_crib_s_calls_are_shown_with_verdict_answer_and_outcome(tmp_path
     here = crib.belt(Caller(session="agent:main:main", owner=True))
     for name in ("own", "own", "ls", "nothing"):
         await here.call(name, {"x": 1} if name == "nothing" else {})
-    audit = audit_in(tmp_path / FILE, crib.loaded)
+    audit = audit_in(tmp_path / STATE_FILE, crib.loaded)
     told = await audit.calls()
     assert [(each["tool"], each["decision"], each["outcome"], each["code"], each["ran"]) for each in told] == [
         ("own", "ask", "ok", "", True),
@@ -257,12 +257,12 @@ async def test_an_answer_by_a_human_is_on_record_with_the_call_it_was_used_for(t
     kinds = [kind for kind, _ in rows]
     assert kinds[:4] == ["opened", "decided", "answered", "finished"]
     assert kinds.index("granted") < kinds.index("started")
-    assert (await audit_in(tmp_path / FILE, crib.loaded).calls())[1]["answered"] == {"yes": True, **by}
+    assert (await audit_in(tmp_path / STATE_FILE, crib.loaded).calls())[1]["answered"] == {"yes": True, **by}
     await crib.close()
 
 
 async def crib_rows(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    rows = await SqliteRows(SqliteFile(folder / FILE)).after(0, 1000)
+    rows = await SqliteRows(SqliteFile(folder / STATE_FILE)).after(0, 1000)
     return [(told["kind"], told["body"]) for told in (json.loads(row.text) for row in rows)]
 
 
@@ -270,7 +270,7 @@ async def crib_rows(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 async def test_only_the_owner_may_ask_for_it(tmp_path: Path) -> None:
     crib = crib_in(tmp_path, {})
     await crib.belt(toolcrib.OWNER).call("own")
-    audit = audit_in(tmp_path / FILE, crib.loaded)
+    audit = audit_in(tmp_path / STATE_FILE, crib.loaded)
     assert [each["tool"] for each in await audit.tail(toolcrib.OWNER)] == ["own"]
     for caller in (
         Caller(channel="irc", sender=Sender(id="7")),

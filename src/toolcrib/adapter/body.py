@@ -18,7 +18,7 @@ from .cards import Api, Target
 from .conversation import CallIds, Exchange, assign_ids, exchanges, fit_exchanges, id_rule_for, open_messages, prepare
 from .options import mark_last_block, mark_turns, request_options
 
-__all__ = ["EncodedHistory", "encode_body", "encode_history", "own_names", "to_json"]
+__all__ = ["EncodedHistory", "encode_body", "encode_history", "names_by_wire_name", "to_json"]
 
 _ENCODE_TURNS = {
     "openai": openai.encode_turns,
@@ -176,7 +176,7 @@ def encode_body(request: Request, target: Target) -> bytes:
     return b"".join([*pieces, b"}"])
 
 
-def own_names(request: Request, target: Target) -> Mapping[str, str]:
+def names_by_wire_name(request: Request, target: Target) -> Mapping[str, str]:
     """Return the tools' own names by those that the model is shown, for whoever reads its calls."""
     shown = _wire_names(tuple(request.tools), target) or {tool.name: tool.name for tool in request.tools}
     return {other: own for own, other in shown.items()}

@@ -13,11 +13,11 @@ from typing import Literal
 
 from toolcrib.define.model import ModelCard, Price
 
-__all__ = ["Api", "Keep", "Target", "card_for", "target_for"]
+__all__ = ["Api", "CacheRetention", "Target", "card_for", "target_for"]
 
 Api = Literal["openai", "responses", "anthropic", "gemini"]
 # How long a provider is asked to keep what it has read: not at all, minutes, or an hour and more.
-Keep = Literal["none", "short", "long"]
+CacheRetention = Literal["none", "short", "long"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Target:
     claude_code: bool = False
     provider: str = ""
     longest: int = 0
-    keep: Keep = "short"
+    keep: CacheRetention = "short"
 
     @property
     def by(self) -> str:

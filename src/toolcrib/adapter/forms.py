@@ -8,8 +8,8 @@ from toolcrib.define.schema.portable import Shape
 
 from .normalize import ShownSchema, make_encodable, normalize, normalize_for
 from .normalize.keywords import SILENT, copy_plain
-from .normalize.merge import Losses, Reading, inside
-from .normalize.walk import Dialect, Walk
+from .normalize.merge import Losses, SchemaReading, member_path
+from .normalize.walk import Dialect, SchemaWalk
 
 __all__ = ["GEMINI_DIALECT", "Form", "can_be_strict", "losses_in", "schema_in", "to_gemini_form", "to_strict_form"]
 
@@ -27,12 +27,12 @@ _MAX_STRICT_LEVELS = 10  # of nested objects and arrays that OpenAI takes
 
 def to_strict_form(schema: Any) -> ShownSchema:
     """Return any JSON value, read as the schema of a tool's arguments, in OpenAI's strict form."""
-    walk = Walk(schema, _STRICT)
+    walk = SchemaWalk(schema, _STRICT)
     closed = make_encodable(_close(walk.root(), "", 0, walk.losses))
     return ShownSchema(closed, tuple(dict.fromkeys(walk.losses)))
 
 
-def _close(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:
+def _close(reading: SchemaReading, where: str, level: int, losses: Losses) -> dict[str, Any]:
     kind, nullable = reading["type"], "nullable" in reading
     closed: dict[str, Any] = {"type": [kind, "null"] if nullable else kind}
     for keyword, value in reading.items():
@@ -50,7 +50,7 @@ def _close(reading: Reading, where: str, level: int, losses: Losses) -> dict[str
     return closed
 
 
-def _close_object(reading: Reading, where: str, level: int, losses: Losses) -> dict[str, Any]:
+def _close_object(reading: SchemaReading, where: str, level: int, losses: Losses) -> dict[str, Any]:
     members, required = reading.get("properties", {}), reading.get("required", ())
     others = reading.get("additionalProperties", not members and where != "")
     if others is not False:
@@ -62,7 +62,7 @@ def _close_object(reading: Reading, where: str, level: int, losses: Losses) -> d
     for name, inner in members.items():
         if name not in required:
             inner["nullable"] = True
-        properties[name] = _close(inner, inside(where, name), level + 1, losses)
+        properties[name] = _close(inner, member_path(where, name), level + 1, losses)
     return {"properties": properties, "required": list(properties), "additionalProperties": False}
 
 

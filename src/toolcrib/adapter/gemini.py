@@ -179,8 +179,8 @@ def _part(part: Part) -> _Json:
     return {**thought, "thoughtSignature": part.mark} if part.mark else thought
 
 
-_LONGEST = 1024 * 1024  # characters of paths and values
-_DEEPEST = 64
+_MAX_ARGUMENT_CHARS = 1024 * 1024  # characters of paths and values
+_MAX_PATH_STEPS = 64
 _EACH = 16  # characters that a piece costs however short it is
 _STEP = re.compile(r"""\.([^.\[\]'"\s]+)|\[([0-9]{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPED = re.compile(r"\\(.)")
@@ -219,8 +219,8 @@ class _ArgumentPieces:
         self._size += _EACH + len(written) + len(as_text(value))
         if path is None:
             return self._spoil(f"the place {written[:80]!r} is none in an object")
-        if self._size > _LONGEST:
-            return self._spoil(f"they are longer than {_LONGEST:,} characters")
+        if self._size > _MAX_ARGUMENT_CHARS:
+            return self._spoil(f"they are longer than {_MAX_ARGUMENT_CHARS:,} characters")
         goes_on = piece.get("willContinue") is True
         if value is _NOTHING:
             if not goes_on and path == self._open:
@@ -283,7 +283,7 @@ def _parse_path(written: str) -> _Path | None:
     at = 1
     while at < len(written):
         step = _STEP.match(written, at)
-        if step is None or len(steps) == _DEEPEST:
+        if step is None or len(steps) == _MAX_PATH_STEPS:
             return None
         name, index, *quoted = step.groups()
         steps.append(

@@ -31,10 +31,10 @@ from .wire import (
 __all__ = [
     "_REASONING",
     "ReplyStream",
-    "answer_text",
     "data_url",
     "declare",
     "declare_all",
+    "encode_answer",
     "encode_arguments",
     "encode_turns",
     "read_reply",
@@ -71,7 +71,7 @@ def encode_turns(
     return list(_messages(messages))
 
 
-def answer_text(message: Message) -> str:
+def encode_answer(message: Message) -> str:
     """Return the words of an answer. This wire has no flag for an error, so the words tell."""
     text = _text(message.content)
     if message.status != "error" or text[:6].lower() == "error:":
@@ -135,7 +135,7 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _answer(message: Message) -> str:
-    return answer_text(message) or (_SEE_NEXT_MESSAGE if _pictures(message) else "")
+    return encode_answer(message) or (_SEE_NEXT_MESSAGE if _pictures(message) else "")
 
 
 def _labelled_pictures(message: Message, name: str) -> list[dict[str, Any]]:

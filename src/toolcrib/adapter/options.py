@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib.define.model import Effort, Request
 
-from .cards import Keep, Target
+from .cards import CacheRetention, Target
 
 __all__ = [
     "_cache_key",
@@ -27,7 +27,7 @@ _MARKED_TURNS = 2
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def mark_last_block(blocks: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
+def mark_last_block(blocks: Sequence[_JsonObject], keep: CacheRetention) -> list[_JsonObject]:
     """Return the blocks with a mark on the last."""
     if keep == "none" or not blocks:
         return list(blocks)
@@ -35,7 +35,7 @@ def mark_last_block(blocks: Sequence[_JsonObject], keep: Keep) -> list[_JsonObje
     return [*blocks[:-1], {**blocks[-1], "cache_control": mark}]
 
 
-def mark_turns(turns: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
+def mark_turns(turns: Sequence[_JsonObject], keep: CacheRetention) -> list[_JsonObject]:
     """Return the turns with a mark at the end of the user's last two."""
     made = list(turns)
     users = [at for at, turn in enumerate(turns) if turn["role"] == "user"] if keep != "none" else []
@@ -46,7 +46,7 @@ def mark_turns(turns: Sequence[_JsonObject], keep: Keep) -> list[_JsonObject]:
     return made
 
 
-def _cache_key(session: str, keep: Keep) -> str:
+def _cache_key(session: str, keep: CacheRetention) -> str:
     """Return the name that brings a conversation's requests together, "" for none; what may name people is hidden."""
     if not session or keep == "none":
         return ""

@@ -12,7 +12,7 @@ from .cards import Target
 from .conversation import prepare
 from .forms import can_be_strict
 from .names import schema_for
-from .openai import answer_text, data_url, encode_arguments
+from .openai import data_url, encode_answer, encode_arguments
 from .reply import BROKE_OFF, ReplyBuilder
 from .wire import (
     as_count,
@@ -79,7 +79,7 @@ def _reply(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def _output(message: Message) -> str | list[dict[str, Any]]:
-    words, pictures = answer_text(message), [part for part in message.content if isinstance(part, Image)]
+    words, pictures = encode_answer(message), [part for part in message.content if isinstance(part, Image)]
     if not pictures:
         return words
     if message.status == "error":  # the words that tell of it come first

@@ -33,7 +33,7 @@ from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
-from toolcrib.services.exec.judge import Commands
+from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.feature import Core, Feature, Mount, Stores, TurnCore, TurnMount
 from toolcrib.services.mcp.service import Mcp
 from toolcrib.services.router import TOOL_SCOPES, Router
@@ -74,7 +74,7 @@ class Crib:
         loaded = parts.loaded
         self.loaded, self.config, self.agents = loaded, loaded.config, parts.agents
         core, self.models, self.sessions = parts.core, parts.models, parts.core.stores.sessions
-        self.approvals, self.commands = core.find(Approvals), core.find(Commands)
+        self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.subagents = core.find(Mcp), core.find(Subagents)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits = parts.features, parts.exits

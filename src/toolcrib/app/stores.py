@@ -27,14 +27,15 @@ from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
 
 __all__ = [
-    "FILE", "State", "audit_in", "record_for", "redact_for", "state_in", "stores_for", "user_folder", "verify_file",
+    "STATE_FILE", "StateFolder", "audit_in", "record_for", "redact_for", "state_in", "stores_for", "user_folder",
+    "verify_file",
 ]  # fmt: skip
 
-FILE = "crib.db"
+STATE_FILE = "crib.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class StateFolder:
     """The stores of one crib. `commits` writes to their file, None when all of it is in memory."""
 
     sessions: SessionStore
@@ -48,12 +49,12 @@ class State:
             self.commits.close()
 
 
-def state_in(folder: Path | None) -> State:
+def state_in(folder: Path | None) -> StateFolder:
     """Return the stores in a folder, which is touched when something is kept; without one, stores in memory."""
     if folder is None:
-        return State(sessions=MemorySessions(), blobs=MemoryBlobs())
-    commits = Commits(SqliteFile(folder / FILE))
-    return State(sessions=SqliteSessions(commits), blobs=SqliteBlobs(commits), commits=commits)
+        return StateFolder(sessions=MemorySessions(), blobs=MemoryBlobs())
+    commits = Commits(SqliteFile(folder / STATE_FILE))
+    return StateFolder(sessions=SqliteSessions(commits), blobs=SqliteBlobs(commits), commits=commits)
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
@@ -62,12 +63,12 @@ def user_folder(env: Mapping[str, str]) -> Path:
     return Path(named) if named else platformdirs.user_state_path("toolcrib", appauthor=False)
 
 
-def stores_for(loaded: Loaded, kept: State, folder: Path | None, env: Mapping[str, str]) -> Stores:
+def stores_for(loaded: Loaded, kept: StateFolder, folder: Path | None, env: Mapping[str, str]) -> Stores:
     """Return all stores of a crib, as features take them.
 
     What people were asked and what they accepted is the user's, so it stands in a folder of the user's without one.
     """
-    path = (folder or user_folder(env)) / FILE
+    path = (folder or user_folder(env)) / STATE_FILE
     return Stores(
         sessions=kept.sessions,
         blobs=kept.blobs,

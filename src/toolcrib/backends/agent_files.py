@@ -37,10 +37,10 @@ from toolcrib.define.names import canonical, nearest
 from toolcrib.define.schema.check import check_of_schema
 
 __all__ = [
-    "LARGEST",
+    "MAX_FILE_BYTES",
     "AgentFile",
     "Header",
-    "KeyPath",
+    "HeaderPath",
     "Parse",
     "agent_files",
     "read_agent_file",
@@ -48,7 +48,7 @@ __all__ = [
     "read_header",
 ]
 
-KeyPath = tuple[str | int, ...]
+HeaderPath = tuple[str | int, ...]
 
 _MAX_COMPLAINTS, _MAX_COMPLAINT_CHARS = 20, 400  # complaints about one file, and characters of each
 
@@ -68,14 +68,14 @@ class Header:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: dict[KeyPath, int] = {}
+        self.lines: dict[HeaderPath, int] = {}
         self._complaints: list[str] = []
 
     @property
     def complaints(self) -> tuple[str, ...]:
         return tuple(self._complaints)
 
-    def say(self, path: KeyPath, sentence: str, *, line: int | None = None) -> None:
+    def say(self, path: HeaderPath, sentence: str, *, line: int | None = None) -> None:
         """Complain about a key, at its line or that of the nearest key around it; line 1 when there is none."""
         while line is None and path:
             line, path = self.lines.get(path), path[:-1]
@@ -178,11 +178,11 @@ def _is_declared(key: str, value: Any, header: Header, check: Callable[[Mapping[
     return all(rows)
 
 
-def _row(key: str, name: str, row: Any) -> KeyPath:
+def _row(key: str, name: str, row: Any) -> HeaderPath:
     return (key, name, "type") if isinstance(row, Mapping) and "type" in row else (key, name)
 
 
-def _is_good(path: KeyPath, header: Header, work: Callable[[], Any]) -> bool:
+def _is_good(path: HeaderPath, header: Header, work: Callable[[], Any]) -> bool:
     try:
         work()
     except DeclarationError as error:
@@ -223,9 +223,9 @@ _KEYS: Mapping[str, _Read] = {
 }
 
 
-Parse = Callable[[str, str], tuple[Any, Mapping[KeyPath, int]]]
+Parse = Callable[[str, str], tuple[Any, Mapping[HeaderPath, int]]]
 
-LARGEST = 64 * 1024  # bytes of a file
+MAX_FILE_BYTES = 64 * 1024  # bytes of a file
 _MAX_FILES = 256  # files in a folder
 _MARK = "---"
 
@@ -240,7 +240,7 @@ class AgentFile:
     path: Path
     digest: str = ""
     agent: Agent | None = None
-    lines: Mapping[KeyPath, int] = field(default_factory=dict)
+    lines: Mapping[HeaderPath, int] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
 
 
@@ -296,11 +296,11 @@ def _bytes(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise DeclarationError("an agent is a regular file; this is none")
-        raw = os.read(descriptor, LARGEST + 1)
+        raw = os.read(descriptor, MAX_FILE_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(raw) > LARGEST:
-        raise DeclarationError(f"larger than {LARGEST // 1024} KiB; an agent is a page of text")
+    if len(raw) > MAX_FILE_BYTES:
+        raise DeclarationError(f"larger than {MAX_FILE_BYTES // 1024} KiB; an agent is a page of text")
     return raw
 
 

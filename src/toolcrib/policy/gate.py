@@ -13,7 +13,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict, Verdicts
 
 from .explain import own_reason, own_remedy, reason_for, remedy_for, value_at_origin
-from .match import Groups, Inventory, Matcher, matcher_for
+from .match import Groups, Inventory, RuleMatcher, matcher_for
 
 __all__ = ["Facts", "gate"]
 
@@ -64,7 +64,7 @@ class _CompiledLayer:
         within = beginning_of(layer.source or "")
         self.deny = matcher_for(rule.deny, inventory, within=within) if rule.deny else None
         self.ask = matcher_for(rule.ask, inventory) if rule.ask else None
-        self.allow: Matcher | None = None
+        self.allow: RuleMatcher | None = None
         if rule.allow is not None and not (additive and layer.name in _ADDITIVE and is_plugin_only(rule, inventory)):
             self.allow = matcher_for((*rule.allow, *rule.also), inventory, permits=True, within=within)
         # where exec passes, apply_patch passes too, unless this very rule denies it

@@ -30,9 +30,9 @@ from .settings import (
     ToolsSettings,
 )
 
-__all__ = ["Expect", "Finding", "Kind", "Level", "lint"]
+__all__ = ["Expect", "Finding", "FindingKind", "Level", "lint"]
 
-Kind = Literal[
+FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "worn", "expect",
     "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "loss",
 ]  # fmt: skip
@@ -43,7 +43,7 @@ Level = Literal["error", "warning", "note"]
 class Finding:
     """One thing to look at: where it stands, what it means, what to do. A note alone does not fail a lint."""
 
-    kind: Kind
+    kind: FindingKind
     level: Level
     origin: str
     message: str

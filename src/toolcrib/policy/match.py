@@ -14,7 +14,7 @@ from itertools import filterfalse
 from toolcrib.define.names import ALIASES, fold, nearest, server_part, spoken_entry
 from toolcrib.define.tool import EFFECTS, Tool
 
-__all__ = ["Groups", "Inventory", "Matcher", "complaint_about", "is_glob", "matcher_for"]
+__all__ = ["Groups", "Inventory", "RuleMatcher", "complaint_about", "is_glob", "matcher_for"]
 
 Groups = Mapping[str, frozenset[str]]
 
@@ -83,7 +83,7 @@ class _ParsedEntries:
 
 
 @dataclass(frozen=True, slots=True)
-class Matcher:
+class RuleMatcher:
     """One list, ready to be asked: plain names, whole groups, and globs; each knows its entry as written."""
 
     parsed: _ParsedEntries
@@ -131,7 +131,9 @@ class Matcher:
         return missed if parsed.any_glob is None else frozenset(filterfalse(parsed.any_glob, missed))
 
 
-def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool = False, within: str = "") -> Matcher:
+def matcher_for(
+    entries: tuple[str, ...], inventory: Inventory, *, permits: bool = False, within: str = ""
+) -> RuleMatcher:
     """Return the matcher of one list; `permits` says it is an allow list, where an effect must cover the whole tool.
 
     `within` is what the names of an MCP server's tools begin with: in a list about that server alone, a tool may be
@@ -145,7 +147,7 @@ def matcher_for(entries: tuple[str, ...], inventory: Inventory, *, permits: bool
         groups += _match_spoken(parsed.spoken, inventory)
     if parsed.effects:
         groups += _match_effects(parsed.effects, inventory, permits=permits)
-    return Matcher(parsed, tuple(groups))
+    return RuleMatcher(parsed, tuple(groups))
 
 
 # The same lists come back with every caller, so each is parsed once.

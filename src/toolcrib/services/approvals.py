@@ -30,11 +30,11 @@ from toolcrib.define.record import Answered, Entry, Granted, Record, Revoked
 
 from .feature import Core, Feature
 
-__all__ = ["ApprovalTerms", "Approvals", "Lend", "Listener", "mount"]
+__all__ = ["ApprovalTerms", "Approvals", "Lend", "QuestionListener", "mount"]
 
 log = logging.getLogger("toolcrib")
 
-Listener = Callable[[Question], None]
+QuestionListener = Callable[[Question], None]
 Lend = Callable[[Call, Mapping[str, str]], str | None]
 
 T = TypeVar("T")
@@ -112,10 +112,10 @@ class Approvals:
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
         self._lines, self._lenders = dict(self._terms.lines), dict[str, Lend]()
         self._awaited: dict[str, asyncio.Event] = {}
-        self._listeners: dict[object, Listener] = {}
+        self._listeners: dict[object, QuestionListener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
 
-    def on_question(self, listener: Listener) -> Callable[[], None]:
+    def on_question(self, listener: QuestionListener) -> Callable[[], None]:
         """Attach a door: it hears of every question when it is asked, and again when it is settled.
 
         Returns what detaches it.

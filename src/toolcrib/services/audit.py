@@ -16,7 +16,7 @@ from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
 
 from .feature import Core, Feature
 
-__all__ = ["Audit", "Finding", "Judge", "Open", "Rederive", "Report", "mount", "verify"]
+__all__ = ["Audit", "Judge", "Open", "RecordFault", "Rederive", "Report", "mount", "verify"]
 
 Wrong = Literal["altered", "dropped", "reordered", "inserted", "unreadable", "unpermitted", "differs"]
 
@@ -34,7 +34,7 @@ _END = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RecordFault:
     """What is wrong with one row, or with several that are missing; `row` is 0 for the record as a whole."""
 
     row: int
@@ -58,7 +58,7 @@ class Report:
     count: int
     first: int
     hash: str
-    findings: tuple[Finding, ...]
+    findings: tuple[RecordFault, ...]
     uncertain: tuple[Open, ...]
     decisions: int
     derived: int
@@ -165,7 +165,7 @@ class _Check:
     rederive: Rederive | None
     is_file: bool
     is_part: bool = False  # rows before the last one were not seen
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[RecordFault] = field(default_factory=list)
     count: int = 0
     first: int = 0
     last: int = 0
@@ -296,7 +296,7 @@ class _Check:
             self._add_finding(0, "altered", "the head of the record is not that of its last row")
 
     def _add_finding(self, row: int, wrong: Wrong, sentence: str) -> None:
-        self.findings.append(Finding(row, wrong, sentence))
+        self.findings.append(RecordFault(row, wrong, sentence))
 
 
 def _rows(first: int, last: int) -> str:

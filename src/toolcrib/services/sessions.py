@@ -22,14 +22,14 @@ from toolcrib.define.session import agent_from_key, check_key, to_store_key
 
 from .feature import Feature, ModelNames, RunningTurn, TurnCore
 
-__all__ = ["LogCodec", "Recall", "Sessions", "Standing", "mount"]
+__all__ = ["LogCodec", "Recall", "SessionSummary", "Sessions", "mount"]
 
 _TEXT_CHARS = 4_000  # characters of one message
 _PAGE_CHARS = 200_000  # and of all that are shown at once
 _ALL_SESSIONS = 1_000_000  # sessions: more than there are
 
 
-class Standing(Protocol):
+class SessionSummary(Protocol):
     """What a log says about its session, as far as it is shown here."""
 
     @property
@@ -48,7 +48,7 @@ class Standing(Protocol):
     def uncertain(self) -> Sequence[Call]: ...
 
 
-Recall = Callable[[Sequence[Line]], Standing]
+Recall = Callable[[Sequence[Line]], SessionSummary]
 
 
 def _no_turn(key: str) -> RunningTurn | None:
@@ -255,7 +255,7 @@ class Sessions:
                 return head
         raise ToolError(f"there is no session {escape(wanted[:200])!r} that this caller may see", code="not_found")
 
-    async def _read_standing(self, key: str) -> Standing:
+    async def _read_standing(self, key: str) -> SessionSummary:
         try:
             return self._recall(await self._store.lines(key))
         except CribError as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.exec.pty import Screen
+from toolcrib.backends.exec.pty import PtyScreen
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Shell
 
@@ -79,14 +79,14 @@ async def test_without_a_terminal_there_is_no_screen(shell: Shell) -> None:
 
 def test_endless_questions_are_answered_a_bounded_number_of_times() -> None:
     answers: list[bytes] = []
-    screen = Screen((80, 24), answers.append)
+    screen = PtyScreen((80, 24), answers.append)
     for _ in range(500):
         screen.add(b"\x1b[6n")
     assert len(answers) == 200
 
 
 def test_a_flood_is_read_from_its_end() -> None:
-    screen = Screen((20, 3), lambda _: None)
+    screen = PtyScreen((20, 3), lambda _: None)
     for at in range(100_000):
         screen.add(b"%d\r\n" % at)
     assert screen.text() == "99998\n99999"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib.backends.files.beneath import Beneath
-from toolcrib.backends.files.guard import Guard
-from toolcrib.backends.files.search import find, search
+from toolcrib.backends.files.guard import WorkspaceGuard
+from toolcrib.backends.files.search import find_names, search
 from toolcrib.backends.files.search.rg import Sieve, StopSignal, find_ripgrep, read_rows, run_until_stopped
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
@@ -26,7 +26,7 @@ Make = Callable[..., Beneath]
 Look = Callable[..., Awaitable[Found]]
 RG = find_ripgrep() or ""
 BLOCK = 8 << 20
-GUARD = Guard.of("ro", (), ("**/node_modules/**",))
+GUARD = WorkspaceGuard.of("ro", (), ("**/node_modules/**",))
 
 
 @pytest.fixture
@@ -230,12 +230,12 @@ async def test_a_link_that_stays_inside_may_be_searched(make: Make, look: Look, 
 
 
 async def test_a_workspace_out_of_reach_is_not_searched(make: Make) -> None:
-    closed = Guard.of("none", (), ())
+    closed = WorkspaceGuard.of("none", (), ())
     world = make({"a": "x"})
     with pytest.raises(ToolError, match="out of reach"):
         await search(world, closed, Search(pattern="x"))
     with pytest.raises(ToolError, match="out of reach"):
-        await find(world, closed, Find(pattern="x"))
+        await find_names(world, closed, Find(pattern="x"))
 
 
 async def test_a_sieve_that_fails_is_done_without(make: Make, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ async def test_a_folder_swapped_for_a_link_never_leads_out(make: Make, look: Loo
         for _ in range(60):
             for line in (await look(world, "inner|CANARY")).lines:
                 assert line == Line(path=line.path, number=1, text="inner")
-            names = (await find(world, GUARD, Find(pattern="*"))).paths
+            names = (await find_names(world, GUARD, Find(pattern="*"))).paths
             assert "race/only-outside" not in names
 
 
@@ -385,17 +385,19 @@ async def test_find_gives_names_in_order_and_folders_with_a_slash(make: Make, tm
         "nothing": (),
     }
     for pattern, paths in expected.items():
-        assert await find(world, GUARD, Find(pattern=pattern)) == Names(paths=paths), pattern
-    assert await find(world, GUARD, Find(pattern="*.txt", limit=2)) == Names(paths=("a.txt", "b/Z.TXT"), more=True)
-    assert await find(world, GUARD, Find(pattern="*.txt", limit=5)) == Names(paths=expected["*.txt"])
-    assert await find(world, GUARD, Find(pattern="c*", path="b")) == Names(paths=("b/c.txt",))
+        assert await find_names(world, GUARD, Find(pattern=pattern)) == Names(paths=paths), pattern
+    assert await find_names(world, GUARD, Find(pattern="*.txt", limit=2)) == Names(
+        paths=("a.txt", "b/Z.TXT"), more=True
+    )
+    assert await find_names(world, GUARD, Find(pattern="*.txt", limit=5)) == Names(paths=expected["*.txt"])
+    assert await find_names(world, GUARD, Find(pattern="c*", path="b")) == Names(paths=("b/c.txt",))
 
 
 async def test_names_that_are_no_text_are_found(make: Make, tmp_path: Path) -> None:
     world = make({"a": "x"})
     Path(os.fsdecode(os.fsencode(tmp_path / "ws") + b"/bad\xff.txt")).write_text("x")
     (tmp_path / "ws/two\nlines.txt").write_text("x")
-    assert (await find(world, GUARD, Find(pattern="?*.txt"))).paths == ("bad\udcff.txt", "two\nlines.txt")
+    assert (await find_names(world, GUARD, Find(pattern="?*.txt"))).paths == ("bad\udcff.txt", "two\nlines.txt")
     found = await search(world, GUARD, Search(pattern="x", glob="*[!q].txt"), front=0)
     assert [line.path for line in found.lines] == ["bad\udcff.txt", "two\nlines.txt"]
 
@@ -403,10 +405,10 @@ async def test_names_that_are_no_text_are_found(make: Make, tmp_path: Path) -> N
 @pytest.mark.parametrize("pattern", ["[", "a{b", "x\\", "[z-a]", "a" * 1_001, "{" * 20 + "}" * 20])
 async def test_a_glob_that_is_none_is_one_sentence(make: Make, pattern: str) -> None:
     with pytest.raises(ToolError, match=r"^the glob") as raised:
-        await find(make({"a": ""}), GUARD, Find(pattern=pattern))
+        await find_names(make({"a": ""}), GUARD, Find(pattern=pattern))
     assert len(str(raised.value)) < 1_200
 
 
 async def test_find_in_a_file_says_what_it_is(make: Make) -> None:
     with pytest.raises(ToolError, match="'a' is a file, not a folder"):
-        await find(make({"a": ""}), GUARD, Find(pattern="*", path="a"))
+        await find_names(make({"a": ""}), GUARD, Find(pattern="*", path="a"))

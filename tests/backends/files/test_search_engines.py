@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolcrib.backends.files.beneath import Beneath
-from toolcrib.backends.files.guard import Guard
+from toolcrib.backends.files.guard import WorkspaceGuard
 from toolcrib.backends.files.search import search
 from toolcrib.backends.files.search.rg import find_ripgrep
-from toolcrib.backends.files.search.walk import Walk
+from toolcrib.backends.files.search.walk import FileWalk
 from toolcrib.define.files import Found, Search
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ GLOBS = (
     "*",
 )
 # fmt: on
-OPEN = Guard.of("ro", (), ())
+OPEN = WorkspaceGuard.of("ro", (), ())
 RG = find_ripgrep() or ""
 
 
@@ -114,7 +114,7 @@ def test_the_walk_passes_over_what_ripgrep_passes_over(tmp_path: Path, seed: int
     theirs = {os.fsdecode(name) for name in listed.split(b"\0") if name}
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
-        ours = [prefix + name for prefix, names, _ in Walk(fd, "").runs() for name in names]
+        ours = [prefix + name for prefix, names, _ in FileWalk(fd, "").runs() for name in names]
     finally:
         os.close(fd)
     assert set(ours) == theirs

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.mcp.peer import Peer, decode
+from toolcrib.backends.mcp.peer import ServerPeer, decode
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ async def nowhere(message: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("message", [b"[" * 1000 + b"]" * 1000, b"[[[]], {}, 1]", b"[]"])
 async def test_batches_within_batches_are_no_messages(message: bytes) -> None:
-    peer = Peer("srv", nowhere, changed=lambda: None)
+    peer = ServerPeer("srv", nowhere, changed=lambda: None)
     peer.heard(decode(message))
     assert not peer.lost.done()
 
@@ -33,19 +33,19 @@ async def test_who_fails_to_watch_a_call_does_not_cost_it_its_answer(caplog: pyt
     def watched(done: float, total: float | None, words: str) -> None:
         raise ValueError("the screen is gone")
 
-    peer = Peer("srv", answered, changed=lambda: None)
+    peer = ServerPeer("srv", answered, changed=lambda: None)
     assert await peer.request("tools/call", {}, 5, watched) == "done"
     assert "who watches a call of the MCP server srv failed" in caplog.text
 
 
 async def test_no_half_of_a_secret_is_left_where_words_are_cut() -> None:
-    peer = Peer("srv", nowhere, changed=lambda: None, redact=lambda text: text.replace("hunter2-hunter2", "…"))
+    peer = ServerPeer("srv", nowhere, changed=lambda: None, redact=lambda text: text.replace("hunter2-hunter2", "…"))
     for at in range(380, 401):
         assert "hun" not in peer.words("x" * at + "hunter2-hunter2"), at
 
 
 async def test_a_flood_of_empty_batches_is_cut_off() -> None:
-    peer = Peer("srv", nowhere, changed=lambda: None)
+    peer = ServerPeer("srv", nowhere, changed=lambda: None)
     for _ in range(5_001):
         peer.heard([])
     assert "that nobody asked for" in await peer.gone()

@@ -14,7 +14,7 @@ from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.app.belt import Belt
 from toolcrib.app.features import find_secrets, join_tools
-from toolcrib.app.stores import FILE
+from toolcrib.app.stores import STATE_FILE
 from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.pins import SqlitePins
@@ -129,7 +129,7 @@ def mounted(config: Mapping[str, Any], state: Path, *, terms: McpTerms = QUICK, 
     return mount_servers(
         loaded.config.mcp_servers,
         McpReach(os.environ, link),
-        SqlitePins(SqliteFile(state / FILE)),
+        SqlitePins(SqliteFile(state / STATE_FILE)),
         is_owner=lambda caller: is_owner(loaded.policy, caller),
         secrets_of=partial(find_secrets, loaded.document, "mcpServers"),
         terms=terms,

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.config.settings import ExecSettings
-from toolcrib.policy.command import Rules, look_up_in, rules_from
+from toolcrib.policy.command import CommandRules, look_up_in, rules_from
 
 __all__ = ["DEV", "FILTERS", "LOOK_UP", "rules_of"]
 
 LOOK_UP = look_up_in(("/usr/bin", "/bin"))
 
 
-def rules_of(**settings: Any) -> Rules:
+def rules_of(**settings: Any) -> CommandRules:
     """Return the rules of a `tools.exec` section."""
     return rules_from(ExecSettings.model_validate(settings, by_alias=True, by_name=False))
 

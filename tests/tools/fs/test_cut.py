@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.fs._text import LineCut, first_lines, last_lines, shorten_line
+from toolcrib.tools.fs._text import LineCut, first_lines, shorten_line, take_last_lines
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from toolcrib.tools.fs._text import LineCut, first_lines, last_lines, shorten_li
 )
 def test_whole_lines_are_kept_from_either_end(text: str, most: int, size: int, first: LineCut, last: LineCut) -> None:
     assert first_lines(text, most, size) == first
-    assert last_lines(text, most, size) == last
+    assert take_last_lines(text, most, size) == last
 
 
 @given(st.text(alphabet="ab€😀\n\r", max_size=60), st.integers(0, 12), st.integers(0, 40))
 def test_what_is_kept_is_part_of_the_text_and_fits(text: str, most: int, size: int) -> None:
-    for cut in (first_lines(text, most, size), last_lines(text, most, size)):
+    for cut in (first_lines(text, most, size), take_last_lines(text, most, size)):
         assert cut.text in text
         assert cut.count <= most or cut.by is None or cut.partial
         assert len(cut.text.removesuffix("\n").encode()) <= size or not cut.text

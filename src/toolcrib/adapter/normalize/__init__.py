@@ -14,7 +14,7 @@ import orjson
 
 from toolcrib.adapter.wire import sanitize
 
-from .walk import Dialect, Walk
+from .walk import Dialect, SchemaWalk
 
 __all__ = ["ShownSchema", "_Loss", "make_encodable", "normalize", "normalize_for"]
 
@@ -42,7 +42,7 @@ def normalize(schema: Any) -> ShownSchema:
 
 def normalize_for(dialect: Dialect, schema: Any) -> ShownSchema:
     """Return the schema as a dialect of the portable subset has it."""
-    walk = Walk(schema, dialect)
+    walk = SchemaWalk(schema, dialect)
     return ShownSchema(make_encodable(walk.root()), tuple(walk.losses))
 
 

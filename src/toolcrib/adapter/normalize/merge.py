@@ -15,21 +15,21 @@ __all__ = [
     "NULL",
     "UNIONS",
     "Losses",
-    "Reading",
+    "SchemaReading",
     "all_of",
     "any_of",
     "copy_json",
-    "inside",
     "join_variants",
     "lose_nulls",
+    "member_path",
     "settle",
     "settle_within",
 ]
 
-Reading = dict[str, Any]
+SchemaReading = dict[str, Any]
 Losses = list[tuple[str, str]]
 
-NEVER: Reading = {"type": "never"}  # no value fits; compared by identity, never changed
+NEVER: SchemaReading = {"type": "never"}  # no value fits; compared by identity, never changed
 
 _NESTED = (dict, list)
 _PATH_CHARS = 400  # characters of a path
@@ -38,7 +38,7 @@ _LOWER_BOUNDS = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems
 _UPPER_BOUNDS = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 
 
-def inside(where: str, name: str) -> str:
+def member_path(where: str, name: str) -> str:
     """Return the path of a member; the root's is empty, so a nameless member is written as quotes."""
     return f"{where[:_PATH_CHARS]}.{name}" if where else name or '""'
 
@@ -51,8 +51,8 @@ def copy_json(value: Any) -> Any:
 
 
 def any_of(
-    readings: list[Reading], where: str, losses: Losses, *, word: str = "anyOf", wanted: str | None = None
-) -> Reading:
+    readings: list[SchemaReading], where: str, losses: Losses, *, word: str = "anyOf", wanted: str | None = None
+) -> SchemaReading:
     """Return one reading that says what all of them take; where kinds differ, the wanted or the first kind speaks.
 
     `word` is the keyword to name where the union says more than that.
@@ -83,12 +83,12 @@ def any_of(
     return merged
 
 
-def _of_kind(kind: str | None, readings: list[Reading]) -> list[Reading]:
+def _of_kind(kind: str | None, readings: list[SchemaReading]) -> list[SchemaReading]:
     fitting = (kind, "integer") if kind == "number" else (kind,)
     return [reading for reading in readings if reading.get("type") in fitting]
 
 
-def all_of(readings: Sequence[Reading], where: str, losses: Losses) -> Reading:
+def all_of(readings: Sequence[SchemaReading], where: str, losses: Losses) -> SchemaReading:
     """Return one reading that says what each of them asks; where they contradict, the first speaks."""
     if any(reading is NEVER for reading in readings):
         return NEVER
@@ -108,10 +108,13 @@ def all_of(readings: Sequence[Reading], where: str, losses: Losses) -> Reading:
 
 
 def _join_members(
-    readings: Sequence[Reading], kind: str | None, merge: Callable[[list[Reading], str], Reading], where: str
-) -> Reading:
+    readings: Sequence[SchemaReading],
+    kind: str | None,
+    merge: Callable[[list[SchemaReading], str], SchemaReading],
+    where: str,
+) -> SchemaReading:
     """Return the notes of the first reading that has them, and the members of all, each merged the same way."""
-    joined: Reading = {} if kind is None else {"type": kind}
+    joined: SchemaReading = {} if kind is None else {"type": kind}
     for reading in readings:
         for keyword in reading:
             if keyword in NOTES and keyword not in joined:
@@ -120,12 +123,12 @@ def _join_members(
         return joined
     described = [reading["properties"] for reading in readings if "properties" in reading]
     if described:
-        members: dict[str, list[Reading]] = {}
+        members: dict[str, list[SchemaReading]] = {}
         for properties in described:
             for name, inner in properties.items():
                 members.setdefault(name, []).append(inner)
         joined["properties"] = {
-            name: one[0] if len(one) == 1 else merge(one, inside(where, name)) for name, one in members.items()
+            name: one[0] if len(one) == 1 else merge(one, member_path(where, name)) for name, one in members.items()
         }
     items = [reading["items"] for reading in readings if "items" in reading]
     if items:
@@ -133,7 +136,7 @@ def _join_members(
     return joined
 
 
-def _widen(merged: Reading, readings: list[Reading], where: str, losses: Losses) -> None:
+def _widen(merged: SchemaReading, readings: list[SchemaReading], where: str, losses: Losses) -> None:
     """Write what a union keeps of limits: enums joined, names that all require, ranges that all share."""
     first = readings[0]
     enums = [reading["enum"] for reading in readings if "enum" in reading]
@@ -154,7 +157,7 @@ def _widen(merged: Reading, readings: list[Reading], where: str, losses: Losses)
             losses.append((where, keyword))
 
 
-def _narrow(merged: Reading, readings: Sequence[Reading], where: str, losses: Losses) -> None:
+def _narrow(merged: SchemaReading, readings: Sequence[SchemaReading], where: str, losses: Losses) -> None:
     """Write what an intersection keeps of limits: values in all enums, every required name, the closest ranges."""
     enums = [reading["enum"] for reading in readings if "enum" in reading]
     if enums:
@@ -177,7 +180,7 @@ def _narrow(merged: Reading, readings: Sequence[Reading], where: str, losses: Lo
             losses.append((where, keyword))
 
 
-def _limits(readings: Sequence[Reading]) -> list[str]:
+def _limits(readings: Sequence[SchemaReading]) -> list[str]:
     found: dict[str, None] = {}
     for reading in readings:
         if not _NO_LIMITS.issuperset(reading):
@@ -242,7 +245,7 @@ def _join_objects(variants: list[Any]) -> dict[str, Any] | None:
     return {"type": "object", "properties": properties, "required": required or []}
 
 
-def settle(reading: Reading, where: str) -> None:
+def settle(reading: SchemaReading, where: str) -> None:
     """Supply what a reading leaves open: a type, the items of an array, members that are only required."""
     kind = reading.get("type")
     if kind == "object":
@@ -258,11 +261,11 @@ def settle(reading: Reading, where: str) -> None:
         reading["type"], reading["nullable"] = "string", "only"
 
 
-def settle_within(reading: Reading, where: str, losses: Losses | None) -> None:
+def settle_within(reading: SchemaReading, where: str, losses: Losses | None) -> None:
     """Settle a reading and everything in it; with `losses` the marks of null are lost as well."""
     if reading.get("type") not in SCALARS:
         for name, inner in reading.get("properties", {}).items():
-            settle_within(inner, inside(where, name), losses)
+            settle_within(inner, member_path(where, name), losses)
         for keyword, sign in (("items", "[]"), ("additionalProperties", "{}")):
             inner = reading.get(keyword)
             if isinstance(inner, dict):
@@ -272,7 +275,7 @@ def settle_within(reading: Reading, where: str, losses: Losses | None) -> None:
             lose_nulls(reading, where, losses)
 
 
-def lose_nulls(reading: Reading, where: str, losses: Losses) -> int:
+def lose_nulls(reading: SchemaReading, where: str, losses: Losses) -> int:
     """Take the marks of null from what is directly inside and return how many; leaving out is how to say it."""
     kind = reading["type"]
     if kind == "array":
@@ -289,7 +292,7 @@ def lose_nulls(reading: Reading, where: str, losses: Losses) -> int:
         marks += 1
         only = inner.pop("nullable") == "only"
         if only or name in required:
-            losses.append((inside(where, name), "null"))
+            losses.append((member_path(where, name), "null"))
         if only and name in required:
             required.remove(name)  # nothing but null would do
     if "required" in reading and not required:
@@ -301,7 +304,7 @@ def lose_nulls(reading: Reading, where: str, losses: Losses) -> int:
     return marks
 
 
-def _describe_required(reading: Reading) -> None:
+def _describe_required(reading: SchemaReading) -> None:
     """Describe the members that are required and nothing else: who is not told of them can only fail."""
     required = reading["required"]
     if not required:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from .merge import Losses, Reading
+from .merge import Losses, SchemaReading
 
-__all__ = ["DEFINITIONS", "Definition", "Definitions"]
+__all__ = ["DEFINITIONS", "Definitions", "RefTarget"]
 
 DEFINITIONS = frozenset({"$defs", "definitions"})
 _MISSING: Any = object()
@@ -15,14 +15,14 @@ _FREE_INLININGS = 16  # definitions that are inlined before any are measured
 _MAX_INLINED_CHARS = 200_000  # characters that the rest may add
 
 
-class Definition:
+class RefTarget:
     """A definition: its schema, whether the walk is inside it, and how it was read: where, and what was lost there."""
 
     __slots__ = ("is_open", "lost", "place", "reading", "schema", "size", "weight")
 
     def __init__(self, schema: Any, *, is_open: bool = False) -> None:
         self.schema, self.is_open, self.size, self.weight = schema, is_open, -1, -1
-        self.reading: Reading | None = None
+        self.reading: SchemaReading | None = None
         self.place = ""
         self.lost: Losses = []
 
@@ -37,12 +37,12 @@ class Definitions:
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._targets = {id(document): Definition(document, is_open=True)}
-        self._by_name: dict[str, Definition] = {}
+        self._targets = {id(document): RefTarget(document, is_open=True)}
+        self._by_name: dict[str, RefTarget] = {}
         self._inlined, self._room = 0, _MAX_INLINED_CHARS
         self.scopes: list[Mapping[str, Any]] = []
 
-    def find(self, reference: Any) -> Definition | None:
+    def find(self, reference: Any) -> RefTarget | None:
         """Return what a reference points at.
 
         A pointer counts from the root, as the check of arguments reads it. Where nothing is there, a definition of
@@ -58,12 +58,12 @@ class Definitions:
             return None
         target = self._targets.get(id(found))
         if target is None:
-            target = self._targets[id(found)] = Definition(found)
+            target = self._targets[id(found)] = RefTarget(found)
         if not self.scopes:
             self._by_name[reference] = target
         return target
 
-    def has_room(self, target: Definition, *, again: bool = False) -> bool:
+    def has_room(self, target: RefTarget, *, again: bool = False) -> bool:
         """Tell whether one more inlining is affordable, and pay for it; `again` is a copy of what was read before."""
         self._inlined += 1
         if again:

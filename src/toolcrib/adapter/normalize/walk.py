@@ -22,28 +22,28 @@ from .merge import (
     NULL,
     UNIONS,
     Losses,
-    Reading,
+    SchemaReading,
     all_of,
     any_of,
     copy_json,
-    inside,
     join_variants,
     lose_nulls,
+    member_path,
     settle,
     settle_within,
 )
-from .refs import DEFINITIONS, Definition, Definitions
+from .refs import DEFINITIONS, Definitions, RefTarget
 
-__all__ = ["_READERS", "Dialect", "Walk", "_Reader"]
+__all__ = ["_READERS", "Dialect", "SchemaWalk", "_Reader"]
 
 _STRINGS = {str}
 
 
 # How one keyword is read: the walk, the reading it adds to, its value, and where and how deep it stands.
-_Reader = Callable[["Walk", Reading, Any, str, int], None]
+_Reader = Callable[["SchemaWalk", SchemaReading, Any, str, int], None]
 
 
-def _read_type(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -> None:
+def _read_type(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, _: int) -> None:
     names = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else []
     kind = choose_kind(names, None if where else "object")
     if kind or "null" in names:
@@ -55,16 +55,16 @@ def _read_type(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -
         walk.losses.append((where, "type"))
 
 
-def _read_properties(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_properties(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, depth: int) -> None:
     if not isinstance(value, (dict, Mapping)):
         walk.losses.append((where, "properties"))
         return
     if not walk.may_enter(len(value), where, depth):
         return
-    members: dict[str, Reading] = {}
-    prefix = inside(where, "") if where else ""
+    members: dict[str, SchemaReading] = {}
+    prefix = member_path(where, "") if where else ""
     for name, inner in value.items():
-        place = prefix + name or inside("", "")
+        place = prefix + name or member_path("", "")
         made = walk.read(inner, place, depth + 1)
         if made is NEVER:
             walk.losses.append((place, "false"))
@@ -73,42 +73,42 @@ def _read_properties(walk: "Walk", reading: Reading, value: Any, where: str, dep
     reading["properties"] = members
 
 
-def _read_required(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -> None:
+def _read_required(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, _: int) -> None:
     if isinstance(value, (list, tuple)):
         reading["required"] = [name for name in value if type(name) is str]
     else:
         walk.losses.append((where, "required"))
 
 
-def _read_items(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_items(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, depth: int) -> None:
     if isinstance(value, (list, tuple)):
         _read_prefix_items(walk, reading, value, where, depth)
     else:
         _join(walk, reading, "items", value, where, depth)
 
 
-def _read_prefix_items(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_prefix_items(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, depth: int) -> None:
     """Read one schema for each position as one for all."""
     walk.losses.append((where, "prefixItems"))
     if isinstance(value, (list, tuple)) and value:
         _join(walk, reading, "items", {"anyOf": list(value)}, where, depth)
 
 
-def _read_additional(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_additional(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, depth: int) -> None:
     if isinstance(value, bool):
         reading.setdefault("additionalProperties", value)
     else:
         _join(walk, reading, "additionalProperties", value, where, depth)
 
 
-def _read_patterns(walk: "Walk", reading: Reading, value: Any, where: str, depth: int) -> None:
+def _read_patterns(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, depth: int) -> None:
     """Read members named by a pattern as a map."""
     walk.losses.append((where, "patternProperties"))
     if isinstance(value, Mapping) and value:
         _join(walk, reading, "additionalProperties", {"anyOf": list(value.values())}, where, depth)
 
 
-def _join(walk: "Walk", reading: Reading, keyword: str, schema: Any, where: str, depth: int) -> None:
+def _join(walk: "SchemaWalk", reading: SchemaReading, keyword: str, schema: Any, where: str, depth: int) -> None:
     """Read one more schema for every item, or for every further member."""
     if not walk.may_enter(1, where, depth):
         return
@@ -120,7 +120,7 @@ def _join(walk: "Walk", reading: Reading, keyword: str, schema: Any, where: str,
         reading[keyword] = made
 
 
-def _read_enum(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -> None:
+def _read_enum(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: str, _: int) -> None:
     if not isinstance(value, (list, tuple)) or not value:
         walk.losses.append((where, "enum"))
     elif "enum" not in reading:
@@ -128,7 +128,7 @@ def _read_enum(walk: "Walk", reading: Reading, value: Any, where: str, _: int) -
         reading["enum"] = list(dict.fromkeys(value)) if set(map(type, value)) == _STRINGS else tuple(value)
 
 
-def _read_const(_: "Walk", reading: Reading, value: Any, _where: str, _depth: int) -> None:
+def _read_const(_: "SchemaWalk", reading: SchemaReading, value: Any, _where: str, _depth: int) -> None:
     reading["enum"] = [value] if type(value) is str else (value,)
 
 
@@ -171,7 +171,7 @@ class Dialect:
         object.__setattr__(self, "texts", TEXTS - self.refused)
 
 
-class Walk:
+class SchemaWalk:
     """The state of one walk: the document, what was lost, and what the places around leave to be settled."""
 
     __slots__ = (
@@ -197,7 +197,7 @@ class Walk:
         self._marks = 0  # places that may be null, for the object or array around them to settle
         self._cuts = 0  # places that say less than they would elsewhere
 
-    def root(self) -> Reading:
+    def root(self) -> SchemaReading:
         """Return the whole document as the reading of an object."""
         document = self._document
         if type(document) is dict and ("$defs" in document or "definitions" in document):
@@ -211,13 +211,13 @@ class Walk:
         reading.pop("nullable", None)
         return reading
 
-    def read(self, schema: Any, where: str, depth: int) -> Reading:
+    def read(self, schema: Any, where: str, depth: int) -> SchemaReading:
         """Return the reading of one place. This loop decides how fast a walk is."""
         if type(schema) is not dict:
             return self._read_odd(schema, where, depth)
         if not _COMPOSITION.isdisjoint(schema):
             return self._compose(schema, where, depth)
-        reading: Reading = {}
+        reading: SchemaReading = {}
         texts, refused = self._texts, self._refused
         for keyword, value in schema.items():
             if keyword in texts and type(value) is str:
@@ -236,7 +236,7 @@ class Walk:
             return reading
         return self._complete(reading, schema, where)
 
-    def mark_nullable(self, reading: Reading) -> None:
+    def mark_nullable(self, reading: SchemaReading) -> None:
         """Note that a value may be null as well."""
         if "nullable" not in reading:
             reading["nullable"] = True
@@ -251,21 +251,21 @@ class Walk:
         self.losses.append((where, "depth" if depth >= _MAX_DEPTH else "size"))
         return False
 
-    def _read_odd(self, schema: Any, where: str, depth: int) -> Reading:
+    def _read_odd(self, schema: Any, where: str, depth: int) -> SchemaReading:
         if isinstance(schema, Mapping):
             return self.read(dict(schema), where, depth)
         if schema is False:
             return NEVER
         return self._complete({}, {}, where) if schema is True else self._cut(schema, where, "schema")
 
-    def _cut(self, schema: Any, where: str, why: str) -> Reading:
+    def _cut(self, schema: Any, where: str, why: str) -> SchemaReading:
         """Return what can be said without going further: the kind of value."""
         self.losses.append((where, why))
         self._cuts += 1
         kind = infer_kind(schema) if isinstance(schema, Mapping) else None
         return self._complete({"type": kind} if kind else {}, {}, where)
 
-    def _keep(self, reading: Reading, keyword: str, value: Any, where: str) -> None:
+    def _keep(self, reading: SchemaReading, keyword: str, value: Any, where: str) -> None:
         if keyword in self._dialect.silent or keyword.startswith("x-"):
             return
         kept = FITTING[keyword](value) if keyword in FITTING else MISFIT
@@ -274,7 +274,7 @@ class Walk:
         else:
             reading[keyword] = kept
 
-    def _complete(self, reading: Reading, schema: Mapping[str, Any], where: str) -> Reading:
+    def _complete(self, reading: SchemaReading, schema: Mapping[str, Any], where: str) -> SchemaReading:
         """Find the kind of value and make the enum flat; outside of unions, supply what is left open."""
         if "enum" in reading:
             self._flatten_enum(reading, where)
@@ -295,7 +295,7 @@ class Walk:
             self._marks += kind == "null"
         return reading
 
-    def _flatten_enum(self, reading: Reading, where: str) -> None:
+    def _flatten_enum(self, reading: SchemaReading, where: str) -> None:
         listed, declared = reading["enum"], reading.get("type")
         spoken = [value for value in listed if value is not None]
         if len(spoken) < len(listed):
@@ -314,7 +314,7 @@ class Walk:
 
     # References and unions
 
-    def _compose(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
+    def _compose(self, schema: dict[str, Any], where: str, depth: int) -> SchemaReading:
         """Return a place that is put together from others."""
         if depth >= _MAX_DEPTH or self._places < 0:
             return self._cut(schema, where, "depth" if depth >= _MAX_DEPTH else "size")
@@ -337,7 +337,7 @@ class Walk:
         scopes.pop()
         return reading
 
-    def _read_noted(self, keyword: str, schema: dict[str, Any], where: str, depth: int) -> Reading | None:
+    def _read_noted(self, keyword: str, schema: dict[str, Any], where: str, depth: int) -> SchemaReading | None:
         """Return a place that only notes something about one other schema, or that null will do as well."""
         value, takes_null = schema[keyword], False
         if keyword == "$ref":
@@ -367,7 +367,7 @@ class Walk:
             self.mark_nullable(reading)
         return reading
 
-    def _merge(self, schema: dict[str, Any], where: str, depth: int) -> Reading:
+    def _merge(self, schema: dict[str, Any], where: str, depth: int) -> SchemaReading:
         """Return everything that a place says, itself first, as one."""
         lost = len(self.losses)
         self._loose += 1
@@ -390,7 +390,7 @@ class Walk:
             self.losses[lost:] = dict.fromkeys(self.losses[lost:])
         return merged
 
-    def _forget_notes(self, variants: list[Reading], where: str) -> None:
+    def _forget_notes(self, variants: list[SchemaReading], where: str) -> None:
         """Take the notes from literals that become one enum: what is noted on one is not true of all."""
         literals = [variant for variant in variants if "enum" in variant]
         if len(literals) < 2 or any("enum" not in variant and variant != NULL for variant in variants):
@@ -401,7 +401,7 @@ class Walk:
             for note in NOTES:
                 literal.pop(note, None)
 
-    def _variants(self, schema: Mapping[str, Any], keyword: str, where: str, depth: int) -> list[Reading]:
+    def _variants(self, schema: Mapping[str, Any], keyword: str, where: str, depth: int) -> list[SchemaReading]:
         listed = schema.get(keyword, ())
         if not isinstance(listed, (list, tuple)):
             self.losses.append((where, keyword))
@@ -415,7 +415,7 @@ class Walk:
             self._definitions = Definitions(self._document)
         return self._definitions
 
-    def _follow(self, reference: Any, where: str, depth: int) -> Reading:
+    def _follow(self, reference: Any, where: str, depth: int) -> SchemaReading:
         definitions = self._load_definitions()
         target = definitions.find(reference)
         if target is None:
@@ -428,10 +428,10 @@ class Walk:
         if not is_read:
             return self._enter(target, where, depth)
         self.losses += [(where + place[len(target.place) :], keyword) for place, keyword in target.lost]
-        again: Reading = copy_json(target.reading)
+        again: SchemaReading = copy_json(target.reading)
         return again
 
-    def _enter(self, target: Definition, where: str, depth: int) -> Reading:
+    def _enter(self, target: RefTarget, where: str, depth: int) -> SchemaReading:
         lost, cuts = len(self.losses), self._cuts
         target.is_open = True
         reading = self.read(target.schema, where, depth + 1)

@@ -19,9 +19,9 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits
 
 from .host import (
-    Words,
+    LastWords,
     argv_of,
-    ended,
+    command_text,
     find_program,
     folder_of,
     group_limits,
@@ -29,12 +29,12 @@ from .host import (
     launch,
     memory_fact,
     processes_fact,
-    refused,
-    shown,
+    read_last_words,
+    start_error,
 )
 from .limits import hierarchies
-from .profile import View, environment, inside, is_seen, profile
-from .running import GRACE, Process
+from .profile import View, environment, is_seen, profile, resolve_inside
+from .running import KILL_GRACE_SECONDS, ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, STATUS
 
@@ -140,7 +140,7 @@ class Bubblewrap:
         self._filter = build_filter()
         self._works = False
 
-    async def start(self, command: Command, limits: Limits, /) -> Process:
+    async def start(self, command: Command, limits: Limits, /) -> ProcessTree:
         """Return when the sandbox is being set up; a program that is not in it is refused before."""
         await self._try()
         return await self._start(command, limits)
@@ -166,7 +166,7 @@ class Bubblewrap:
         if self._owned:
             await self._supervisor.close()
 
-    async def _start(self, command: Command, limits: Limits) -> Process:
+    async def _start(self, command: Command, limits: Limits) -> ProcessTree:
         bwrap, argv = self._bwrap(), argv_of(command)
         cwd = self._cwd(command)
         find_program(argv[0], command.env, cwd, lambda path: self._sees(path))
@@ -180,23 +180,24 @@ class Bubblewrap:
         status, their_status = os.pipe()
         os.set_blocking(status, False)
         extra = {"status": their_status, **({"filter": open_memory(self._filter)} if self._filter else {})}
-        process: Process | None = None
+        process: ProcessTree | None = None
 
         def spawn(fds: dict[str, int]) -> Spawn:
             return Spawn(
                 program=bwrap, argv=("bwrap", "--args", str(ARGS), "--", *before, *argv), env={}, fds={**fds, **extra},
-                seconds=limits.seconds, grace=GRACE, limits=group_limits(limits), args=args, shown=shown(command),
+                seconds=limits.seconds, grace=KILL_GRACE_SECONDS, limits=group_limits(limits), args=args,
+                shown=command_text(command),
                 tty=os.ttyname(fds["terminal"]) if command.pty else "",
             )  # fmt: skip
 
-        def outcome(words: Words | None, duration: float) -> Ended:
+        def outcome(words: LastWords | None, duration: float) -> Ended:
             said = _said(status)
-            return _inner(ended(words, duration), said, process.tail(2_000) if process else b"")
+            return _inner(read_last_words(words, duration), said, process.tail(2_000) if process else b"")
 
         try:
             process = await launch(self._supervisor, command, limits, spawn, outcome)
         except OSError as error:
-            raise refused(error, bwrap) from error
+            raise start_error(error, bwrap) from error
         finally:
             if process is None:
                 os.close(status)
@@ -212,7 +213,7 @@ class Bubblewrap:
 
     def _cwd(self, command: Command) -> str:
         if self._access == "none":
-            if inside(self._root, command.cwd) != self._root:
+            if resolve_inside(self._root, command.cwd) != self._root:
                 raise ToolError(f"no folder {command.cwd!r} here: the workspace is out of reach", code="not_found")
             return self._root
         cwd, fd = folder_of(self._root, command.cwd)

@@ -21,26 +21,26 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, Confinement, Ended, Limits
 
 from .limits import hierarchies
-from .pty import Terminal
-from .running import GRACE, Process, Streams
+from .pty import PtyTerminal
+from .running import KILL_GRACE_SECONDS, ProcessTree, Streams
 from .supervisor import Spawn, SupervisorClient, open_memory
 
 __all__ = [
     "Host",
-    "Words",
+    "LastWords",
     "argv_of",
-    "ended",
+    "command_text",
     "find_program",
     "folder_of",
     "group_limits",
     "is_fatal",
     "launch",
     "own_programs",
-    "refused",
-    "shown",
+    "read_last_words",
+    "start_error",
 ]
 
-Words = dict[str, Any]
+LastWords = dict[str, Any]
 """The supervisor's last words about a command."""
 
 _BASH = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
@@ -64,7 +64,7 @@ def argv_of(command: Command) -> tuple[str, ...]:
     return argv
 
 
-def shown(command: Command) -> str:
+def command_text(command: Command) -> str:
     """Return the command for a person who reads a list."""
     return command.line if command.line is not None else " ".join(command.argv or ())
 
@@ -112,8 +112,8 @@ def group_limits(limits: Limits) -> dict[str, int]:
 
 async def launch(
     supervisor: SupervisorClient, command: Command, limits: Limits, spawn: Callable[[dict[str, int]], Spawn],
-    outcome: Callable[[Words | None, float], Ended],
-) -> Process:  # fmt: skip
+    outcome: Callable[[LastWords | None, float], Ended],
+) -> ProcessTree:  # fmt: skip
     """Start what `spawn` makes of the descriptors, and watch over it."""
     streams, theirs = _streams(command)
     try:
@@ -122,13 +122,13 @@ async def launch(
         finally:
             for fd in set(theirs.values()):
                 os.close(fd)
-        return Process(supervisor, started, streams, limits, outcome, command.pty)
+        return ProcessTree(supervisor, started, streams, limits, outcome, command.pty)
     except BaseException:
         streams.close()
         raise
 
 
-def ended(words: Words | None, duration: float) -> Ended:
+def read_last_words(words: LastWords | None, duration: float) -> Ended:
     """Return how a command ended whose first process the supervisor started itself."""
     if words is None:
         return Ended(reason="lost", duration=duration)
@@ -143,7 +143,7 @@ def ended(words: Words | None, duration: float) -> Ended:
     return Ended(reason="exit", code=code, **told)
 
 
-def refused(error: OSError, name: str) -> ToolError:
+def start_error(error: OSError, name: str) -> ToolError:
     """Return what the system said about starting a program, as one sentence."""
     if error.errno == errno.E2BIG:
         return ToolError("the command and its environment are too long for the system", code="too_large")
@@ -158,7 +158,7 @@ def refused(error: OSError, name: str) -> ToolError:
 def _streams(command: Command) -> tuple[Streams, dict[str, int]]:
     """Return our ends and the command's."""
     if command.pty is not None:
-        terminal = Terminal(command.pty)
+        terminal = PtyTerminal(command.pty)
         return Streams(terminal.master, terminal.master, terminal), {"terminal": terminal.slave}
     with ExitStack() as undo:
         out, their_out = os.pipe()
@@ -216,7 +216,7 @@ class Host:
         self._supervisor = supervisor or SupervisorClient()
         self._owned = supervisor is None
 
-    async def start(self, command: Command, limits: Limits, /) -> Process:
+    async def start(self, command: Command, limits: Limits, /) -> ProcessTree:
         """Return when the command runs."""
         argv = argv_of(command)
         cwd, fd = folder_of(self._root, command.cwd)
@@ -226,13 +226,14 @@ class Host:
             def spawn(fds: dict[str, int]) -> Spawn:
                 return Spawn(
                     program=program, argv=argv, env={**command.env, "PWD": cwd}, fds={**fds, "cwd": fd},
-                    seconds=limits.seconds, grace=GRACE, limits=group_limits(limits), shown=shown(command),
+                    seconds=limits.seconds, grace=KILL_GRACE_SECONDS, limits=group_limits(limits),
+                    shown=command_text(command),
                     tty=os.ttyname(fds["terminal"]) if command.pty else "",
                 )  # fmt: skip
 
-            return await launch(self._supervisor, command, limits, spawn, ended)
+            return await launch(self._supervisor, command, limits, spawn, read_last_words)
         except OSError as error:
-            raise refused(error, argv[0]) from error
+            raise start_error(error, argv[0]) from error
         finally:
             os.close(fd)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-__all__ = ["Group", "Hierarchy", "hierarchies", "sweep"]
+__all__ = ["Group", "Hierarchy", "hierarchies", "remove_stale_groups"]
 
 _ROOT = "/sys/fs/cgroup"
 _OLD = {"pids": "pids.max", "memory": "memory.limit_in_bytes"}
@@ -111,7 +111,7 @@ class Group:
         self._made.clear()
 
 
-def sweep(place: Hierarchy) -> None:
+def remove_stale_groups(place: Hierarchy) -> None:
     """Remove empty groups whose maker is gone."""
     for name in os.listdir(place.folder):  # noqa: PTH208
         prefix, _, rest = name.partition("-")

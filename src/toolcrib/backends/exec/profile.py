@@ -13,7 +13,7 @@ from functools import cache
 from toolcrib.backends.files.guard import Access
 from toolcrib.define.files import joined, parts_of, plain
 
-__all__ = ["LARGE", "NOTHING", "Settings", "View", "environment", "inside", "is_seen", "profile"]
+__all__ = ["EMPTY_FILE_NAME", "LARGE", "Settings", "View", "environment", "is_seen", "profile", "resolve_inside"]
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _COVERED = ("irq", "bus", "sysrq-trigger")  # what bubblewrap makes read-only by itself
@@ -24,7 +24,7 @@ _PRIVATE, _SHARED = 1 << 30, 256 << 20  # bytes: /tmp and the home folder; share
 LARGE = ("alternatives", "ssl/certs")
 """Folders of many names, empty in the copy: the real ones are shown in their place."""
 
-NOTHING = ".nothing"
+EMPTY_FILE_NAME = ".nothing"
 """An empty file among the copies, shown in place of what is not to be seen."""
 
 # What programs read; none holds a secret.
@@ -67,7 +67,7 @@ class Settings:
             folder = f"{self._folder}/{'network' if network else 'plain'}"
             os.mkdir(folder, 0o755)  # noqa: PTH102
             found = sorted(name for name in os.listdir("/etc") if name.startswith(_BEGINNINGS))  # noqa: PTH208
-            os.close(os.open(f"{folder}/{NOTHING}", os.O_CREAT | os.O_WRONLY, 0o444))
+            os.close(os.open(f"{folder}/{EMPTY_FILE_NAME}", os.O_CREAT | os.O_WRONLY, 0o444))
             for name in LARGE:
                 os.makedirs(f"{folder}/{name}")  # noqa: PTH103
             _copy((*_NAMES, *found, *(_NETWORK if network else ())), folder)
@@ -118,7 +118,7 @@ def profile(view: View) -> Iterator[str]:
     yield from ("--dev", "/dev", "--size", str(_SHARED), "--perms", "1777", "--tmpfs", "/dev/shm", "--proc", "/proc")  # noqa: S108
     yield from _covers()
     for name in _hidden():
-        yield from ("--ro-bind", f"{view.settings}/{NOTHING}", f"/proc/{name}")
+        yield from ("--ro-bind", f"{view.settings}/{EMPTY_FILE_NAME}", f"/proc/{name}")
     yield from ("--size", str(_PRIVATE), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
     if _needs_home(view.home, view.root):
@@ -144,7 +144,7 @@ def is_seen(path: str, root: str, folders: Sequence[str]) -> bool:
     return all(any(_within(spelled, place) for place in seen) for spelled in (path, os.path.realpath(path)))
 
 
-def inside(root: str, path: str) -> str:
+def resolve_inside(root: str, path: str) -> str:
     """Return where a path of the workspace leads, by its spelling; empty when it leads out."""
     parts = plain(parts_of(path, root))
     if parts is None:

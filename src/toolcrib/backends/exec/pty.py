@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["Screen", "Terminal"]
+__all__ = ["PtyScreen", "PtyTerminal"]
 
 _MAX_COLUMNS, _MAX_ROWS = 500, 200
 _MAX_FED = 32_768  # bytes the emulator reads at once: it is slow, and older ones have left the screen
@@ -17,7 +17,7 @@ _MAX_ANSWERS = 200
 _QUESTIONS = (b"\x1b[6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c")
 
 
-class Terminal:
+class PtyTerminal:
     """A pseudo-terminal: `master` is our end, `name` what the command opens as its own.
 
     `slave` is held until the command has opened it; without anybody there the terminal counts as hung up.
@@ -35,7 +35,7 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-class Screen:
+class PtyScreen:
     """What stands on a terminal, worked out when somebody looks."""
 
     def __init__(self, size: tuple[int, int], answer: Callable[[bytes], None]) -> None:

@@ -15,14 +15,14 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Ended, Limits, Whole
 from toolcrib.threads import in_thread
 
-from .pty import Screen, Terminal
-from .supervisor import Started, SupervisorClient
+from .pty import PtyScreen, PtyTerminal
+from .supervisor import StartedCommand, SupervisorClient
 
-__all__ = ["GRACE", "Output", "Process", "Streams"]
+__all__ = ["KILL_GRACE_SECONDS", "Output", "ProcessTree", "Streams"]
 
 log = logging.getLogger("toolcrib")
 
-GRACE = 2.0
+KILL_GRACE_SECONDS = 2.0
 """Seconds between TERM and KILL."""
 
 _MAX_WRITTEN, _WRITE_SECONDS = 1 << 20, 10.0
@@ -143,7 +143,7 @@ def _remove(path: str) -> None:
 class Streams:
     """Our ends of what a command is given: `out` to read from, `into` to write to (None when its input is closed)."""
 
-    def __init__(self, out: int, into: int | None, terminal: Terminal | None = None) -> None:
+    def __init__(self, out: int, into: int | None, terminal: PtyTerminal | None = None) -> None:
         self.out, self.into, self.terminal = out, into, terminal
         os.set_blocking(out, False)
         if into is not None:
@@ -163,17 +163,17 @@ class Streams:
             self.out = -1
 
 
-class Process:
+class ProcessTree:
     """A tree of processes. `outcome` makes an Ended of the supervisor's last words."""
 
     def __init__(
-        self, supervisor: SupervisorClient, started: Started, streams: Streams, limits: Limits,
+        self, supervisor: SupervisorClient, started: StartedCommand, streams: Streams, limits: Limits,
         outcome: Callable[[dict[str, Any] | None, float], Ended], size: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         self.pid, self.started = started.pid, time.time()
         self._supervisor, self._id, self._outcome = supervisor, started.id, outcome
         self._streams, self._output = streams, Output(limits, supervisor.state.make_folder())
-        self._screen = Screen(size, self._answer) if size else None
+        self._screen = PtyScreen(size, self._answer) if size else None
         self._began = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ended] = self._loop.create_future()
@@ -240,7 +240,7 @@ class Process:
 
     async def stop(self, grace: float | None = None) -> Ended:
         if not self._ended.done():
-            self._supervisor.stop(self._id, GRACE if grace is None else max(0.0, grace))
+            self._supervisor.stop(self._id, KILL_GRACE_SECONDS if grace is None else max(0.0, grace))
         return await self.wait()
 
     async def _write(self, data: memoryview) -> None:

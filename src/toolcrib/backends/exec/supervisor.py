@@ -24,7 +24,7 @@ from toolcrib.threads import in_thread
 from . import tree
 from .profile import Settings
 
-__all__ = ["Spawn", "Started", "State", "SupervisorClient", "end_leftovers", "open_memory"]
+__all__ = ["Spawn", "StartedCommand", "SupervisorClient", "SupervisorState", "end_leftovers", "open_memory"]
 
 _SOURCE = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.exec.supervisor_process import main; main()"
@@ -36,7 +36,7 @@ _END_SECONDS = 2.0
 Message = dict[str, Any]
 
 
-class State:
+class SupervisorState:
     """The commands of one supervisor, written down in `folder`, or held in memory only.
 
     The supervisor ends everything when we die. This is for when it was killed too: the next start finds what the crash
@@ -159,7 +159,7 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedCommand:
     """A command that runs; `ended` becomes the supervisor's last words about it, None when that itself ended."""
 
     id: int
@@ -171,7 +171,7 @@ class SupervisorClient:
     """Starts at most `most` commands at once; `waiting` more wait for their turn. `state` is a folder of ours."""
 
     def __init__(self, state: str | None = None, *, most: int = 64, waiting: int = 1_000) -> None:
-        self.state, self.settings = State(state), Settings()
+        self.state, self.settings = SupervisorState(state), Settings()
         self.buffer = bytearray(1 << 18)  # what is read from commands passes through here
         self._most, self._most_waiting = most, waiting
         self._running = 0
@@ -183,7 +183,7 @@ class SupervisorClient:
         self._ended: dict[int, asyncio.Future[Message | None]] = {}
         self._burials: set[asyncio.Future[None]] = set()
 
-    async def start(self, spawn: Spawn) -> Started:
+    async def start(self, spawn: Spawn) -> StartedCommand:
         """Return when the program runs; OSError when the system did not start it."""
         await self._turn()
         try:
@@ -205,7 +205,7 @@ class SupervisorClient:
         kept = self.state.add(answer["pid"], answer["born"], answer["mark"], spawn.shown)
         if kept:
             ended.add_done_callback(lambda _: self.state.remove(kept))
-        return Started(id, answer["pid"], ended)
+        return StartedCommand(id, answer["pid"], ended)
 
     def signal(self, id: int, number: int) -> None:
         """Send a signal to a command's processes."""
@@ -380,7 +380,7 @@ def _spawn(control: int) -> int:
     return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True, setsigmask=())
 
 
-def _reap(pid: int, state: State, notes: dict[str, dict[str, object]]) -> None:
+def _reap(pid: int, state: SupervisorState, notes: dict[str, dict[str, object]]) -> None:
     """Reap a supervisor that has closed its end, and end what it has left."""
     with suppress(ChildProcessError):
         os.waitpid(pid, 0)

@@ -23,7 +23,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from . import tree
-from .limits import Group, hierarchies, sweep
+from .limits import Group, hierarchies, remove_stale_groups
 
 __all__ = ["ARGS", "FILTER", "STATUS", "main"]
 
@@ -77,7 +77,7 @@ class Supervisor:
         self._set(_PARENT_DIED, signal.SIGUSR1)
         self._places, self._spare = hierarchies(), list[Group]()
         for place in self._places:
-            sweep(place)
+            remove_stale_groups(place)
         self._wake, write = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(write, False)
@@ -158,7 +158,7 @@ class Supervisor:
         fds, self._fds = self._fds[:count], self._fds[count:]
         given = dict(zip(spec["fds"], fds, strict=True))
         if "paper" in given:  # too long for the socket
-            spec = json.loads(tree.read(f"/proc/self/fd/{given['paper']}"))
+            spec = json.loads(tree.read_kernel_file(f"/proc/self/fd/{given['paper']}"))
         mark, group = self._next_mark(), None
         try:
             group = self._group(spec)

@@ -19,7 +19,7 @@ __all__ = [
     "freeze_and_kill",
     "is_alive",
     "is_in_session",
-    "read",
+    "read_kernel_file",
     "send",
     "stat",
     "timer_slack",
@@ -34,7 +34,7 @@ _STATE, _PARENT, _SESSION, _STARTED = 0, 1, 3, 19  # fields of /proc/PID/stat, a
 def stat(pid: int) -> list[str] | None:
     """Return the fields after the name of a process, None when there is no such process."""
     try:
-        return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode("ascii").split()
+        return read_kernel_file(f"/proc/{pid}/stat").rpartition(b")")[2].decode("ascii").split()
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -61,7 +61,7 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     for thread in threads:
         with suppress(FileNotFoundError, ProcessLookupError):
-            found += map(int, read(f"/proc/{pid}/task/{thread}/children").split())
+            found += map(int, read_kernel_file(f"/proc/{pid}/task/{thread}/children").split())
     return found
 
 
@@ -81,7 +81,7 @@ def descendants(pids: Iterable[int]) -> list[int]:
 def timer_slack(pid: int) -> int | None:
     """Return the timer slack of a process in nanoseconds; None when it is gone or not ours to read."""
     try:
-        return int(read(f"/proc/{pid}/timerslack_ns"))
+        return int(read_kernel_file(f"/proc/{pid}/timerslack_ns"))
     except (OSError, ValueError):
         return None
 
@@ -124,7 +124,7 @@ def freeze_and_kill(roots: Iterable[int]) -> None:
     send(seen, signal.SIGKILL)
 
 
-def read(path: str) -> bytes:
+def read_kernel_file(path: str) -> bytes:
     """Return a small file of the kernel; the fewest calls that do."""
     fd = os.open(path, os.O_RDONLY)
     try:

@@ -13,7 +13,7 @@ from toolcrib.define.files import NOWHERE, Change, Entry, joined
 
 from .beneath import ResolvedPath
 from .disk import MAX_READ_BYTES, Disk
-from .journal import Step
+from .journal import FileStep
 from .os_errors import as_tool_errors
 from .stage import rename_new, stage_file, sync_folder, version_of
 
@@ -61,7 +61,7 @@ def change(disk: Disk, changes: Sequence[Change], seen: Entry | None) -> list[En
 
 def delete(disk: Disk, path: str, *, recursive: bool) -> None:
     """Remove a file, a link itself, or a folder."""
-    disk.guard.check_write(path, joined(disk.spelled(path)))
+    disk.guard.check_write(path, joined(disk.spell(path)))
     with disk.beneath.place(path, follow=False) as place:
         disk.guard.check_write(path, place.path)
         found = _require(place, path)
@@ -88,7 +88,7 @@ def move(disk: Disk, path: str, to: str) -> None:
     goal = _target(disk, to)
     if goal.before is not None:
         raise ToolError(f"{to!r} exists already; delete it first, or choose another name", code="exists")
-    disk.guard.check_write(path, joined(disk.spelled(path)))
+    disk.guard.check_write(path, joined(disk.spell(path)))
     with disk.beneath.place(path, follow=False) as place:
         disk.guard.check_write(path, place.path)
         disk.guard.check_single_name(path, place.path, _require(place, path))
@@ -205,7 +205,7 @@ def _change_several(disk: Disk, changes: Sequence[Change], targets: Sequence[_Ta
     for each, target in zip(changes, targets, strict=True):
         _check_file(disk, each, target)
     steps = [
-        Step(target.path, each.data, target.before, None if target.before else _stat_like(disk, each))
+        FileStep(target.path, each.data, target.before, None if target.before else _stat_like(disk, each))
         for each, target in zip(changes, targets, strict=True)
     ]
     folders = tuple(dict.fromkeys(folder for target in targets for folder in target.missing))

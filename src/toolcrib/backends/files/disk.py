@@ -15,20 +15,22 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Entry, Kind, Listing, Passage, in_order, joined, plain
 
 from .beneath import Beneath
-from .guard import Access, Guard
-from .journal import Journal
+from .guard import Access, WorkspaceGuard
+from .journal import ChangeJournal
 from .os_errors import as_tool_errors
 from .stage import STAGE, version_of
 
-__all__ = ["MAX_READ_BYTES", "Disk", "Mark", "Terms", "read_passage"]
+__all__ = ["MAX_READ_BYTES", "Disk", "LineMark", "Terms", "read_passage"]
 
-Mark = tuple[int, int]  # a line, counted from 1, and the byte it begins at
+LineMark = tuple[int, int]  # a line, counted from 1, and the byte it begins at
 
 _BLOCK = 1 << 20
 _COUNTED = 8 << 20  # files up to this size are counted to their end
 
 
-def read_passage(fd: int, entry: Entry, asked: tuple[int, int, int], known: Mark = (1, 0)) -> tuple[Passage, Mark]:
+def read_passage(
+    fd: int, entry: Entry, asked: tuple[int, int, int], known: LineMark = (1, 0)
+) -> tuple[Passage, LineMark]:
     """Return the lines asked for (first, most, size), and where the line after them begins.
 
     `known` is a mark from an earlier passage of this version of the file: the count goes on from there.
@@ -51,7 +53,7 @@ def read_passage(fd: int, entry: Entry, asked: tuple[int, int, int], known: Mark
     return found, (first + count, end)
 
 
-def _seek(fd: int, first: int, known: Mark) -> tuple[int, int]:
+def _seek(fd: int, first: int, known: LineMark) -> tuple[int, int]:
     """Return where line `first` begins and how many lines come before: fewer than asked where the file ends."""
     line, at = known
     block = bytearray(_BLOCK)
@@ -157,15 +159,15 @@ class Disk:
             return self._pinned
 
     @cached_property
-    def guard(self) -> Guard:
+    def guard(self) -> WorkspaceGuard:
         root = self.beneath.path
         own = (os.path.relpath(os.path.realpath(path), root) for path in (*self._terms.own, self._terms.state))
         inside = [path for path in own if path != ".." and not path.startswith("../")]
-        return Guard.of(self._terms.access, self._terms.protected, self._terms.linked, inside)
+        return WorkspaceGuard.of(self._terms.access, self._terms.protected, self._terms.linked, inside)
 
     @cached_property
-    def journal(self) -> Journal:
-        return Journal(self._terms.state, self.beneath)
+    def journal(self) -> ChangeJournal:
+        return ChangeJournal(self._terms.state, self.beneath)
 
     def close(self) -> None:
         """Let go of the root."""
@@ -199,7 +201,7 @@ class Disk:
                 )
             return _read(fd, size, start)
 
-    def lines(self, path: str, asked: tuple[int, int, int], marks: dict[str, Mark]) -> Passage:
+    def lines(self, path: str, asked: tuple[int, int, int], marks: dict[str, LineMark]) -> Passage:
         with self.open(path) as (fd, found):
             entry = self.entry(path, found)
             taken, marks[entry.version] = read_passage(fd, entry, asked, marks.get(entry.version, (1, 0)))
@@ -214,7 +216,7 @@ class Disk:
                 if len(names) > _MAX_NAMES:
                     raise ToolError(f"{path!r} has {len(names)} entries, too many to list", code="too_large")
                 names.sort(key=in_order)
-                base = self.spelled(path)
+                base = self.spell(path)
                 shown = [self._entry_in(joined((*base, name)), name, fd) for name in names[:most]]
                 return Listing(entries=tuple(entry for entry in shown if entry is not None), total=len(names))
             finally:
@@ -240,14 +242,14 @@ class Disk:
         """Return what is told about a path and what was found there."""
         kind = _kind(found.st_mode)
         return Entry(
-            path=joined(self.spelled(path)),
+            path=joined(self.spell(path)),
             kind=kind,
             size=found.st_size if kind == "file" else 0,
             changed=found.st_mtime_ns,
             version=version_of(found),
         )
 
-    def spelled(self, path: str) -> tuple[str, ...]:
+    def spell(self, path: str) -> tuple[str, ...]:
         """Return the parts of a path as it is told: without `..`, relative to the root."""
         parts = self.beneath.parts(path)
         taken = plain(parts)
@@ -263,7 +265,7 @@ class Disk:
                 f"the workspace {root!r} {why}; make it, or set workspace.root", code="unavailable"
             ) from error
         if self._terms.access == "rw":
-            Journal(self._terms.state, beneath).clear_up()
+            ChangeJournal(self._terms.state, beneath).clear_up()
         return beneath
 
     def _link(self, path: str) -> Entry | None:
@@ -273,7 +275,7 @@ class Disk:
             if found is None or not kinds.S_ISLNK(found.st_mode):
                 return None
             target = os.readlink(place.name, dir_fd=place.folder)
-            return Entry(path=joined(self.spelled(path)), kind="link", changed=found.st_mtime_ns, target=target)
+            return Entry(path=joined(self.spell(path)), kind="link", changed=found.st_mtime_ns, target=target)
 
     def _entry_in(self, path: str, name: str, folder: int) -> Entry | None:
         """Return an entry of an open folder; None when it was removed meanwhile."""

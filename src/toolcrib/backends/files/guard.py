@@ -12,7 +12,7 @@ from toolcrib.define.errors import ToolError
 
 from .stage import STAGE
 
-__all__ = ["Access", "Guard"]
+__all__ = ["Access", "WorkspaceGuard"]
 
 Access = Literal["rw", "ro", "none"]
 
@@ -32,7 +32,7 @@ _PROTECTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class WorkspaceGuard:
     """Says no in one sentence. `own` are the parts of the crib's own files that lie in the workspace."""
 
     access: Access
@@ -40,7 +40,9 @@ class Guard:
     linked: re.Pattern[str]
 
     @classmethod
-    def of(cls, access: Access, protected: Sequence[str], linked: Sequence[str], own: Sequence[str] = ()) -> "Guard":
+    def of(
+        cls, access: Access, protected: Sequence[str], linked: Sequence[str], own: Sequence[str] = ()
+    ) -> "WorkspaceGuard":
         names = (*_PROTECTED, *protected, *(f"/{_literal(path)}" for path in own))
         return cls(access, _pattern(map(_fold, names)), _pattern(linked))
 

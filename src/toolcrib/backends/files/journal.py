@@ -22,16 +22,26 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import joined
 
 from .beneath import Beneath
-from .stage import Staged, exchange, open_left_over, remove, rename_new, stage, sweep, sync_folder, version_of
+from .stage import (
+    StagedFile,
+    exchange,
+    open_left_over,
+    remove,
+    remove_stale_stages,
+    rename_new,
+    stage,
+    sync_folder,
+    version_of,
+)
 
-__all__ = ["Journal", "Step"]
+__all__ = ["ChangeJournal", "FileStep"]
 
 _PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
 _PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FileStep:
     """One file to be written or, with no data, deleted; `before` is the file that was found there."""
 
     path: str
@@ -40,7 +50,7 @@ class Step:
     like: os.stat_result | None = None
 
 
-class Journal:
+class ChangeJournal:
     """The records of one workspace: a folder below `state`, named after the root."""
 
     def __init__(self, state: Path, beneath: Beneath) -> None:
@@ -68,7 +78,7 @@ class Journal:
         if self._folder.is_dir():
             with self.lock():
                 self.recover()
-        sweep(self._beneath.fd)
+        remove_stale_stages(self._beneath.fd)
 
     def recover(self) -> None:
         """Undo what a crash left half done; to be called under the lock."""
@@ -85,7 +95,7 @@ class Journal:
                     self._undo(record, at)
             self._forget(path, record)
 
-    def apply(self, folders: Sequence[str], steps: Sequence[Step]) -> list[os.stat_result | None]:
+    def apply(self, folders: Sequence[str], steps: Sequence[FileStep]) -> list[os.stat_result | None]:
         """Make the folders, outermost first, then take the steps: all of them or none. To be called under the lock."""
         root = self._beneath.fd
         with stage(root) as own:
@@ -119,7 +129,7 @@ class Journal:
             with suppress(OSError):
                 done.unlink()
 
-    def _take(self, at: int, record: Any, steps: Sequence[Step]) -> None:
+    def _take(self, at: int, record: Any, steps: Sequence[FileStep]) -> None:
         for folder in record["folders"]:
             with self._beneath.place(folder) as place:
                 os.mkdir(place.name, dir_fd=place.folder)
@@ -172,12 +182,12 @@ class Journal:
             os.close(fd)
 
 
-def _row(step: Step, new: Staged | None) -> Mapping[str, Any]:
+def _row(step: FileStep, new: StagedFile | None) -> Mapping[str, Any]:
     name, inode = (None, None) if new is None else (new.name, new.stat.st_ino)
     return {"path": step.path, "new": name, "inode": inode, "old": secrets.token_hex(8)}
 
 
-def _take_one(at: int, row: Any, step: Step, name: str, folder: int) -> None:
+def _take_one(at: int, row: Any, step: FileStep, name: str, folder: int) -> None:
     if step.before is None:
         rename_new(row["new"], at, name, folder)
         return

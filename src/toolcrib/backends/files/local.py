@@ -8,8 +8,8 @@ from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Pa
 from toolcrib.threads import in_thread
 
 from . import changes as made
-from .disk import Disk, Mark, Terms
-from .search import find, search
+from .disk import Disk, LineMark, Terms
+from .search import find_names, search
 
 __all__ = ["LocalWorkspace", "Terms", "Workspaces"]
 
@@ -31,7 +31,7 @@ class LocalWorkspace:
     def __init__(self, disk: Disk, run: Callable[..., Awaitable[Any]] = in_thread) -> None:
         self._disk, self._run = disk, run
         self._noted: dict[str, Entry] = {}
-        self._marks: dict[str, Mark] = {}
+        self._marks: dict[str, LineMark] = {}
 
     async def stat(self, path: str, /) -> Entry:
         entry: Entry = await self._run(self._disk.stat, path)
@@ -78,7 +78,7 @@ class LocalWorkspace:
 
     async def find(self, query: Find, /) -> Names:
         guard = await self._run(lambda: self._disk.guard)
-        return await find(self._disk.beneath, guard, query)
+        return await find_names(self._disk.beneath, guard, query)
 
     def note(self, entry: Entry, /) -> None:
         self._noted.pop(entry.path, None)
@@ -86,7 +86,7 @@ class LocalWorkspace:
         _shorten(self._noted, _MAX_NOTED)
 
     def noted(self, path: str, /) -> Entry | None:
-        return self._noted.get(joined(self._disk.spelled(path)))
+        return self._noted.get(joined(self._disk.spell(path)))
 
 
 class Workspaces:
@@ -112,7 +112,7 @@ class Workspaces:
             disk.close()
 
 
-def _shorten(kept: dict[str, Entry] | dict[str, Mark], most: int) -> None:
+def _shorten(kept: dict[str, Entry] | dict[str, LineMark], most: int) -> None:
     """Forget the oldest of too many."""
     while len(kept) > most:
         kept.pop(next(iter(kept)))

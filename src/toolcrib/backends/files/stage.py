@@ -19,8 +19,18 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "STAGE", "Stage", "Staged", "exchange", "open_left_over", "remove", "rename_new", "stage", "stage_file", "sweep",
-    "sync_folder", "version_of",
+    "STAGE",
+    "StageFolder",
+    "StagedFile",
+    "exchange",
+    "open_left_over",
+    "remove",
+    "remove_stale_stages",
+    "rename_new",
+    "stage",
+    "stage_file",
+    "sync_folder",
+    "version_of",
 ]  # fmt: skip
 
 STAGE = ".toolcrib-stage"
@@ -33,7 +43,7 @@ _TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedFile:
     """A file in the stage, complete and synced."""
 
     folder: int
@@ -42,7 +52,7 @@ class Staged:
 
 
 @contextmanager
-def stage_file(folder: int, data: bytes, like: os.stat_result | None) -> Iterator[Staged]:
+def stage_file(folder: int, data: bytes, like: os.stat_result | None) -> Iterator[StagedFile]:
     """Give a new file in the folder, to be renamed; it is removed at the end when it is still there.
 
     It takes over the permissions and, where allowed, the owner of the file it is like.
@@ -50,25 +60,25 @@ def stage_file(folder: int, data: bytes, like: os.stat_result | None) -> Iterato
     fd, name = _make_locked(lambda name: os.open(name, _CREATE, 0o666, dir_fd=folder))
     try:
         _fill(fd, data, like)
-        yield Staged(folder, name, os.fstat(fd))
+        yield StagedFile(folder, name, os.fstat(fd))
     finally:
         _unlink(name, folder)
         os.close(fd)
 
 
-class Stage:
+class StageFolder:
     """A folder for the files of one change."""
 
     def __init__(self, root: int, folder: int, name: str) -> None:
         self._root, self.folder, self.name, self._kept = root, folder, name, False
 
-    def write(self, data: bytes, like: os.stat_result | None) -> Staged:
+    def write(self, data: bytes, like: os.stat_result | None) -> StagedFile:
         """Write a new file into it."""
         name = secrets.token_hex(8)
         fd = os.open(name, _CREATE, 0o666, dir_fd=self.folder)
         try:
             _fill(fd, data, like)
-            return Staged(self.folder, name, os.fstat(fd))
+            return StagedFile(self.folder, name, os.fstat(fd))
         finally:
             os.close(fd)
 
@@ -89,14 +99,14 @@ class Stage:
 
 
 @contextmanager
-def stage(root: int) -> Iterator[Stage]:
+def stage(root: int) -> Iterator[StageFolder]:
     """Give a new folder to write in; it is removed at the end unless it was left to the journal."""
 
     def made(name: str) -> int:
         os.mkdir(name, 0o700, dir_fd=root)
         return os.open(name, _OPEN_FOLDER, dir_fd=root)
 
-    own = Stage(root, *_make_locked(made))
+    own = StageFolder(root, *_make_locked(made))
     try:
         yield own
     finally:
@@ -126,7 +136,7 @@ def remove(root: int, name: str) -> bool:
         return fd is None
 
 
-def sweep(root: int) -> None:
+def remove_stale_stages(root: int) -> None:
     """Remove what a crash left; what another process is writing stays, and so does what the journal has to put back."""
     for name in os.listdir(root):
         if name.startswith(f"{STAGE}-") and not name.endswith(_UNDO):

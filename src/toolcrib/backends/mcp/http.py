@@ -13,9 +13,9 @@ from toolcrib.backends.models.failures import PackedError, Unpacker
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .peer import MESSAGE_BYTES, Linked, Peer, decode, encode, ready
+from .peer import MESSAGE_BYTES, Linked, ServerPeer, decode, encode, ready
 
-__all__ = ["Address", "Http", "connect_over_http"]
+__all__ = ["Address", "HttpLink", "connect_over_http"]
 
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
 _STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
@@ -34,7 +34,7 @@ class Address:
         self.url, self.headers = url, headers
 
 
-class Http:
+class HttpLink:
     """Posts to one address. `heard` gets every message, `lost` the reason when there will be no more."""
 
     def __init__(self, address: Address, heard: Callable[[Any], None], lost: Callable[[str], None]) -> None:
@@ -161,8 +161,8 @@ async def connect_over_http(
     terms: LinkTerms = LinkTerms(),  # noqa: B008  frozen
 ) -> Linked:
     """Shake hands with a server at an address; raise ToolError when that fails."""
-    peer = Peer(name, lambda message: transport.send(message), changed=changed, redact=redact)
-    transport = Http(address, peer.heard, peer.lose)
+    peer = ServerPeer(name, lambda message: transport.send(message), changed=changed, redact=redact)
+    transport = HttpLink(address, peer.heard, peer.lose)
     link = await ready(Linked(peer, transport, terms), transport.speak)
     transport.listen()
     return link

@@ -18,7 +18,7 @@ from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, LinkTerms, Offered, Progressed
 
-__all__ = ["MESSAGE_BYTES", "Linked", "Peer", "Send", "decode", "encode", "ready"]
+__all__ = ["MESSAGE_BYTES", "Linked", "SendMessage", "ServerPeer", "decode", "encode", "ready"]
 
 log = logging.getLogger("toolcrib")
 
@@ -35,17 +35,17 @@ _MAX_PAGES = 200
 _CURSOR_CHARS = 4_096
 
 Message = Mapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
+SendMessage = Callable[[Message], Awaitable[None]]
 
 
-class Peer:
+class ServerPeer:
     """One server. `send` hands a message to its transport; what comes back is given to `heard`.
 
     `changed` is told when the server says that what it offers has changed. `redact` takes secrets out of its words.
     """
 
     def __init__(
-        self, name: str, send: Send, *, changed: Callable[[], None], redact: Callable[[str], str] = str
+        self, name: str, send: SendMessage, *, changed: Callable[[], None], redact: Callable[[str], str] = str
     ) -> None:
         self.name, self._send, self._changed, self.redact = name, send, changed, redact
         self._next = 0
@@ -266,7 +266,7 @@ class _Transport(Protocol):
 class Linked:
     """A connected server."""
 
-    def __init__(self, peer: Peer, transport: _Transport, terms: LinkTerms) -> None:
+    def __init__(self, peer: ServerPeer, transport: _Transport, terms: LinkTerms) -> None:
         self._peer, self._transport, self._terms = peer, transport, terms
         self._can: Mapping[str, Any] = {}
         self.about = ""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from toolcrib.backends.exec.host import find_program, refused
-from toolcrib.backends.exec.supervisor import Spawn, Started, SupervisorClient
+from toolcrib.backends.exec.host import find_program, start_error
+from toolcrib.backends.exec.supervisor import Spawn, StartedCommand, SupervisorClient
 from toolcrib.define.display import strip
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .peer import MESSAGE_BYTES, Linked, Peer, decode, encode, ready
+from .peer import MESSAGE_BYTES, Linked, ServerPeer, decode, encode, ready
 
 __all__ = ["Program", "Stdio", "connect_over_stdio"]
 
@@ -40,7 +40,7 @@ class Stdio:
     def __init__(
         self,
         supervisor: SupervisorClient,
-        begun: Started,
+        begun: StartedCommand,
         fds: "tuple[int, int, int]",
         heard: Callable[[Any], None],
         lost: Callable[[str], None],
@@ -193,7 +193,7 @@ async def connect_over_stdio(
     terms: LinkTerms = LinkTerms(),  # noqa: B008  frozen
 ) -> Linked:
     """Start a program and shake hands with it; raise ToolError, nothing of it left, when that fails."""
-    peer = Peer(name, lambda message: transport.send(message), changed=changed, redact=redact)
+    peer = ServerPeer(name, lambda message: transport.send(message), changed=changed, redact=redact)
     # neither its words nor its environment: either may hold a secret
     transport = await _started(supervisor, program, peer.heard, peer.lose, f"the MCP server {name}")
     return await ready(Linked(peer, transport, terms))
@@ -233,6 +233,6 @@ async def _started(
                 )
             )  # fmt: skip
         except OSError as error:
-            raise refused(error, name) from None
+            raise start_error(error, name) from None
         ours.pop_all()
         return Stdio(supervisor, begun, (mine[0], mine[1], mine[2]), heard, lost)

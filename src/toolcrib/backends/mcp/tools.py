@@ -25,12 +25,12 @@ from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
-__all__ = ["Ask", "Call", "Made", "resource_tools", "tools_from"]
+__all__ = ["AskServer", "CallServer", "Made", "resource_tools", "tools_from"]
 
-Call = Callable[[str, Mapping[str, Any], Progressed | None], Awaitable[Any]]
+CallServer = Callable[[str, Mapping[str, Any], Progressed | None], Awaitable[Any]]
 """Calls a tool of the server by its own name; the answer is as the server sent it."""
 
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+AskServer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 _DESCRIPTION_CHARS, _NOTE_CHARS, _TITLE_CHARS, _NAME_CHARS = 4_000, 1_000, 80, 128
 _SCHEMA_DEPTH = 64
@@ -57,7 +57,7 @@ class Made(NamedTuple):
 def tools_from(
     server: str,
     definitions: Mapping[str, Definition],
-    call: Call,
+    call: CallServer,
     redact: Callable[[str], str],
     spent: Callable[[], float] = time.thread_time,
 ) -> Made:
@@ -87,7 +87,7 @@ def tools_from(
 
 
 def _tool(
-    server: str, own: str, definition: Definition, call: Call, redact: Callable[[str], str]
+    server: str, own: str, definition: Definition, call: CallServer, redact: Callable[[str], str]
 ) -> tuple[Tool, tuple[str, ...]]:
     schema = definition.get("inputSchema", {"type": "object"})
     if not isinstance(schema, dict):
@@ -105,7 +105,7 @@ def _tool(
 
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         value = await call(own, args, _progress_of(ctx, server))
-        return redacted(read_result(value, server), redact)
+        return redact_result(read_result(value, server), redact)
 
     tool = Tool(
         name=tool_name(server, own),
@@ -118,7 +118,7 @@ def _tool(
     return tool, tuple(doubts)
 
 
-def resource_tools(server: str, ask: Ask, redact: Callable[[str], str]) -> tuple[Tool, ...]:
+def resource_tools(server: str, ask: AskServer, redact: Callable[[str], str]) -> tuple[Tool, ...]:
     """Return the two tools by which the resources of a server are listed and read."""
     source, part = f"mcp:{server}", server_part(server)
 
@@ -129,7 +129,7 @@ def resource_tools(server: str, ask: Ask, redact: Callable[[str], str]) -> tuple
         lines = [*_rows(page.get("resources"), "uri"), *_rows(templates.get("resourceTemplates"), "uriTemplate")]
         cursor = page.get("nextCursor")
         more = f"\nmore: give cursor {cursor!r}" if isinstance(cursor, str) and cursor else ""
-        return redacted(Result.text("\n".join(lines) + more or "no resources", source=source), redact)
+        return redact_result(Result.text("\n".join(lines) + more or "no resources", source=source), redact)
 
     async def read(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         value = await ask("resources/read", {"uri": args["uri"]})
@@ -137,7 +137,7 @@ def resource_tools(server: str, ask: Ask, redact: Callable[[str], str]) -> tuple
         if not isinstance(contents, list):
             raise ToolError(f"the MCP server {server!r} answered with a resource that has no contents")
         blocks = [{"type": "resource", "resource": each} for each in contents]
-        return redacted(read_result({"content": blocks}, server), redact)
+        return redact_result(read_result({"content": blocks}, server), redact)
 
     return (
         _own(f"{part}__{RESOURCES_LIST}", f"List the resources of the MCP server {server!r}.", _CURSOR, listed, source),
@@ -153,7 +153,7 @@ _URI = {
 }
 
 
-def redacted(result: Result, redact: Callable[[str], str]) -> Result:
+def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
     """Return a result without the secrets that its server was given: it may say them back."""
     parts = tuple(Text(redact(part.text), part.source) if isinstance(part, Text) else part for part in result.content)
     return result._replace(content=parts)

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 
-from toolcrib.adapter.body import encode_body, own_names
+from toolcrib.adapter.body import encode_body, names_by_wire_name
 from toolcrib.adapter.cards import Target, card_for, target_for
 from toolcrib.adapter.reply import BROKE_OFF
 from toolcrib.define.errors import CribError
@@ -93,7 +93,7 @@ class HttpModel:
 
     async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
         """Ask once. Yield what comes, and last a `Replied`: also when it failed, then with the sentence why."""
-        names = own_names(request, self._target)
+        names = names_by_wire_name(request, self._target)
         chunks, answer = self._wire.chunks(self._target, names), Answer(self._wire, self._label)
         failed: FailedError | None = None
         try:

@@ -14,7 +14,7 @@ import click
 
 from toolcrib.app import Crib, open, sender_from
 from toolcrib.app.models import split_model
-from toolcrib.app.stores import FILE, state_in
+from toolcrib.app.stores import STATE_FILE, state_in
 from toolcrib.config.load import find_file
 from toolcrib.define import session
 from toolcrib.define.caller import OWNER, Caller
@@ -210,7 +210,7 @@ def _chain(text: str | None) -> tuple[str, ...]:
 def _session_model(key: str | None) -> str:
     """Return the model that a kept session was switched to, for its turns are answered by that; blank for none."""
     folder = state_folder()
-    if not key or not (folder / FILE).exists():
+    if not key or not (folder / STATE_FILE).exists():
         return ""
 
     async def find() -> SessionHead | None:

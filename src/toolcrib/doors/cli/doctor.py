@@ -21,7 +21,7 @@ import click
 
 from toolcrib.app import Crib, open
 from toolcrib.app.belt import terms_of
-from toolcrib.app.stores import FILE, audit_in
+from toolcrib.app.stores import STATE_FILE, audit_in
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
@@ -275,7 +275,7 @@ async def _check_state(folder: Path, crib: Crib) -> Sequence[Check]:
 
 def _has_store(folder: Path) -> bool:
     """Tell whether there is a store, or one that was found broken and set aside."""
-    return (folder / FILE).exists() or any(folder.glob(f"{FILE}.broken-*"))
+    return (folder / STATE_FILE).exists() or any(folder.glob(f"{STATE_FILE}.broken-*"))
 
 
 def _check_folder(folder: Path) -> Check:
@@ -297,12 +297,12 @@ def _check_folder(folder: Path) -> Check:
 async def _check_record(folder: Path, crib: Crib) -> Check:
     try:
         async with asyncio.timeout(_RECORD_SECONDS):
-            report = await audit_in(folder / FILE, crib.loaded, only_looks=True).verify()
+            report = await audit_in(folder / STATE_FILE, crib.loaded, only_looks=True).verify()
     except TimeoutError:
         found = f"begins well, and is too long to be read in {_RECORD_SECONDS:g} seconds"
         return Check(what="record", found=found, remedy="toolcrib audit verify")
     except ToolError as error:
-        file = shlex.quote(str(folder / FILE))
+        file = shlex.quote(str(folder / STATE_FILE))
         remedy = f"put a good copy back; without one, begin anew: mv {file} {file}.old"
         return broken("record", str(error), tools=EVERY_TOOL, remedy=remedy)
     if report.findings:

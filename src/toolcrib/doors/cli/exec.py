@@ -8,7 +8,7 @@ import click
 
 from toolcrib.config.settings import Config
 from toolcrib.define.errors import CribError
-from toolcrib.policy.command import Judgement, Plain, Rules, judge, look_up_in, rules_from
+from toolcrib.policy.command import CommandRules, Judgement, Plain, judge, look_up_in, rules_from
 
 from ._options import ConfigOptions, config_options, crib_from_options, json_option
 from ._show import print_json, print_table
@@ -56,7 +56,7 @@ def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
     return 0
 
 
-def _rules(config: Config, agent: str | None) -> Rules:
+def _rules(config: Config, agent: str | None) -> CommandRules:
     rules = rules_from(config.tools.exec)
     if agent is None:
         return rules

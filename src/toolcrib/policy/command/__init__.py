@@ -5,6 +5,6 @@ judge("git status && ls src", rules, look_up).decision        # "run"
 """
 
 from .judge import Judgement, Plain, judge, judge_argv
-from .rules import Rules, look_up_in, rules_from
+from .rules import CommandRules, look_up_in, rules_from
 
-__all__ = ["Judgement", "Plain", "Rules", "judge", "judge_argv", "look_up_in", "rules_from"]
+__all__ = ["CommandRules", "Judgement", "Plain", "judge", "judge_argv", "look_up_in", "rules_from"]

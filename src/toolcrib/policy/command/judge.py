@@ -11,16 +11,16 @@ from typing import Literal, TypeGuard
 
 from . import messages
 from .environment import unsafe_names
-from .literal import quote
-from .options import Within, is_beneath
+from .literal import quote_word
+from .options import IsWithin, is_beneath
 from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
 from .permit import Denial, Plain, find_denial, permit
-from .rules import LookUp, Rules, is_asked
+from .rules import CommandRules, LookUp, is_asked
 from .wrappers import can_start_others
 
-__all__ = ["Decision", "Judgement", "Plain", "judge", "judge_argv"]
+__all__ = ["CommandDecision", "Judgement", "Plain", "judge", "judge_argv"]
 
-Decision = Literal["run", "ask", "deny"]
+CommandDecision = Literal["run", "ask", "deny"]
 
 _MAX_COMMANDS = 500  # in one line
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
@@ -36,7 +36,7 @@ class Judgement:
     `parts` are the commands of a plain line and what joins them.
     """
 
-    decision: Decision
+    decision: CommandDecision
     reason: str
     commands: tuple[Plain, ...] = ()
     argv: tuple[str, ...] | None = None
@@ -61,10 +61,10 @@ class Judgement:
 
 def judge(
     line: str,
-    rules: Rules,
+    rules: CommandRules,
     look_up: LookUp,
     *,
-    within: Within = is_beneath,
+    within: IsWithin = is_beneath,
     env: Mapping[str, str] = _NO_ENV,
 ) -> Judgement:
     """Judge a command line.
@@ -81,10 +81,10 @@ def judge(
 
 def judge_argv(
     argv: Sequence[str],
-    rules: Rules,
+    rules: CommandRules,
     look_up: LookUp,
     *,
-    within: Within = is_beneath,
+    within: IsWithin = is_beneath,
     env: Mapping[str, str] = _NO_ENV,
 ) -> Judgement:
     """Judge a command that is given as words, which no shell reads."""
@@ -99,7 +99,7 @@ def judge_argv(
     return _judge_parsed(ParsedLine((command,), (command,)), rules, look_up, within, env)
 
 
-def _deny_all(rules: Rules) -> Judgement:
+def _deny_all(rules: CommandRules) -> Judgement:
     origin = f"{rules.origin}.security"
     return Judgement(
         decision="deny", reason=messages.explain_switched_off(rules.origin), rule="security deny", origin=origin
@@ -120,7 +120,7 @@ def _explain_unusable(line: str) -> str:
 
 
 def _judge_parsed(
-    parsed: ParsedLine, rules: Rules, look_up: LookUp, within: Within, env: Mapping[str, str]
+    parsed: ParsedLine, rules: CommandRules, look_up: LookUp, within: IsWithin, env: Mapping[str, str]
 ) -> Judgement:
     denial = find_denial(parsed.commands, rules.deny, look_up) if rules.deny else None
     commands = tuple([_judge_command(found, rules, look_up, within) for found in parsed.commands[:_MAX_COMMANDS]])
@@ -155,7 +155,7 @@ def _judge_parsed(
     )
 
 
-def _judge_command(found: FoundCommand, rules: Rules, look_up: LookUp, within: Within) -> Plain:
+def _judge_command(found: FoundCommand, rules: CommandRules, look_up: LookUp, within: IsWithin) -> Plain:
     argv = found.words
     if not _are_literal(argv):
         return Plain(argv, why_not=messages.explain_doubt("not all of its words are literal"))
@@ -170,7 +170,7 @@ def _are_literal(words: tuple[str | None, ...]) -> TypeGuard[tuple[str, ...]]:
 
 
 def _explain_missing(
-    parsed: ParsedLine, commands: Sequence[Plain], rules: Rules, denial: Denial | None, env: Mapping[str, str]
+    parsed: ParsedLine, commands: Sequence[Plain], rules: CommandRules, denial: Denial | None, env: Mapping[str, str]
 ) -> str:
     """Return why the lists do not permit a line, "" when they do."""
     if rules.security == "full":
@@ -183,7 +183,7 @@ def _explain_missing(
     return next((command.why_not for command in commands if command.why_not), "")
 
 
-def _decide(missing: str, rules: Rules, commands: Sequence[Plain]) -> tuple[Decision, str]:
+def _decide(missing: str, rules: CommandRules, commands: Sequence[Plain]) -> tuple[CommandDecision, str]:
     if missing:
         return ("deny" if rules.ask == "off" else "ask"), missing
     if is_asked(rules.security, rules.ask, permitted=True):
@@ -208,8 +208,8 @@ def _join_parts(parsed: ParsedLine, commands: tuple[Plain, ...]) -> tuple[Plain 
 
 
 def _quote_command(command: Plain) -> str:
-    sets = [f"{name}={quote(value)}" for name, value in command.sets.items()]
-    return " ".join([*sets, quote(command.program or ""), *(quote(word or "") for word in command.argv[1:])])
+    sets = [f"{name}={quote_word(value)}" for name, value in command.sets.items()]
+    return " ".join([*sets, quote_word(command.program or ""), *(quote_word(word or "") for word in command.argv[1:])])
 
 
 def _make_portable(piece: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["literal", "quote"]
+__all__ = ["literal", "quote_word"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^-]+")
 _QUOTED = re.compile(r"""'[^']*'|"[^"\\`$]*\"""")
@@ -56,7 +56,7 @@ def literal(text: str) -> str | None:
     return "".join(value)
 
 
-def quote(word: str) -> str:
+def quote_word(word: str) -> str:
     """Return a word as every shell reads it back."""
     return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 

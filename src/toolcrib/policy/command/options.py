@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Grammar", "OddUseError", "Use", "Within", "check_path", "check_paths", "is_beneath", "names", "read"]
+__all__ = ["Grammar", "IsWithin", "OddUseError", "Use", "check_path", "check_paths", "is_beneath", "names", "read_use"]
 
-Within = Callable[[str], bool]
+IsWithin = Callable[[str], bool]
 
 
 class OddUseError(Exception):
@@ -49,7 +49,7 @@ class Use(NamedTuple):
         return any(name in wanted for name, _ in self.options)
 
 
-def read(args: Sequence[str], grammar: Grammar, within: Within | None) -> Use:
+def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> Use:
     """Return how these arguments are read, or raise OddUseError. `within` None permits no file at all."""
     options: list[tuple[str, str]] = []
     operands: list[str] = []
@@ -108,7 +108,7 @@ def _short(word: str, args: Sequence[str], at: int, grammar: Grammar, options: l
     return at
 
 
-def check_path(path: str, within: Within | None) -> None:
+def check_path(path: str, within: IsWithin | None) -> None:
     """Raise OddUseError unless a path names the standard input, nothing at all, or something in the workspace."""
     if path in ("-", "/dev/null", "/dev/stdin"):
         return
@@ -118,7 +118,7 @@ def check_path(path: str, within: Within | None) -> None:
         raise OddUseError(f"{path!r} leads out of the workspace")
 
 
-def check_paths(paths: Sequence[str], within: Within | None) -> None:
+def check_paths(paths: Sequence[str], within: IsWithin | None) -> None:
     """Raise OddUseError unless all of these paths may be read."""
     if within is not None and all(map(within, paths)):
         return

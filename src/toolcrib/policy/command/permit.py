@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from . import messages
-from .options import OddUseError, Within
+from .options import IsWithin, OddUseError
 from .parse import MAX_LINE_BYTES, FoundCommand, parse
 from .programs import FILTERS, READERS, check
-from .rules import Entries, Entry, LookUp, Rules, base_name, matches_program
+from .rules import CommandEntry, CommandRules, Entries, LookUp, base_name, matches_program
 from .wrappers import Inner, inner_anywhere, inner_of
 
 __all__ = ["Denial", "Plain", "find_denial", "permit"]
@@ -34,7 +34,7 @@ class Plain(NamedTuple):
     sets: Mapping[str, str] = _NO_SETS
 
 
-def permit(argv: tuple[str, ...], rules: Rules, look_up: LookUp, within: Within) -> Plain:
+def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: IsWithin) -> Plain:
     """Return a command with the rule that permits it, or with why there is none."""
     typed = argv[0]
     program = look_up(typed)
@@ -59,7 +59,9 @@ def permit(argv: tuple[str, ...], rules: Rules, look_up: LookUp, within: Within)
     return Plain(argv, program, why_not=reasons[0] if reasons else messages.explain_not_listed(typed, rules.origin))
 
 
-def _find_entry(entries: Entries, name: str, argv: tuple[str, ...], program: str, *, exact: bool) -> Entry | None:
+def _find_entry(
+    entries: Entries, name: str, argv: tuple[str, ...], program: str, *, exact: bool
+) -> CommandEntry | None:
     """Return the entry that this argv is, or begins with."""
     listed = entries.get(name, ())
     for entry in (*listed, *entries[""]) if "" in entries else listed:
@@ -70,7 +72,7 @@ def _find_entry(entries: Entries, name: str, argv: tuple[str, ...], program: str
     return None
 
 
-def _explain_odd_use(name: str, args: tuple[str, ...], within: Within | None) -> str:
+def _explain_odd_use(name: str, args: tuple[str, ...], within: IsWithin | None) -> str:
     """Return why a program is not used for reading only (for filtering only, without `within`), "" when it is."""
     known, key = (FILTERS, "safeBins") if within is None else (READERS, "readOnly")
     if name not in known:
@@ -97,7 +99,7 @@ class Denial:
     """The entry that denies, and the words that it denies. Not `sure`: something in the line could be denied."""
 
     words: Words = ()
-    entry: Entry | None = None
+    entry: CommandEntry | None = None
 
     @property
     def sure(self) -> bool:

@@ -6,13 +6,13 @@ reads its standard input and nothing else. A use that is more than that raises O
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .options import Grammar, OddUseError, Within, check_paths, names, read
+from .options import Grammar, IsWithin, OddUseError, check_paths, names, read_use
 from .programs_git import check_git
 from .programs_text import check_find, check_jq_program, check_sed_script
 
 __all__ = ["FILTERS", "READERS", "check"]
 
-Check = Callable[[Sequence[str], Within | None], None]
+Check = Callable[[Sequence[str], IsWithin | None], None]
 
 _HELP = "help version"
 
@@ -151,7 +151,7 @@ _JQ = Grammar(
 )
 
 
-def check(name: str, args: Sequence[str], within: Within | None) -> None:
+def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
     """Raise OddUseError unless the program `name` with these arguments only reads, and only where it may."""
     _CHECKS[name](args, within)
 
@@ -159,8 +159,8 @@ def check(name: str, args: Sequence[str], within: Within | None) -> None:
 def _reader(grammar: Grammar, most: int | None = None) -> Check:
     """Return the check of a program whose operands are files to read; a further one would be written."""
 
-    def check_use(args: Sequence[str], within: Within | None) -> None:
-        operands = read(args, grammar, within).operands
+    def check_use(args: Sequence[str], within: IsWithin | None) -> None:
+        operands = read_use(args, grammar, within).operands
         if most is not None and len(operands) > most:
             raise OddUseError(f"it would write to {operands[most]!r}")
         check_paths(operands, within)
@@ -168,30 +168,30 @@ def _reader(grammar: Grammar, most: int | None = None) -> Check:
     return check_use
 
 
-def _tr(args: Sequence[str], within: Within | None) -> None:
-    read(args, _TR, within)
+def _tr(args: Sequence[str], within: IsWithin | None) -> None:
+    read_use(args, _TR, within)
 
 
-def _grep(args: Sequence[str], within: Within | None) -> None:
-    use = read(args, _GREP, within)
+def _grep(args: Sequence[str], within: IsWithin | None) -> None:
+    use = read_use(args, _GREP, within)
     if within is None and use.has("r", "recursive", "d", "directories"):
         raise OddUseError("it would read whatever lies in the folder")
     _pattern_and_files(use.operands, within, has_pattern=use.has("e", "f", "regexp", "file"))
 
 
-def _rg(args: Sequence[str], within: Within | None) -> None:
-    use = read(args, _RG, within)
+def _rg(args: Sequence[str], within: IsWithin | None) -> None:
+    use = read_use(args, _RG, within)
     _pattern_and_files(use.operands, within, has_pattern=use.has("e", "f", "regexp", "file", "files", "type-list"))
     if within is None:
         raise OddUseError("without a file it reads whatever lies in the folder")
 
 
-def _pattern_and_files(operands: Sequence[str], within: Within | None, *, has_pattern: bool) -> None:
+def _pattern_and_files(operands: Sequence[str], within: IsWithin | None, *, has_pattern: bool) -> None:
     check_paths(operands if has_pattern else operands[1:], within)
 
 
-def _sed(args: Sequence[str], within: Within | None) -> None:
-    use = read(args, _SED, within)
+def _sed(args: Sequence[str], within: IsWithin | None) -> None:
+    use = read_use(args, _SED, within)
     scripts = [value for name, value in use.options if name in ("e", "expression")]
     files = use.operands
     if not scripts:
@@ -202,9 +202,9 @@ def _sed(args: Sequence[str], within: Within | None) -> None:
     check_paths(files, within)
 
 
-def _jq(args: Sequence[str], within: Within | None) -> None:
+def _jq(args: Sequence[str], within: IsWithin | None) -> None:
     plain, positional = _without_named(args)
-    use = read(plain, _JQ, within)
+    use = read_use(plain, _JQ, within)
     if not use.operands:
         raise OddUseError("it has no program")
     check_jq_program(use.operands[0])

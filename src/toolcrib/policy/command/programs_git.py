@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from .options import Grammar, OddUseError, Use, Within, check_paths, names, read
+from .options import Grammar, IsWithin, OddUseError, Use, check_paths, names, read_use
 
 __all__ = ["check_git"]
 
@@ -177,7 +177,7 @@ _SHOWING: Mapping[str, frozenset[str]] = {
 _FORCES_LIST = names("l list contains no-contains merged no-merged points-at")
 
 
-def check_git(args: Sequence[str], within: Within | None) -> None:
+def check_git(args: Sequence[str], within: IsWithin | None) -> None:
     """Raise OddUseError unless git would only show what the repository of this folder holds."""
     if within is None:
         raise OddUseError("it reads a repository, not its standard input")
@@ -195,7 +195,7 @@ def check_git(args: Sequence[str], within: Within | None) -> None:
     if grammar is None:
         raise OddUseError(f"'git {name}' is not one of those that only show")
     rest = [_glued_value(word) for word in args[at + 1 :]]
-    use = read(rest, grammar, within)
+    use = read_use(rest, grammar, within)
     _check_operands(name, use)
     if any("%G" in value or "%(signature" in value for _, value in use.options):
         raise OddUseError("its format has signatures checked by another program")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from .options import OddUseError, Within, check_path, names
+from .options import IsWithin, OddUseError, check_path, names
 
 __all__ = ["check_find", "check_jq_program", "check_sed_script"]
 
@@ -22,7 +22,7 @@ _FIND_VALUE = names(
 _FIND_PATH = names("-newer -anewer -cnewer -samefile")
 
 
-def check_find(args: Sequence[str], within: Within | None) -> None:
+def check_find(args: Sequence[str], within: IsWithin | None) -> None:
     """Raise OddUseError unless find would only list what lies in the workspace."""
     if within is None:
         raise OddUseError("it reads folders, not its standard input")

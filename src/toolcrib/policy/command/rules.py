@@ -10,18 +10,30 @@ from typing import Literal, Protocol
 import re2
 
 __all__ = [
-    "TRUSTED", "Ask", "Entry", "ExecLike", "LookUp", "Rules", "Security", "base_name", "is_asked", "look_up_in",
-    "matches_program", "rules_from", "stricter_ask", "stricter_security",
+    "TRUSTED",
+    "AskMode",
+    "CommandEntry",
+    "CommandRules",
+    "ExecLike",
+    "LookUp",
+    "Security",
+    "base_name",
+    "is_asked",
+    "look_up_in",
+    "matches_program",
+    "rules_from",
+    "stricter_ask",
+    "stricter_security",
 ]  # fmt: skip
 
 Security = Literal["deny", "allowlist", "full"]
-Ask = Literal["off", "on-miss", "always"]
+AskMode = Literal["off", "on-miss", "always"]
 LookUp = Callable[[str], str | None]
 
 TRUSTED = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 _SECURITY: tuple[Security, ...] = ("deny", "allowlist", "full")
-_ASK: tuple[Ask, ...] = ("off", "on-miss", "always")
+_ASK: tuple[AskMode, ...] = ("off", "on-miss", "always")
 
 
 class ExecLike(Protocol):
@@ -30,7 +42,7 @@ class ExecLike(Protocol):
     @property
     def security(self) -> Security: ...
     @property
-    def ask(self) -> Ask: ...
+    def ask(self) -> AskMode: ...
     @property
     def allow(self) -> Sequence[Sequence[str]]: ...
     @property
@@ -50,7 +62,7 @@ class ExecLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """An argv that a list names, and the place of the entry."""
 
     words: tuple[str, ...]
@@ -60,16 +72,16 @@ class Entry:
         return " ".join(self.words)
 
 
-Entries = Mapping[str, tuple[Entry, ...]]
-_NO_ENTRIES: Mapping[str, tuple[Entry, ...]] = MappingProxyType({})
+Entries = Mapping[str, tuple[CommandEntry, ...]]
+_NO_ENTRIES: Mapping[str, tuple[CommandEntry, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class CommandRules:
     """What `tools.exec` permits. Entries are kept by the base name of their program; those with a glob under ""."""
 
     security: Security = "allowlist"
-    ask: Ask = "on-miss"
+    ask: AskMode = "on-miss"
     allow: Entries = field(default_factory=lambda: _NO_ENTRIES)
     exact: Entries = field(default_factory=lambda: _NO_ENTRIES)
     read_only: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -80,13 +92,13 @@ class Rules:
     origin: str = "tools.exec"
 
 
-def rules_from(settings: ExecLike, origin: str = "tools.exec", over: Rules | None = None) -> Rules:
+def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRules | None = None) -> CommandRules:
     """Return the rules in `settings`, which stand at `origin`.
 
     `over` are the rules of everybody, where `settings` are those of one agent: what the agent's do not mention is
     taken from them, and what they deny stays denied.
     """
-    own = Rules(
+    own = CommandRules(
         security=settings.security,
         ask=settings.ask,
         allow=_group_by_program(settings.allow, f"{origin}.allow"),
@@ -145,7 +157,7 @@ def matches_program(entry: str, typed: str, path: str) -> bool:
     return path == entry if pattern is None else pattern(path) is not None
 
 
-def is_asked(security: Security, ask: Ask, *, permitted: bool) -> bool:
+def is_asked(security: Security, ask: AskMode, *, permitted: bool) -> bool:
     """Tell whether a person is asked about a command that the lists permit or do not."""
     return ask == "always" or (ask == "on-miss" and security == "allowlist" and not permitted)
 
@@ -155,17 +167,17 @@ def stricter_security(one: Security, other: Security) -> Security:
     return min(one, other, key=_SECURITY.index)
 
 
-def stricter_ask(one: Ask, other: Ask) -> Ask:
+def stricter_ask(one: AskMode, other: AskMode) -> AskMode:
     """Return the one that asks more often."""
     return max(one, other, key=_ASK.index)
 
 
 def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> Entries:
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[CommandEntry]] = {}
     for at, words in enumerate(lists):
         program = words[0].strip()
         key = "" if _compile_glob(program) is not None else base_name(program)
-        found.setdefault(key, []).append(Entry((program, *words[1:]), f"{origin}[{at}]"))
+        found.setdefault(key, []).append(CommandEntry((program, *words[1:]), f"{origin}[{at}]"))
     return {key: tuple(entries) for key, entries in found.items()}
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Core, Feature
 
-from .judge import TOOL, Commands, Shells
+from .judge import TOOL, CommandRunner, Shells
 
 __all__ = ["mount"]
 
 
 def mount(core: Core, shells: Callable[[], Shells], environ: Mapping[str, str]) -> Feature:
     """Mount the tools' way to commands; `environ` is what the operator lends from. A yes lasts as the judge says."""
-    commands = Commands(
+    commands = CommandRunner(
         config=core.config,
         policy=core.policy,
         terms_of=core.terms_of,

@@ -17,7 +17,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.plugin import Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import Leftover, Limits, Shell
-from toolcrib.policy.command import Judgement, Rules, judge, look_up_in, rules_from
+from toolcrib.policy.command import CommandRules, Judgement, judge, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.policy.settings import PolicySettings
@@ -25,7 +25,7 @@ from toolcrib.threads import in_thread
 
 from .processes import ExecTarget, Permit, Processes
 
-__all__ = ["Commands", "Shells", "WorkspaceTerms", "build_environment", "is_forbidden"]
+__all__ = ["CommandRunner", "Shells", "WorkspaceTerms", "build_environment", "is_forbidden"]
 
 TOOL = "exec"
 
@@ -82,7 +82,7 @@ class AgentRules:
     """What the configuration says about the commands of one agent."""
 
     exec: ExecSettings
-    rules: Rules
+    rules: CommandRules
     look_up: Callable[[str], str | None] = field(repr=False)
 
 
@@ -100,7 +100,7 @@ class CallerRules:
         return (self.own, *self.above)
 
 
-class Commands:
+class CommandRunner:
     """Joins the judge, the shells and the processes. `terms_of` says which workspace a caller has."""
 
     def __init__(

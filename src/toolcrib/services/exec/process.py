@@ -16,8 +16,15 @@ from toolcrib.define.shell import Ended, Running
 from .output import count_unfinished, decode_output, draws_screen
 
 __all__ = [
-    "Process", "ProcessTable", "ProcessTerms", "Seen", "cut_middle", "describe_end", "format_duration",
-    "report_progress", "short_name",
+    "ProcessTable",
+    "ProcessTerms",
+    "Seen",
+    "StartedProcess",
+    "cut_middle",
+    "describe_end",
+    "format_duration",
+    "report_progress",
+    "short_name",
 ]  # fmt: skip
 
 _TAIL_CHARS = 2_000  # that a row or a report of progress shows
@@ -27,7 +34,7 @@ _WORD = re.compile(r"""(?:[^\s"']+|"(?:\\.|[^"\\])*"|'[^']*')+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class StartedProcess:
     """A command that was started; what changes about it is in `seen`."""
 
     id: str
@@ -122,7 +129,7 @@ def describe_end(ended: Ended, seconds: float) -> dict[str, Any]:
 
 
 @contextmanager
-def report_progress(process: Process, tell: Callable[[Any], None]) -> Iterator[None]:
+def report_progress(process: StartedProcess, tell: Callable[[Any], None]) -> Iterator[None]:
     """Tell how far a process is whenever it has printed something, but not more often than somebody can read."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.TimerHandle | None = None
@@ -167,7 +174,7 @@ class ProcessTable:
 
     def __init__(self, terms: ProcessTerms, now: Callable[[], float]) -> None:
         self._terms, self._now = terms, now
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, StartedProcess] = {}
 
     def new_id(self) -> str:
         """Return an id that no known command has."""
@@ -175,24 +182,24 @@ class ProcessTable:
             continue
         return id
 
-    def add(self, process: Process) -> None:
+    def add(self, process: StartedProcess) -> None:
         """Put a command into the table."""
         self._processes[process.id] = process
 
-    def forget(self, process: Process) -> None:
+    def forget(self, process: StartedProcess) -> None:
         """Take a command out of the table."""
         self._processes.pop(process.id, None)
 
-    def all(self) -> list[Process]:
+    def all(self) -> list[StartedProcess]:
         """Return every command."""
         return list(self._processes.values())
 
-    def of(self, scope: str) -> list[Process]:
+    def of(self, scope: str) -> list[StartedProcess]:
         """Return the commands of a scope that are or were in the background."""
         self._evict()
         return [each for each in self._processes.values() if each.scope == scope and each.seen.background]
 
-    def running(self, scope: str) -> list[Process]:
+    def running(self, scope: str) -> list[StartedProcess]:
         """Return those of them that run."""
         return [each for each in self.of(scope) if each.ended is None]
 
@@ -200,7 +207,7 @@ class ProcessTable:
         """Tell whether one more may go to the background."""
         return len(self.running(scope)) < self._terms.running
 
-    def find(self, scope: str, id: str) -> Process:
+    def find(self, scope: str, id: str) -> StartedProcess:
         """Return a command of this scope; ToolError names the nearest when there is none of that id."""
         mine = {each.id: each for each in self.of(scope)}
         process = mine.get(id.strip())

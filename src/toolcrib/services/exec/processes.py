@@ -20,13 +20,13 @@ from toolcrib.define.shell import Command, Leftover, Limits, Shell
 from toolcrib.threads import in_thread
 
 from .output import decode_output, encode_keys, encode_paste, last_lines, page_log, split_output
-from .process import Process, ProcessTable, ProcessTerms, Seen, describe_end, report_progress
+from .process import ProcessTable, ProcessTerms, Seen, StartedProcess, describe_end, report_progress
 
-__all__ = ["ExecTarget", "Listener", "Permit", "ProcessTerms", "Processes", "clamp"]
+__all__ = ["ExecTarget", "ExitListener", "Permit", "ProcessTerms", "Processes", "clamp"]
 
 log = logging.getLogger("toolcrib")
 
-Listener = Callable[[str, Mapping[str, Any]], None]
+ExitListener = Callable[[str, Mapping[str, Any]], None]
 
 _SHOWN_LINES = 2_000  # of output that are shown at once
 _SCREEN_SIZE = (120, 30)
@@ -126,14 +126,14 @@ class Processes:
         self._target_of, self._blobs, self._sweep, self._now = target_of, blobs, sweep, now
         self._permits, self._table = Permits(), ProcessTable(terms or ProcessTerms(), now)
         self._watchers: set[asyncio.Task[None]] = set()
-        self._listeners: dict[object, Listener] = {}
+        self._listeners: dict[object, ExitListener] = {}
         self._leftovers: Sequence[Leftover] | None = None
 
     def permit(self, caller: Caller, call: str, permit: Permit) -> None:
         """Let one call of this caller start this command. Without a permit nothing is ever started."""
         self._permits.add(self._scope(caller), call, permit)
 
-    def on_exit(self, listener: Listener) -> Callable[[], None]:
+    def on_exit(self, listener: ExitListener) -> Callable[[], None]:
         """Tell a listener whenever a command in the background ends: its scope, and its row. Returns what detaches."""
         key = object()
         self._listeners[key] = listener
@@ -177,7 +177,7 @@ class Processes:
         )
         limits = replace(target.limits, seconds=_choose_seconds(seconds, target))
         running = await target.shell.start(command, limits)
-        process = Process(
+        process = StartedProcess(
             id=self._table.new_id(), scope=target.scope, line=permit.line, cwd=permit.cwd, terminal=pty,
             seconds=limits.seconds or 0.0, running=running, seen=Seen(),
         )  # fmt: skip
@@ -313,7 +313,7 @@ class Processes:
                 )  # fmt: skip
         return self._leftovers
 
-    async def _wait(self, process: Process, window: float, progress: Progress) -> bool:
+    async def _wait(self, process: StartedProcess, window: float, progress: Progress) -> bool:
         """Wait for the end; return False when it takes longer than the window and may go on in the background."""
         with report_progress(process, progress):
             try:
@@ -325,14 +325,14 @@ class Processes:
                 await process.running.wait()  # with no room in the background it stays here until its time is over
         return True
 
-    def _hand_over(self, process: Process) -> dict[str, Any]:
+    def _hand_over(self, process: StartedProcess) -> dict[str, Any]:
         process.seen.background = True
         task = asyncio.get_running_loop().create_task(self._watch(process))
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
         return {**process.row(self._now()), "notices": self._table.notices(process.scope)}
 
-    async def _watch(self, process: Process) -> None:
+    async def _watch(self, process: StartedProcess) -> None:
         """Stay with a command until its end; when the loop ends before, so does the command."""
         try:
             await process.running.wait()
@@ -344,7 +344,7 @@ class Processes:
             process.seen.key = await self._store_output(process)
         self._notify(process)
 
-    async def _finish(self, process: Process, target: ExecTarget) -> dict[str, Any]:
+    async def _finish(self, process: StartedProcess, target: ExecTarget) -> dict[str, Any]:
         """Return what came of a command that ended while its call waited; it is not kept."""
         self._table.forget(process)
         ended = process.ended
@@ -361,7 +361,7 @@ class Processes:
             "notices": self._table.notices(process.scope),
         }  # fmt: skip
 
-    async def _store_output(self, process: Process) -> str:
+    async def _store_output(self, process: StartedProcess) -> str:
         """Keep what a command printed, from its beginning, where `result_get` finds it; return the key."""
         if self._blobs is None:
             return ""
@@ -372,7 +372,7 @@ class Processes:
             log.exception("the output of %s could not be kept; its end was shown", process.id)
             return ""
 
-    def _notify(self, process: Process) -> None:
+    def _notify(self, process: StartedProcess) -> None:
         row = process.row(self._now())
         for listener in tuple(self._listeners.values()):
             try:
@@ -400,7 +400,7 @@ class Processes:
     def _scope(self, caller: Caller) -> str:
         return self._target_of(caller).scope
 
-    def _find(self, caller: Caller, id: str) -> Process:
+    def _find(self, caller: Caller, id: str) -> StartedProcess:
         return self._table.find(self._scope(caller), id)
 
 
@@ -424,7 +424,7 @@ def _parse_signal(name: str) -> int:
     raise ArgumentError(f"there is no signal {name[:32]!r}; use INT, TERM, KILL, HUP, STOP, CONT or the like")
 
 
-async def _wait_for_news(process: Process, seconds: float) -> None:
+async def _wait_for_news(process: StartedProcess, seconds: float) -> None:
     """Return when a command has printed something or ended, or when the time is over."""
     news = asyncio.Event()
     ended = asyncio.ensure_future(process.running.wait())

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, digest_of
 from toolcrib.define.names import tool_name
 
-__all__ = ["Change", "KnownServer", "State"]
+__all__ = ["ConnectionState", "KnownServer", "PendingTool"]
 
-State = Literal["idle", "connecting", "connected", "waiting", "given up"]
+ConnectionState = Literal["idle", "connecting", "connected", "waiting", "given up"]
 
 _WHY = {
     "changed": "declares {name} otherwise than it was accepted ({parts}); it is withheld until "
@@ -22,7 +22,7 @@ _WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PendingTool:
     """A tool that waits to be accepted: as it was (None for a new one), and as it is declared now."""
 
     server: str
@@ -43,7 +43,7 @@ class KnownServer:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.state: State = "idle"
+        self.state: ConnectionState = "idle"
         self.why = ""
         self.link: Link | None = None
         self.about, self.said = "", ""
@@ -77,14 +77,16 @@ class KnownServer:
         own = self.pins.get("")
         return bool(own and own.definition.get("resources"))
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[PendingTool]:
         """Return what waits to be accepted."""
         if self.offered is None:
             return []
         at, offered = self.standings(), {each["name"]: each for each in self.offered.tools}
         waiting = [tool for tool in offered if at[tool] in ("changed", "new")]
         return [
-            Change(self.name, tool, at[tool], self.pins[tool].definition if tool in self.pins else None, offered[tool])
+            PendingTool(
+                self.name, tool, at[tool], self.pins[tool].definition if tool in self.pins else None, offered[tool]
+            )
             for tool in waiting
         ]
 

@@ -18,9 +18,9 @@ from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, digest_of
 from toolcrib.define.names import nearest
 from toolcrib.define.ports import rpc
 
-from .servers import Change, KnownServer
+from .servers import KnownServer, PendingTool
 
-__all__ = ["Change", "Connect", "KnownServer", "Mcp", "McpTerms"]
+__all__ = ["Connect", "KnownServer", "Mcp", "McpTerms", "PendingTool"]
 
 log = logging.getLogger("toolcrib")
 
@@ -205,7 +205,7 @@ class Mcp:
         await self.keep(wanted)
         return [change.tool for change in wanted]
 
-    async def keep(self, changes: Sequence[Change]) -> None:
+    async def keep(self, changes: Sequence[PendingTool]) -> None:
         """Accept exactly these definitions."""
         at = self._now()
         await self._store.pin([Pin(each.server, each.tool, digest_of(each.after), each.after, at) for each in changes])

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
-from ._match import FileBody, Indentation, Matches, Reading, Spot, split_lines
+from ._match import ByteSpan, FileBody, Indentation, Matches, MatchReading, split_lines
 
 __all__ = ["Diff", "LineStep", "Splice", "apply_splices", "compare_lines", "find_overlap", "make_diff", "make_splices"]
 
@@ -69,7 +69,7 @@ def apply_splices(data: bytes, splices: Iterable[Splice]) -> bytes:
     return b"".join((*parts, data[at:]))
 
 
-def find_overlap(spots: Iterable[tuple[int, Spot]]) -> tuple[int, int] | None:
+def find_overlap(spots: Iterable[tuple[int, ByteSpan]]) -> tuple[int, int] | None:
     """Return the numbers of two passages that share a byte; None when none do."""
     ordered = sorted(spots, key=lambda each: (each[1].start, each[1].end))
     for (one, before), (other, after) in pairwise(ordered):
@@ -96,7 +96,7 @@ def make_splices(body: FileBody, matches: Matches, old: str, new: str) -> list[S
     return splices
 
 
-def _fit_replacement(body: FileBody, place: tuple[bytes, str], reading: Reading, old: str, new: str) -> bytes:
+def _fit_replacement(body: FileBody, place: tuple[bytes, str], reading: MatchReading, old: str, new: str) -> bytes:
     data, near = place
     own, ends = split_lines(data.decode("utf-8", "surrogateescape"), bare_returns=body.has_bare_returns)
     wanted = split_lines(new)[0]
@@ -117,7 +117,7 @@ class _Place:
     written: Sequence[str]
 
 
-def _weave(place: _Place, wanted: Sequence[str], reading: Reading) -> str:
+def _weave(place: _Place, wanted: Sequence[str], reading: MatchReading) -> str:
     own, ends, written = place.own, place.ends, place.written
     if reading == "indentation":
         indented = Indentation(zip(written, own, strict=True))
@@ -132,7 +132,7 @@ def _weave(place: _Place, wanted: Sequence[str], reading: Reading) -> str:
     return "".join(line + end for line, end in zip(lines, [*after[:-1], ""], strict=True))
 
 
-def _ending_near(body: FileBody, spot: Spot) -> str:
+def _ending_near(body: FileBody, spot: ByteSpan) -> str:
     """Return how the line ends that the place is in, or else the one before it."""
     if body.has_bare_returns:
         return "\r"

@@ -18,12 +18,12 @@ __all__ = [
     "MARKS",
     "MAX_SPOTS",
     "SPACES",
+    "ByteSpan",
     "FileBody",
     "Indentation",
+    "MatchReading",
     "Matches",
     "Near",
-    "Reading",
-    "Spot",
     "find_nearest",
     "fold_line",
     "indent_of",
@@ -123,13 +123,13 @@ def _unit_of(known: Mapping[str, str]) -> tuple[str, str]:
     return "", ""
 
 
-Reading = Literal["exact", "endings", "blanks", "marks", "spaces", "indentation"]
+MatchReading = Literal["exact", "endings", "blanks", "marks", "spaces", "indentation"]
 
 MAX_SPOTS = 100_000  # places that are kept of one passage; all are counted
 _MAX_TOLERANT_BYTES = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
 _BYTE_ORDER_MARK = "\ufeff"  # of a byte order; never part of a line
 
-_FOLDS: dict[Reading, Callable[[str], str]] = {
+_FOLDS: dict[MatchReading, Callable[[str], str]] = {
     "endings": lambda line: line,
     "blanks": lambda line: line.rstrip(BLANKS),
     "marks": lambda line: without_marks(line.rstrip(BLANKS)),
@@ -139,7 +139,7 @@ _FOLDS: dict[Reading, Callable[[str], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class ByteSpan:
     """One place of a passage, in bytes from the beginning of the file."""
 
     start: int
@@ -150,8 +150,8 @@ class Spot:
 class Matches:
     """Where a passage stands, and by which reading; `total` counts the places beyond the `MOST` that are kept too."""
 
-    reading: Reading
-    spots: tuple[Spot, ...]
+    reading: MatchReading
+    spots: tuple[ByteSpan, ...]
     total: int
 
 
@@ -160,7 +160,7 @@ class FileBody:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._joined: dict[Reading, str] = {}
+        self._joined: dict[MatchReading, str] = {}
 
     @cached_property
     def has_bare_returns(self) -> bool:
@@ -203,24 +203,24 @@ class FileBody:
                 return found
         return None
 
-    def _says_nothing_new(self, reading: Reading, old: str) -> bool:
+    def _says_nothing_new(self, reading: MatchReading, old: str) -> bool:
         """Tell whether a reading could find nothing that the one before it did not."""
         if reading == "endings":
             return "\r" not in old and b"\r" not in self.data
         return reading in ("marks", "spaces") and old.isascii() and self.data.isascii()
 
-    def _whole(self, start: int, end: int) -> Spot:
+    def _whole(self, start: int, end: int) -> ByteSpan:
         """Return an exact place, grown where it would cut the ending of a line in two."""
         data = self.data
-        return Spot(start - (start > 0 and data[start] == 0x0A and data[start - 1] == 0x0D), end)
+        return ByteSpan(start - (start > 0 and data[start] == 0x0A and data[start - 1] == 0x0D), end)
 
-    def _fold(self, reading: Reading) -> str:
+    def _fold(self, reading: MatchReading) -> str:
         if reading not in self._joined:
             fold = _FOLDS[reading]
             self._joined[reading] = "\n".join([fold(line) for line in self.pieces[0]])
         return self._joined[reading]
 
-    def _anywhere(self, reading: Reading, wanted: list[str]) -> Matches:
+    def _anywhere(self, reading: MatchReading, wanted: list[str]) -> Matches:
         """Return the places that begin and end anywhere in a line: a folded line has the columns of the line itself."""
         joined, passage = self._fold(reading), "\n".join(wanted)
         starts = self.pieces[1]
@@ -256,16 +256,16 @@ class FileBody:
             at = joined.find(passage, at + len(passage) - 1)
         return Matches("indentation", self._in_bytes(places[:MAX_SPOTS]), len(places))
 
-    def _in_bytes(self, places: list[tuple[int, int]]) -> tuple[Spot, ...]:
+    def _in_bytes(self, places: list[tuple[int, int]]) -> tuple[ByteSpan, ...]:
         text = self.text
         if text.isascii():
-            return tuple(Spot(start, end) for start, end in places)
+            return tuple(ByteSpan(start, end) for start, end in places)
         spots, chars, size = [], 0, 0
         for start, end in places:
             first = size + _size(text[chars:start])
             size = first + _size(text[start:end])
             chars = end
-            spots.append(Spot(first, size))
+            spots.append(ByteSpan(first, size))
         return tuple(spots)
 
 
@@ -278,8 +278,8 @@ def split_lines(text: str, *, bare_returns: bool = False) -> tuple[list[str], li
     return pieces[::2], pieces[1::2]
 
 
-def _all(data: bytes, wanted: bytes, spot: Callable[[int, int], Spot]) -> Matches:
-    spots: list[Spot] = []
+def _all(data: bytes, wanted: bytes, spot: Callable[[int, int], ByteSpan]) -> Matches:
+    spots: list[ByteSpan] = []
     at = data.find(wanted)
     while at >= 0 and len(spots) < MAX_SPOTS:
         end = at + len(wanted)

@@ -25,9 +25,9 @@ from toolcrib import ToolError
 from ._diff import Splice
 from ._match import BLANKS, Indentation, find_nearest, fold_line, quote_line
 
-__all__ = ["Hunk", "Item", "Mark", "Section", "find_splices", "read_patch"]
+__all__ = ["Hunk", "Item", "LineSign", "PatchSection", "find_splices", "read_patch"]
 
-Mark = Literal[" ", "-", "+"]
+LineSign = Literal[" ", "-", "+"]
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
@@ -40,7 +40,7 @@ _MAX_SECTIONS = 1_000  # sections of one patch
 class Item(NamedTuple):
     """One line of a hunk: kept, removed or added."""
 
-    mark: Mark
+    mark: LineSign
     text: str
 
 
@@ -55,7 +55,7 @@ class Hunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PatchSection:
     """What becomes of one file."""
 
     kind: Literal["add", "delete", "update"]
@@ -65,7 +65,7 @@ class Section:
     hunks: tuple[Hunk, ...] = ()
 
 
-def read_patch(text: str) -> tuple[Section, ...]:
+def read_patch(text: str) -> tuple[PatchSection, ...]:
     """Return the sections of a patch; raise ToolError that names the line where it is broken."""
     lines = _unwrap([line.removesuffix("\r") for line in text.strip().split("\n")])
     if not any(line.strip() for line in lines):
@@ -96,7 +96,7 @@ class _PatchReader:
         self._at = 1
         self._read = 0
 
-    def section(self) -> Section | None:
+    def section(self) -> PatchSection | None:
         """Return the next section, None at the end."""
         self._skip_blank()
         if self._at >= len(self._lines):
@@ -111,17 +111,17 @@ class _PatchReader:
                 return self._body(prefix, header.removeprefix(prefix))
         raise self._broken(f"{quote_line(self._lines[self._at])} is not the beginning of a section; {_HEADERS}")
 
-    def _body(self, prefix: str, path: str) -> Section:
+    def _body(self, prefix: str, path: str) -> PatchSection:
         if prefix == _DELETE:
-            return Section("delete", path)
+            return PatchSection("delete", path)
         if prefix == _UPDATE:
             return self._update(path)
         begin = self._at
         while self._at < len(self._lines) and self._lines[self._at].startswith("+"):
             self._at += 1
-        return Section("add", path, tuple(line[1:] for line in self._lines[begin : self._at]))
+        return PatchSection("add", path, tuple(line[1:] for line in self._lines[begin : self._at]))
 
-    def _update(self, path: str) -> Section:
+    def _update(self, path: str) -> PatchSection:
         began = self._at - 1
         to = None
         if self._at < len(self._lines) and self._lines[self._at].strip().startswith(_MOVE):
@@ -134,7 +134,7 @@ class _PatchReader:
             self._skip_blank()
         if not hunks and to is None:
             raise self._broken(f"the update of {path!r} is empty; give it a hunk, or a line {_MOVE.strip()!r}", began)
-        return Section("update", path, to=to, hunks=tuple(hunks))
+        return PatchSection("update", path, to=to, hunks=tuple(hunks))
 
     def _hunk(self, *, first: bool) -> Hunk:
         began, contexts = self._at, self._contexts()

@@ -20,12 +20,12 @@ __all__ = [
     "escape_name",
     "first_lines",
     "format_size",
-    "last_lines",
     "normalize_spaces",
     "render_rows",
     "require_path",
     "shorten_line",
     "take_fitting",
+    "take_last_lines",
     "use_existing",
 ]
 
@@ -61,7 +61,7 @@ def first_lines(text: str, most: int, size: int) -> LineCut:
     return LineCut(kept, count, len(rows), "lines" if count >= most else "bytes")
 
 
-def last_lines(text: str, most: int, size: int) -> LineCut:
+def take_last_lines(text: str, most: int, size: int) -> LineCut:
     """Return the last whole lines that fit; of a last line that does not fit alone, its end."""
     rows = _ROW.findall(text)
     count = _fitting(rows[::-1], most, size)

@@ -10,7 +10,7 @@ from toolcrib.files import Change
 
 from ._diff import apply_splices, make_diff
 from ._match import quote_path
-from ._patch import Hunk, Section, find_splices, read_patch
+from ._patch import Hunk, PatchSection, find_splices, read_patch
 
 __all__ = ["apply_patch"]
 
@@ -77,7 +77,7 @@ class _Patched:
         self._held = 0
         self.summary = _Summary()
 
-    async def apply(self, section: Section) -> None:
+    async def apply(self, section: PatchSection) -> None:
         """Let one section happen to the files."""
         path = _plain(section.path)
         match section.kind:
@@ -111,7 +111,7 @@ class _Patched:
         )
         return {"summary": lists, "moved": self._moved, "diff": cut}
 
-    async def _update(self, path: str, section: Section) -> None:
+    async def _update(self, path: str, section: PatchSection) -> None:
         file = await self._existing(path)
         made, diff = await asyncio.to_thread(_update_bytes, path, file.data or b"", section.hunks)
         self._diffs += [diff] if diff else []

@@ -10,7 +10,7 @@ from toolcrib import Ctx, Result, Tool, ToolError, tool
 from toolcrib.files import Change, Entry
 
 from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices
-from ._match import MAX_SPOTS, FileBody, Matches, Reading, find_nearest, quote_line, quote_path, split_lines
+from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines
 
 __all__ = ["_ALIASES", "Replacement", "_accept_other_spellings", "_list_replacements", "edit"]
 
@@ -83,7 +83,7 @@ def _refuse_halves(name: str, text: str) -> None:
 
 
 _NAMED_PLACES = 5  # places of a passage that a complaint names
-_APART: dict[Reading, str] = {
+_APART: dict[MatchReading, str] = {
     "exact": "",
     "endings": " (apart from line endings)",
     "blanks": " (apart from blanks at the end of lines)",
@@ -124,7 +124,7 @@ async def edit(
     return Result.text(said, details=_details(path, made.diff, made.count, made.reading))
 
 
-def _details(path: str, diff: Diff, count: int, reading: Reading) -> dict[str, object]:
+def _details(path: str, diff: Diff, count: int, reading: MatchReading) -> dict[str, object]:
     return {
         "path": path,
         "diff": diff.text,
@@ -139,7 +139,7 @@ class _EditResult:
     data: bytes
     diff: Diff
     count: int
-    reading: Reading
+    reading: MatchReading
 
 
 def _edit_bytes(path: str, data: bytes, asked: Sequence[tuple[str, Replacement]], *, everywhere: bool) -> _EditResult:

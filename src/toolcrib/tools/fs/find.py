@@ -9,7 +9,7 @@ from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use
 
 __all__ = ["find"]
 
-_MOST = 100_000
+_MAX_NAMES = 100_000
 
 
 @tool(group="fs", effects={"read"}, aliases={"glob": "pattern", "file_path": "path"}, limit=MAX_SEARCH_BYTES + 2_000)
@@ -27,12 +27,12 @@ async def find(
     if not pattern.strip():
         raise ToolError("the pattern is empty; give a glob such as *.py", code="bad_arguments")
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
-    most = max(1, min(limit, _MOST))
+    most = max(1, min(limit, _MAX_NAMES))
     found = await ctx.workspace.find(Find(pattern=pattern, path=spelled, limit=most))
     start = 0 if entry.path == "." else len(entry.path) + 1
     rows = take_fitting(escape_name(name[start:]) for name in found.paths)
     notes = {
-        f"{most} results shown and there are more; limit={min(2 * most, _MOST)} shows more of them": found.more,
+        f"{most} results shown and there are more; limit={min(2 * most, _MAX_NAMES)} shows more of them": found.more,
         f"folders that could not be read: {found.unreadable}": found.unreadable,
     }
     details = {

@@ -9,7 +9,7 @@ from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use
 
 __all__ = ["grep"]
 
-_WIDTH, _MOST = 500, 10_000
+_WIDTH, _MAX_ROWS = 500, 10_000
 _CUT = "… [cut]"
 
 
@@ -41,7 +41,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
     `path:line: text` in the order of paths, relative to the folder searched. Use find to search for names.
     """
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
-    most = max(1, min(limit, _MOST))
+    most = max(1, min(limit, _MAX_ROWS))
     found = await ctx.workspace.search(
         Search(
             pattern=pattern,
@@ -60,7 +60,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
     cut = any(len(line.text) > _WIDTH for line in found.lines[: len(rows)])
     matches = sum(line.matched for line in found.lines)
     notes = {
-        f"{matches} matches shown and there are more; limit={min(2 * most, _MOST)} shows more of them": found.more,
+        f"{matches} matches shown and there are more; limit={min(2 * most, _MAX_ROWS)} shows more of them": found.more,
         f"some lines are cut after {_WIDTH} characters; read shows them whole": cut,
         f"hard-linked files with matches that were left out: {found.linked}": found.linked,
         f"files and folders that could not be read: {found.unreadable}": found.unreadable,

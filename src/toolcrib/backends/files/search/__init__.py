@@ -19,16 +19,16 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from toolcrib.backends.files.beneath import Beneath
-from toolcrib.backends.files.guard import Guard
+from toolcrib.backends.files.guard import WorkspaceGuard
 from toolcrib.backends.files.os_errors import as_tool_errors
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, Line, Names, Search
 
 from .globs import glob_matcher
-from .rg import Row, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped
-from .walk import Only, Walk, rules_above
+from .rg import MatchRow, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped
+from .walk import FileWalk, Only, rules_above
 
-__all__ = ["find", "search"]
+__all__ = ["find_names", "search"]
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 _FRONT_FILES, _MAX_FRONT_FILES = 64, 2_000  # searched before the sieve is asked: at first, and with hits in sight
@@ -42,7 +42,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 async def search(
-    beneath: Beneath, guard: Guard, query: Search, *, rg: str | None = None, front: int = _FRONT_FILES
+    beneath: Beneath, guard: WorkspaceGuard, query: Search, *, rg: str | None = None, front: int = _FRONT_FILES
 ) -> Found:
     """Return the lines that match.
 
@@ -57,7 +57,7 @@ async def search(
     return await run_until_stopped(lambda stop: _Search(beneath, guard, query, pattern, program, front, stop).collect())
 
 
-async def find(beneath: Beneath, guard: Guard, query: Find) -> Names:
+async def find_names(beneath: Beneath, guard: WorkspaceGuard, query: Find) -> Names:
     """Return the names that match."""
     guard.check_read(query.path)
     return await run_until_stopped(partial(_find_names, beneath, query))
@@ -75,7 +75,7 @@ class _Search:
     """One search at work."""
 
     beneath: Beneath
-    guard: Guard
+    guard: WorkspaceGuard
     query: Search
     pattern: tuple[str, ...]
     rg: str
@@ -119,7 +119,7 @@ class _Search:
 
     def _search_folder(self, fd: int, real: tuple[str, ...]) -> None:
         prefix = "".join(f"{part}/" for part in real)
-        walk = Walk(fd, prefix, rules_above(self.beneath.fd, real), _only(self.query.glob))
+        walk = FileWalk(fd, prefix, rules_above(self.beneath.fd, real), _only(self.query.glob))
         paths = self._walk_files(walk)
         opener = _Opener(fd, len(prefix))
         try:
@@ -130,7 +130,7 @@ class _Search:
             paths.close()
         self.unreadable += walk.unreadable
 
-    def _walk_files(self, walk: Walk) -> Generator[str, None, None]:
+    def _walk_files(self, walk: FileWalk) -> Generator[str, None, None]:
         for prefix, names, _ in walk.runs():
             self.stop.check()
             for name in names:
@@ -149,7 +149,7 @@ class _Search:
                 budget = max(budget, in_sight if in_sight <= _MAX_FRONT_FILES else 0)
         return True
 
-    def _search_rest(self, walk: Walk, fd: int, prefix: str, paths: Iterator[str], opener: "_Opener") -> None:
+    def _search_rest(self, walk: FileWalk, fd: int, prefix: str, paths: Iterator[str], opener: "_Opener") -> None:
         if not accepts_glob(self.query.glob):
             self._search_all(paths, opener)
             return
@@ -241,7 +241,7 @@ class _Search:
                 if not self.more:
                     self._read({fd: file})
 
-    def _take(self, file: _OpenFile, fd: int, rows: Iterable[Row]) -> None:
+    def _take(self, file: _OpenFile, fd: int, rows: Iterable[MatchRow]) -> None:
         """Add the rows of one file, up to the limit; one with a match and several names is counted."""
         left, matches, size, more = self.limit - self.matches, 0, 0, False
         last = -self.context  # the last line that may be shown
@@ -333,7 +333,7 @@ def _find_names(beneath: Beneath, query: Find, stop: StopSignal) -> Names:
                     f"{query.path!r} is a file, not a folder; find looks for names in a folder", code="not_folder"
                 ) from None
         cut = len(prefix)
-        walk = Walk(fd, prefix, rules_above(beneath.fd, place.real), names=matches)
+        walk = FileWalk(fd, prefix, rules_above(beneath.fd, place.real), names=matches)
         runs = walk.runs()
         try:
             for folder, names, below in runs:

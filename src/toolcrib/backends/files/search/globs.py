@@ -19,9 +19,9 @@ import re2
 
 from toolcrib.define.errors import ArgumentError
 
-__all__ = ["IGNORE_FILES", "NO_RULES", "Matcher", "Rules", "glob_matcher"]
+__all__ = ["IGNORE_FILES", "NO_RULES", "GlobMatcher", "IgnoreRules", "glob_matcher"]
 
-Matcher = Callable[[str, Sequence[str]], Collection[str]]
+GlobMatcher = Callable[[str, Sequence[str]], Collection[str]]
 """Takes a folder (with `/` at its end, "" for where the search begins) and names in it; returns those that match."""
 
 IGNORE_FILES = (".rgignore", ".ignore", ".gitignore")  # the first that has something to say decides
@@ -34,7 +34,7 @@ _SPECIAL = re.compile(r"[*?\[\]{}\\/]")
 
 
 @lru_cache(maxsize=64)
-def glob_matcher(glob: str, *, smart_case: bool = False) -> Matcher:
+def glob_matcher(glob: str, *, smart_case: bool = False) -> GlobMatcher:
     """Return what matches the end of a path from a whole name on, or the whole path when the glob begins with `/`.
 
     With `smart_case` a glob without capitals matches capitals too. A glob that cannot be read is an ArgumentError.
@@ -57,7 +57,7 @@ def glob_matcher(glob: str, *, smart_case: bool = False) -> Matcher:
     return lambda folder, names: _select(compiled, "" if named else folder, names)
 
 
-def _suffix_matcher(suffix: str, fold: bool) -> Matcher:
+def _suffix_matcher(suffix: str, fold: bool) -> GlobMatcher:
     if fold:
         from_end = -len(suffix) or None
         return lambda _, names: [name for name in names if name[from_end:].lower() == suffix or not suffix]
@@ -242,7 +242,7 @@ class _IgnoreFile:
         return None
 
 
-class Rules:
+class IgnoreRules:
     """The ignore files that hold in a folder: for each kind, the deepest first."""
 
     __slots__ = ("_general", "_levels", "_names", "_suffixes")
@@ -254,9 +254,9 @@ class Rules:
         self._suffixes = tuple({suffix for file in files for suffix in file.suffixes})
         self._general = [(len(file.base), each) for file in files for each in file.expressions]
 
-    def below(self, base: str, texts: Mapping[str, str]) -> "Rules":
+    def below(self, base: str, texts: Mapping[str, str]) -> "IgnoreRules":
         """Return the rules that hold in a folder with these ignore files of its own."""
-        return Rules(
+        return IgnoreRules(
             tuple(
                 (_IgnoreFile(base, texts[name]), *level) if name in texts else level
                 for name, level in zip(IGNORE_FILES, self._levels, strict=True)
@@ -296,7 +296,7 @@ class Rules:
         return False
 
 
-NO_RULES = Rules()
+NO_RULES = IgnoreRules()
 
 
 def _parse_rule(line: str) -> _Rule | None:

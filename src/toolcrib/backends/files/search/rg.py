@@ -27,7 +27,8 @@ from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.threads import in_thread
 
 __all__ = [
-    "Row", "Sieve", "StopSignal", "accepts_glob", "find_ripgrep", "pattern_options", "read_rows", "run_until_stopped",
+    "MatchRow", "Sieve", "StopSignal", "accepts_glob", "find_ripgrep", "pattern_options", "read_rows",
+    "run_until_stopped",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -172,7 +173,7 @@ class Sieve:
             self._held.close()
 
 
-class Row(NamedTuple):
+class MatchRow(NamedTuple):
     """A line of one of the files that were handed over, `fd` says which; `number` 0 tells that this one is binary."""
 
     fd: int
@@ -183,7 +184,7 @@ class Row(NamedTuple):
 
 def read_rows(
     rg: str, fds: Sequence[int], pattern: Sequence[str], *, context: int, max_count: int, stop: StopSignal
-) -> Generator[Row, None, None]:
+) -> Generator[MatchRow, None, None]:
     """Give the matching lines of open files and those around them, in order, at most `max_count` matches a file.
 
     OSError when some file could not be read to its end, or was more than ripgrep could bear; ArgumentError when the
@@ -202,7 +203,7 @@ def read_rows(
                     pass  # the rest of a line that is far too long
                 if row := _ROW.match(line):
                     text = line[row.end() : row.end() + _TEXT_BYTES].removesuffix(b"\n").removesuffix(b"\r")
-                    yield Row(int(row[1]), int(row[2] or 0), row[3] == b":", text.decode("utf-8", "replace"))
+                    yield MatchRow(int(row[1]), int(row[2] or 0), row[3] == b":", text.decode("utf-8", "replace"))
             words = errors.read(_ROW_BYTES).decode("utf-8", "replace")
             code = process.wait()
         finally:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from toolcrib.backends.files.stage import STAGE
 
-from .globs import IGNORE_FILES, NO_RULES, Matcher, Rules
+from .globs import IGNORE_FILES, NO_RULES, GlobMatcher, IgnoreRules
 
-__all__ = ["Only", "Run", "Walk", "rules_above"]
+__all__ = ["FileWalk", "NameRun", "Only", "rules_above"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -28,7 +28,7 @@ _IGNORE_FILE_BYTES = 1 << 20
 _FOLDER_NAMES = 1_000_000  # of one folder
 
 
-class Run(NamedTuple):
+class NameRun(NamedTuple):
     """Names that follow one another: what is no folder, and the folder after it, if any.
 
     `prefix` is the folder they are in, with `/` at its end, "" for the root.
@@ -43,7 +43,7 @@ class Run(NamedTuple):
 class Only:
     """Which files a walk is after: those that match, or with `negated` all others. A file named so is never ignored."""
 
-    matches: Matcher
+    matches: GlobMatcher
     negated: bool = False
 
 
@@ -52,12 +52,12 @@ class _Level(NamedTuple):
 
     fd: int
     prefix: str
-    rules: Rules
-    runs: Iterator[Run]
+    rules: IgnoreRules
+    runs: Iterator[NameRun]
 
 
 @dataclass(slots=True)
-class Walk:
+class FileWalk:
     """One walk, from an open folder whose path is `prefix` (with `/` at its end, "" for the root).
 
     It gives ordinary files, or with `names` whatever is no folder and has such a name. Afterwards `unreadable` counts
@@ -67,14 +67,14 @@ class Walk:
 
     folder: int
     prefix: str
-    rules: Rules = NO_RULES
+    rules: IgnoreRules = NO_RULES
     only: Only | None = None
-    names: Matcher | None = None
+    names: GlobMatcher | None = None
     unreadable: int = 0
     odd: bool = False
     _stack: list[_Level] = field(default_factory=list)
 
-    def runs(self) -> Generator[Run, None, None]:
+    def runs(self) -> Generator[NameRun, None, None]:
         """Give the names in order, each folder before what is in it."""
         self._enter(self.folder, self.prefix, self.rules)
         try:
@@ -102,7 +102,7 @@ class Walk:
             return
         self._enter(below, f"{level.prefix}{name}/", level.rules)
 
-    def _enter(self, fd: int, prefix: str, rules: Rules) -> None:
+    def _enter(self, fd: int, prefix: str, rules: IgnoreRules) -> None:
         names: list[str] = []
         folders: list[str] = []
         try:
@@ -113,10 +113,10 @@ class Walk:
             names, folders = self._keep(prefix, rules, names, folders)
         names.sort()
         folders.sort()
-        runs = _runs(prefix, names, folders) if folders else (Run(prefix, names, None),) if names else ()
+        runs = _runs(prefix, names, folders) if folders else (NameRun(prefix, names, None),) if names else ()
         self._stack.append(_Level(fd, prefix, rules, iter(runs)))
 
-    def _list(self, fd: int, prefix: str, rules: Rules, names: list[str], folders: list[str]) -> Rules:
+    def _list(self, fd: int, prefix: str, rules: IgnoreRules, names: list[str], folders: list[str]) -> IgnoreRules:
         """Put the names where they belong; return the rules that hold among them."""
         others: list[str] = []
         with os.scandir(fd) as entries:
@@ -140,7 +140,9 @@ class Walk:
         read = {name: text for name, text in texts.items() if text is not None}
         return rules.below(prefix, read) if read else rules
 
-    def _keep(self, prefix: str, rules: Rules, files: list[str], folders: list[str]) -> tuple[list[str], list[str]]:
+    def _keep(
+        self, prefix: str, rules: IgnoreRules, files: list[str], folders: list[str]
+    ) -> tuple[list[str], list[str]]:
         """Return the files and the folders that are not passed over."""
         if self.only is not None:
             inner = prefix[len(self.prefix) :]
@@ -160,19 +162,19 @@ class Walk:
             os.close(fd)
 
 
-def _runs(prefix: str, names: list[str], folders: list[str]) -> list[Run]:
+def _runs(prefix: str, names: list[str], folders: list[str]) -> list[NameRun]:
     """Return two ordered lists as one."""
     runs, begin = [], 0
     for folder in folders:
         end = bisect(names, folder, begin)
-        runs.append(Run(prefix, names[begin:end], folder))
+        runs.append(NameRun(prefix, names[begin:end], folder))
         begin = end
     if begin < len(names):
-        runs.append(Run(prefix, names[begin:], None))
+        runs.append(NameRun(prefix, names[begin:], None))
     return runs
 
 
-def rules_above(root: int, parts: tuple[str, ...]) -> Rules:
+def rules_above(root: int, parts: tuple[str, ...]) -> IgnoreRules:
     """Return the rules that hold in a folder of a workspace because of ignore files in the folders above it."""
     rules, base, held = NO_RULES, "", []
     fd = root
