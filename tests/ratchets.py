@@ -89,7 +89,7 @@ def weigh(tree: Tree) -> tuple[int, int]:
 def _exported(parsed: ast.Module) -> set[str]:
     for node in parsed.body:
         if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["__all__"]:
-            return {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+            return {str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
     return set()
 
 
