@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from toolcrib.define import session
 from toolcrib.define.errors import ConfigError, Place
 from toolcrib.define.names import fold
-from toolcrib.policy.command import Rules, judge, look_up_in, rules_from
+from toolcrib.policy.command import CommandRules, judge, look_up_in, rules_from
 from toolcrib.policy.settings import (
     LOCAL_BELT,
     AgentPolicy,
@@ -65,7 +65,7 @@ def check_examples(config: Config, place: Callable[[_ExampleKey], Place], concea
                     raise ConfigError(conceal(sentence), place((*path, "examples", expected, at)))
 
 
-def _with_examples(config: Config) -> Iterator[tuple[_ExampleKey, Lines, Rules]]:
+def _with_examples(config: Config) -> Iterator[tuple[_ExampleKey, Lines, CommandRules]]:
     """Yield every list of examples with its place and the rules it is about."""
     own = config.tools.exec
     path: _ExampleKey = ("tools", "exec")
