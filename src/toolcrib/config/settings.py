@@ -391,6 +391,8 @@ def _models(models: Any) -> Any:
             raise ValueError("default: should be text, provider:model")
         if name != "default" and not isinstance(value, (Mapping, ProviderSettings)):
             raise ValueError(f"{name}: should be a mapping, like {{baseUrl: .., apiKey: ..}}")
+        if name != "local" and isinstance(value, Mapping) and "file" in value:
+            raise ValueError(f"{name}: has no file of its own; only models.local runs one")
     return models
 
 

