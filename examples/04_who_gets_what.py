@@ -36,4 +36,4 @@ for who, caller in CALLERS.items():
         print(f"  {name:8} {verdict.decision:6} {verdict.reason}")
     for name, args in (("weather", {"city": "Kyiv"}), ("gateway", {})):
         result = asyncio.run(belt.call(name, args))
-        print(f"  calling {name}: {result.status} {result.content[0].text}")  # type: ignore[union-attr]  # no images here
+        print(f"  calling {name}: {result.status} {result.plain_text}")

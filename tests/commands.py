@@ -16,7 +16,7 @@ from toolcrib.backends.stores.memory import MemoryBlobs
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.ports import Approver
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.router import Router
 
@@ -68,4 +68,4 @@ async def cribbed(
 
 def said(result: Result) -> str:
     """Return the words of a result."""
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return result.plain_text

@@ -16,6 +16,7 @@ import toolcrib
 from tests.architecture import FACES
 from tests.public import GOLDEN, PUBLIC, describe
 from toolcrib import Call, Caller, Ctx, Result, Sender, ToolError, tool
+from toolcrib.define.message import Thinking
 from toolcrib.testing import FakeApprover
 
 pytestmark = pytest.mark.anyio
@@ -132,6 +133,14 @@ async def test_a_program_that_only_wants_the_gate() -> None:
     } in belt.declare("gemini")
     assert [shown["name"] for shown in belt.declare("anthropic")] == list(belt.tools)
     assert await belt.call("greet", {"name": "Ann"}) == Result.text("hello Ann", details={"owner": None})
+
+
+def test_the_words_of_a_result_and_a_message_are_read_without_looking_at_their_parts() -> None:
+    picture = toolcrib.Image(b"", "image/png")
+    assert Result((toolcrib.Text("one"), picture, toolcrib.Text("two"))).plain_text == "one\ntwo"
+    assert Result((picture,)).plain_text == ""
+    thought = Thinking("hm")
+    assert toolcrib.Message(role="assistant", content=(thought, toolcrib.Text("so"), picture)).plain_text == "so"
 
 
 def test_in_a_program_whoever_names_nobody_is_not_the_owner() -> None:

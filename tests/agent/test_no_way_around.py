@@ -184,7 +184,7 @@ def opened(app: ModuleType, situation: Situation) -> Belt:
 def seen(handle: Belt, result: Result | Message) -> Seen:
     record = handle.pipeline.record
     assert isinstance(record, MemoryRecord)
-    text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    text = result.plain_text
     return Seen(result.status, text, tuple(record.entries))
 
 

@@ -65,7 +65,7 @@ def ends(*script: Any, **options: Any) -> tuple[ScriptedModel, Any]:
 
 
 def told(result: Result) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return result.plain_text
 
 
 async def test_an_answer_that_was_handed_in_is_the_goal() -> None:

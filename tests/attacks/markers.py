@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import MARK, fence
 from toolcrib.adapter.trim import present
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 
 from . import Outcome, broken, kept
 
@@ -50,7 +50,7 @@ def judge(case: Json, profiles: Json) -> Outcome:
         seen = fence(cut(text, limit), profile["source"], TOKEN, about=meta)
     else:
         given = present(Result.text(text, source=profile["source"], details=DETAILS), TOKEN, limit)
-        seen = "\n".join(part.text for part in given.content if isinstance(part, Text))
+        seen = given.plain_text
     must = _with_our_mark(case["must"], profile.get("marker", MARK))
     complaints = [*_marks(seen, must), *_words(seen, must)]
     if must.get("no_directive") and given.details is not DETAILS:

@@ -19,7 +19,7 @@ from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Labelled, Line, SessionHead
 from toolcrib.define.message import Call
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.tools import SHELF
 
 from . import LATER, Outcome, broken, kept
@@ -140,7 +140,7 @@ class _World:
             ports=Ports(workspace=self.workspace),
         )  # fmt: skip
         result: Result = await tool.run(ctx, tool.check(given))
-        text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        text = result.plain_text
         if result.status == "error":
             raise ToolError(text)
         return text

@@ -115,7 +115,7 @@ def _held() -> Json:
 
 
 def _said(result: Result) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, toolcrib.Text))
+    return result.plain_text
 
 
 def _text(name: str, how: Json) -> str:

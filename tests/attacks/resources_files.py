@@ -15,7 +15,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Course, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.tools import SHELF
 
 from . import LATER, Outcome, broken, kept, resources
@@ -74,7 +74,7 @@ async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool
     try:
         async with lateness:
             result: Result = await tool.run(ctx, tool.check(args))
-        said = "\n".join(part.text for part in result.content if isinstance(part, Text))
+        said = result.plain_text
         return result.status == "ok", said, lateness.complaint
     except ToolError as error:
         return False, str(error), lateness.complaint

@@ -47,7 +47,7 @@ def _content(part: Any) -> Content:
 
 def _cut(args: Json) -> str:
     shown = present(Result.text(args["text"]), "", args["maxChars"], key=args["file"])
-    return "\n".join(part.text for part in shown.content if isinstance(part, Text))
+    return shown.plain_text
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {

@@ -238,7 +238,7 @@ def _answers(messages: list[Message]) -> list[list[str]]:
     for message in reversed(messages):
         if message.role != "tool":
             break
-        text = "\n".join(part.text for part in message.content if isinstance(part, Text))
+        text = message.plain_text
         last.append([names[message.call_id or ""], "error" if message.status == "error" else text])
     return last[::-1]
 

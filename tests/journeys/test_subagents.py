@@ -70,7 +70,7 @@ def go(name: str, task: str = "go") -> Call:
 
 
 def words(result: Result) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return result.plain_text
 
 
 def answers(messages: Any) -> list[str]:

@@ -70,7 +70,7 @@ def own_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
 
 def system_text(message: Message) -> str:
     """Return what a message adds to the system prompt, which stands apart from the turns here."""
-    return _joined_text(message) if message.role == "system" else ""
+    return message.plain_text if message.role == "system" else ""
 
 
 def _preferred_names(target: Target) -> NamePreference:
@@ -121,17 +121,13 @@ def _result(message: Message) -> Iterator[_Block]:
     """Give the answer of a tool, pictures inside. A failure is told in words alone: its pictures stand beside it."""
     pictures = [part for part in message.content if isinstance(part, Image)]
     failed = message.status == "error"
-    content: str | list[_Block] = _joined_text(message) or (error_text("") if failed else "")
+    content: str | list[_Block] = message.plain_text or (error_text("") if failed else "")
     if pictures and not failed:
         content = list(filter(None, map(_block, message.content)))
     yield {"type": "tool_result", "tool_use_id": message.call_id, "content": content, "is_error": failed}
     if failed and pictures:
         yield _text(f"[in the result of the failed call {message.call_id}]")
         yield from map(_picture, pictures)
-
-
-def _joined_text(message: Message) -> str:
-    return "\n".join(part.text for part in message.content if isinstance(part, Text))
 
 
 def _block(part: Part) -> _Block | None:

@@ -73,7 +73,7 @@ def encode_turns(
 
 def encode_answer(message: Message) -> str:
     """Return the words of an answer. This wire has no flag for an error, so the words tell."""
-    text = _text(message.content)
+    text = message.plain_text
     if message.status != "error" or text[:6].lower() == "error:":
         return text
     return f"error: {text or 'it failed and did not say why'}"
@@ -110,7 +110,7 @@ def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
         elif message.role == "user":
             yield {"role": "user", "content": _content(message.content)}
         else:
-            yield {"role": "system", "content": _text(message.content)}
+            yield {"role": "system", "content": message.plain_text}
     if pictures:
         yield {"role": "user", "content": pictures}
 
@@ -161,10 +161,6 @@ def _block(part: Part) -> dict[str, Any]:
     if isinstance(part, Image):
         return {"type": "image_url", "image_url": {"url": data_url(part)}}
     return {"type": "text", "text": part.text}
-
-
-def _text(parts: Iterable[Part]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 # Where servers put what a model thinks aloud; it goes back under the same name.

@@ -1,6 +1,6 @@
 """Tools, conversations and replies as OpenAI's responses spell them."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.define.event import Replied, ReplyEvent, Usage
@@ -58,7 +58,7 @@ def encode_turns(
 def _items(message: Message) -> Iterator[dict[str, Any]]:
     match message.role:
         case "system":
-            yield {"role": "system", "content": _text(message.content)}
+            yield {"role": "system", "content": message.plain_text}
         case "user":
             yield {"role": "user", "content": [_block(part) for part in message.content]}
         case "tool":
@@ -91,10 +91,6 @@ def _block(part: Part) -> dict[str, Any]:
     if isinstance(part, Image):
         return {"type": "input_image", "detail": "auto", "image_url": data_url(part)}
     return {"type": "input_text", "text": part.text}
-
-
-def _text(parts: Iterable[Part]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 _CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}

@@ -311,7 +311,7 @@ async def compact(
     is_by_model = bool(words)
     parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
-        request = cut(_text(messages[where.turn]), _REQUEST_CHARS)
+        request = cut(messages[where.turn].plain_text, _REQUEST_CHARS)
         parts.append(f"The messages below go on with this request, word for word:\n{request}")
     if files := render_files(files_of(away, earlier), bounds.summary // _PER_FILE):
         parts.append(files)
@@ -345,7 +345,7 @@ async def _summarize(
     except TimeoutError:
         log.warning("%s took more than %g seconds over a summary; there is none", model.card.name, terms.seconds)
         return "", Usage()
-    words = cut(_text(replied.message).strip(), bounds.summary * _PER_TOKEN)
+    words = cut(replied.message.plain_text.strip(), bounds.summary * _PER_TOKEN)
     if replied.message.finish not in ("stop", "length") or not words:
         log.warning("%s made no summary: %s", model.card.name, _why(replied))
         return "", replied.usage
@@ -377,10 +377,6 @@ def _bounds(terms: Compaction, window: int) -> _Bounds:
 def _reserve(reserve: int, window: int) -> int:
     """Return the room for a reply; a small model has a small one."""
     return min(reserve, window // 2) if window > 0 else reserve
-
-
-def _text(message: Message) -> str:
-    return "\n".join(part.text for part in message.content if isinstance(part, Text))
 
 
 def _why(replied: Replied) -> str:

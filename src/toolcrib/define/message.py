@@ -58,3 +58,8 @@ class Message:
     finish: Finish = "stop"
     by: str = ""
     at: float = 0.0
+
+    @property
+    def plain_text(self) -> str:
+        """Its words alone, one part to a line; pictures and thoughts are left out."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))

@@ -92,6 +92,11 @@ class Result(NamedTuple):
         """Not done yet: somebody else will answer later."""
         return cls(content=(Text(message),), details={"status": "pending", **(details or {})}, status="pending")
 
+    @property
+    def plain_text(self) -> str:
+        """Its words alone, one part to a line; pictures are left out."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, with `type` and `mimeType` as the documents spell them."""
         return {"content": [_block(part) for part in self.content], "details": self.details, "status": self.status}

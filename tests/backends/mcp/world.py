@@ -24,7 +24,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.event import CallEvent
 from toolcrib.define.mcp import LinkTerms
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.policy.resolve import is_owner
 from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, collect_catalog
@@ -106,7 +106,7 @@ class World:
 
 
 def said(result: Result) -> tuple[str, str]:
-    return result.status, "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return result.status, result.plain_text
 
 
 @contextlib.asynccontextmanager

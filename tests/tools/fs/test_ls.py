@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Ctx, Result, Text, ToolError
+from toolcrib import Ctx, Result, ToolError
 from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.context import Ports
 from toolcrib.testing import fake_ctx
@@ -19,7 +19,7 @@ async def run(ctx: Ctx, **args: object) -> Result:
 
 
 def text_of(result: Result) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return result.plain_text
 
 
 async def test_names_come_in_order_with_hidden_ones_and_folders_marked() -> None:

@@ -20,7 +20,7 @@ async def run(ctx: Ctx, **args: object) -> Result:
 
 
 def text_of(result: Result) -> str:
-    return "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return result.plain_text
 
 
 def numbered(count: int, pad: str = "") -> str:

@@ -143,7 +143,7 @@ def _since_reply(history: History) -> list[Message]:
 
 def _requests(messages: Iterable[Message]) -> Iterator[str]:
     for message in messages:
-        if message.role == "user" and (text := _plain(message).strip()):
+        if message.role == "user" and (text := message.plain_text.strip()):
             yield text
 
 
@@ -259,7 +259,7 @@ def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcom
         call = calls.get(message.call_id or "") if message.role == "tool" else None
         is_past = message.status != "ok" and any(each.role == "user" for each in messages[at:])
         if call and not is_past:
-            yield _Outcome(call, _plain(message), message.status == "ok")
+            yield _Outcome(call, message.plain_text, message.status == "ok")
 
 
 def _show(outcome: _Outcome, tools: Mapping[str, Tool]) -> str:
@@ -280,10 +280,6 @@ def _indent(text: str) -> str:
     left = len(lines) - len(kept)
     more = [f"\n({left:,} more line{'s' if left > 1 else ''} not shown here)"] if left else []
     return "\n".join([*(f"    {line}".rstrip() for line in kept), *more])
-
-
-def _plain(message: Message) -> str:
-    return "\n".join(part.text for part in message.content if isinstance(part, Text))
 
 
 def _split(text: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from toolcrib.adapter.names import schema_for
 from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call, Message
-from toolcrib.define.result import Image, Text
+from toolcrib.define.result import Image
 from toolcrib.define.tool import Tool
 
 from ._calls import MissingPackageError, cut_off_sentence
@@ -83,8 +83,8 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         if told.status != "error":
             return _to_tool_return(told, result.details)
         if isinstance(result.details, Mapping) and result.details.get("code") == "bad_arguments":
-            raise ModelRetry(_words(told))
-        raise ToolFailed(_words(told))
+            raise ModelRetry(told.plain_text)
+        raise ToolFailed(told.plain_text)
 
     def _belt_of(self, ctx: RunContext[AgentDepsT]) -> Belt:
         return self._belt if isinstance(self._belt, Belt) else self._belt(ctx)
@@ -117,12 +117,8 @@ def _definition(tool: Tool, model: str) -> ToolDefinition:
 def _to_tool_return(told: Message, details: Any) -> ToolReturn:
     """Return the words and pictures for the model, `details` for the program."""
     pictures = [BinaryContent(part.data, media_type=part.mime) for part in told.content if isinstance(part, Image)]
-    words = _words(told)
+    words = told.plain_text
     return ToolReturn(return_value=[words, *pictures] if pictures else words, metadata=details)
-
-
-def _words(told: Message) -> str:
-    return "\n".join(part.text for part in told.content if isinstance(part, Text))
 
 
 def _cut(ctx: RunContext[Any]) -> str:

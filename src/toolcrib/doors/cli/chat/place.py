@@ -10,7 +10,6 @@ from secrets import token_hex
 from toolcrib.agent.session_log import recall
 from toolcrib.define.log import SessionStore
 from toolcrib.define.message import Message
-from toolcrib.define.result import Text
 from toolcrib.define.session import to_agent
 from toolcrib.doors.cli._calls import flat
 
@@ -110,4 +109,4 @@ def _beginning(agent: str, folder: Path) -> str:
 
 
 def _words(message: Message) -> str:
-    return "\n".join(part.text for part in message.content if isinstance(part, Text)).strip()
+    return message.plain_text.strip()
