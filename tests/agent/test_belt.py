@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolcrib.agent.belt import Belts
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.schema.annotations import Schema
 from toolcrib.define.tool import Tool, tool
@@ -53,7 +53,7 @@ def names(belts: Belts, caller: Caller, *extra: Tool) -> list[str]:
 
 
 def test_a_belt_holds_what_policy_leaves_and_a_verdict_on_everything() -> None:
-    belt = belts(deny=["exec"]).belt_for(Caller())
+    belt = belts(deny=["exec"]).belt_for(OWNER)
     assert list(belt.tools) == ["read", "gateway", "message"]
     assert {name: verdict.decision for name, verdict in belt.verdicts.items()} == {
         "read": "allow",
@@ -68,7 +68,7 @@ def test_a_belt_holds_what_policy_leaves_and_a_verdict_on_everything() -> None:
 @pytest.mark.parametrize(
     ("caller", "host", "has", "lacks"),
     [
-        (Caller(), frozenset(), "gateway", "browser"),
+        (OWNER, frozenset(), "gateway", "browser"),
         (Caller(channel="irc", sender=Sender(id="7")), frozenset(), "read", "gateway"),
         (Caller(), frozenset({"setting:browser"}), "browser", "apply_patch"),
         (Caller(provider="openai"), frozenset(), "apply_patch", "browser"),
