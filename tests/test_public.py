@@ -152,6 +152,21 @@ def test_in_a_program_whoever_names_nobody_is_not_the_owner() -> None:
         assert inspect.signature(ask).parameters["caller"].default is inspect.Parameter.empty
 
 
+async def test_a_programs_tools_are_on_every_belt_and_judged_like_any() -> None:
+    crib = toolcrib.open({"agents": {"deaf": {"tools": {"deny": ["greet"]}}}}, tools=[greet])
+    assert crib.catalog["greet"].source == "client:program"
+    for caller in (toolcrib.OWNER, Caller(channel="irc", sender=Sender(id="7"))):
+        assert (await crib.belt(caller).call("greet", {"name": "Ann"})).plain_text == "hello Ann"
+    assert crib.belt(Caller(agent="deaf")).verdicts["greet"].origin == "agents.deaf.tools"
+
+
+@pytest.mark.parametrize(("names", "holder"), [(["read"], "core"), (["mine", "mine"], "client:program")])
+def test_a_programs_tool_whose_name_is_taken_is_refused_at_once(names: list[str], holder: str) -> None:
+    own = [toolcrib.Tool.declared(name, "Mine.") for name in names]
+    with pytest.raises(toolcrib.DeclarationError, match=f"offers a tool '{names[0]}', which {holder} has$"):
+        toolcrib.open({}, tools=own)
+
+
 async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:
     belt = toolcrib.open({"tools": {"deny": ["greet"]}}).belt(toolcrib.OWNER, extra=[greet])
     for name, args, code in (

@@ -26,6 +26,7 @@ from toolcrib.policy.settings import (
     ToolsSettings,
 )
 from toolcrib.registry.catalog import Catalog
+from toolcrib.registry.sources import PROGRAM
 
 __all__ = ["Belts", "catalog_from", "no_such_tool", "policy_snapshot", "settings_from"]
 
@@ -220,7 +221,7 @@ class Belts:
             for tool in extra:
                 if tool.name in tools:
                     raise DeclarationError(f"there is a tool {tool.name!r} from {tools[tool.name].source} already")
-                tools[tool.name] = replace(tool, source="client:program") if tool.source == "core" else tool
+                tools[tool.name] = replace(tool, source=PROGRAM) if tool.source == "core" else tool
             if len(self._widened) >= _REMEMBERED:
                 self._widened, self._grounds = {(): self.catalog}, {}
             catalog = self._widened[extra] = Catalog(tools, self.catalog.problems)

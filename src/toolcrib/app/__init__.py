@@ -201,6 +201,7 @@ class Crib:
 def open(  # noqa: PLR0913  each by name, and all have a default
     config: str | Path | Mapping[str, Any] | None = None,
     *,
+    tools: Sequence[Tool] = (),
     plugins: Sequence[Plugin | Offer] = (),
     services: Sequence[object] = (),
     import_plugins: bool = True,
@@ -211,14 +212,15 @@ def open(  # noqa: PLR0913  each by name, and all have a default
 ) -> Crib:
     """Open a crib from a path, a mapping, or nothing for the defaults.
 
-    `plugins` are a program's own, besides those that the configuration turns on. `services` are objects with `@rpc`
+    `tools` and `plugins` are a program's own, besides those that the configuration turns on; its tools are judged like
+    any other, and a name that is taken is a DeclarationError. `services` are objects with `@rpc`
     methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes enabled plugins as their manifests
     declare them: enough to explain and lint. `state` is the folder where sessions, the record of calls and big results
     are kept; without one they live as long as the crib.
     """
     loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
     given = Given(
-        offers=tuple(offers_from_program(plugins)),
+        offers=tuple(offers_from_program(tools, plugins)),
         services=tuple(services),
         import_plugins=import_plugins,
         approver=approver,

@@ -100,12 +100,18 @@ class SubagentStarter:
                 session=request.key,
                 caller=child,
                 model=request.model or model,
-                extra=_of_program(above.setup.belt.tools.values()) if above else (),
+                extra=self._extra(above.setup.belt.tools.values()) if above else (),
                 approver=above.setup.pipeline.approver if above else None,
                 limits=limits,
                 effort=request.effort,
                 task=task,
             )
+        )
+
+    def _extra(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+        """Return those of a belt's tools that were handed to it alone."""
+        return tuple(
+            each for each in tools if each.source.startswith("client:") and each.name not in self._belts.catalog
         )
 
     def _inherited(self, agent: str, caller: Caller) -> Model | None:
@@ -132,7 +138,3 @@ def _inputs_in(lines: Iterable[Line]) -> Mapping[str, Any] | None:
     noted = [line.body.data for line in lines if isinstance(line.body, Noted) and line.body.name == WORKING]
     inputs = noted[-1].get("inputs") if noted and isinstance(noted[-1], Mapping) else None
     return inputs if isinstance(inputs, Mapping) else None
-
-
-def _of_program(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    return tuple(tool for tool in tools if tool.source.startswith("client:"))

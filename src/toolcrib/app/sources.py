@@ -17,11 +17,12 @@ from toolcrib.config.load import Loaded
 from toolcrib.config.parse import parse_yaml
 from toolcrib.config.settings import Config, PluginSettings
 from toolcrib.define.display import escape_unprintable
-from toolcrib.define.errors import PluginError
+from toolcrib.define.errors import DeclarationError, PluginError
 from toolcrib.define.plugin import Plugin
+from toolcrib.define.tool import Tool
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.registry.sources import Offer, collect_catalog
+from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog
 from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 
 from .stores import user_folder
@@ -66,9 +67,10 @@ def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer],
     return offers, problems
 
 
-def offers_from_program(plugins: Sequence[Plugin | Offer]) -> list[Offer]:
+def offers_from_program(tools: Sequence[Tool], plugins: Sequence[Plugin | Offer]) -> list[Offer]:
     """Return what a program brings itself: nobody has to name it in the configuration, for the program did."""
-    return [each if isinstance(each, Offer) else _offer_of(each, f"plugin:{each.name}", {}) for each in plugins]
+    brought = [each if isinstance(each, Offer) else _offer_of(each, f"plugin:{each.name}", {}) for each in plugins]
+    return [*brought, Offer(source=PROGRAM, tools=tuple(tools))] if tools else brought
 
 
 def _pick_plugin(id: str, found: Mapping[str, FoundPlugin], broken: Sequence[PluginError]) -> FoundPlugin:
@@ -135,6 +137,9 @@ def collect_tools(
     offers = [*found, *brought]
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
     catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
+    for problem in catalog.problems:
+        if problem.source == PROGRAM:  # a program hears of it at once; there is nobody to read a report
+            raise DeclarationError(problem.sentence.removesuffix("; it was left out"))
     agents = agents_for(loaded, catalog, offers, folders, imported=import_plugins)
     # what a factory raised may quote the configuration it was given
     told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)

@@ -16,7 +16,10 @@ from toolcrib.define.tool import Tool
 
 from .catalog import Catalog, Problem
 
-__all__ = ["Offer", "collect_catalog"]
+__all__ = ["PROGRAM", "Offer", "collect_catalog"]
+
+PROGRAM = "client:program"
+"""The source of what a program brings itself."""
 
 # In this order: a core tool can never be displaced by anything that is installed or connected.
 _KINDS = ("core", "plugin", "channel", "client", "mcp", "agent")
