@@ -16,8 +16,8 @@ import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, Unpack, get_args, overload
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from pydantic import BaseModel
 
@@ -45,6 +45,9 @@ __all__ = ["EFFECTS", "Effect", "Narrow", "Options", "Run", "Tool", "not_carried
 
 Effect = Literal["read", "write", "execute", "network", "send"]
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Run = Callable[[Ctx, Mapping[str, Any]], Awaitable[Result]]
 Narrow = Callable[[Schema, Caller, Sequence[str]], Schema]
@@ -189,6 +192,16 @@ class Tool:
         return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, current), check), narrow=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FunctionTool(Tool, Generic[P, R]):
+    """A tool declared from a function, and still that function to whoever calls it: nothing is judged then."""
+
+    function: Callable[P, R] = field(repr=False)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+
 _make_text, _make_result = constructor(Text), constructor(Result)
 
 Body = Callable[..., Any]
@@ -196,7 +209,7 @@ Bind = Callable[[Mapping[str, Any]], Any]  # the arguments as the one value that
 
 
 @overload
-def tool(function: Body, /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -204,26 +217,27 @@ def tool(
     description: str | None = None,
     parameters: type[BaseModel] | Schema | None = None,
     **options: Unpack[Options],
-) -> Callable[[Body], Tool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
-    function: Body | None = None,
+    function: Callable[P, R] | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
     parameters: type[BaseModel] | Schema | None = None,
     **options: Unpack[Options],
-) -> Tool | Callable[[Body], Tool]:
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter."""
 
-    def declare(body: Body) -> Tool:
+    def declare(body: Callable[P, R]) -> FunctionTool[P, R]:
         title = name or str(getattr(body, "__name__", ""))
         text = description if description is not None else inspect.getdoc(body) or ""
         where = f"tool {title} ({_where(body)})"
         if not text.strip():
             raise DeclarationError(f"{where}: needs a docstring or a description; a model chooses tools by it")
         shape, run = _shape_and_run(body, parameters, where)
-        return tool_named(title, text, shape, run, **options)
+        plain = tool_named(title, text, shape, run, **options)
+        return FunctionTool(**{each.name: getattr(plain, each.name) for each in fields(plain)}, function=body)
 
     return declare if function is None else declare(function)
 
