@@ -17,7 +17,7 @@ from tests.architecture import FACES
 from tests.public import GOLDEN, PUBLIC, describe
 from toolcrib import Call, Caller, Ctx, Result, Sender, ToolError, tool
 from toolcrib.define.message import Thinking
-from toolcrib.testing import FakeApprover
+from toolcrib.testing import FakeApprover, fake_ctx
 
 pytestmark = pytest.mark.anyio
 
@@ -165,6 +165,43 @@ def test_a_programs_tool_whose_name_is_taken_is_refused_at_once(names: list[str]
     own = [toolcrib.Tool.declared(name, "Mine.") for name in names]
     with pytest.raises(toolcrib.DeclarationError, match=f"offers a tool '{names[0]}', which {holder} has$"):
         toolcrib.open({}, tools=own)
+
+
+def test_a_program_without_a_loop_waits_by_run_sync() -> None:
+    belt = toolcrib.open({}, tools=[greet]).belt(toolcrib.OWNER)
+    assert toolcrib.run_sync(belt.call("greet", {"name": "Ann"})).plain_text == "hello Ann"
+
+
+async def test_where_a_loop_runs_run_sync_says_so_and_leaves_nothing_behind() -> None:
+    belt = toolcrib.open({}, tools=[greet]).belt(toolcrib.OWNER)
+    with pytest.raises(
+        toolcrib.CribError, match=r"^run_sync was called where an event loop runs; write `await` instead$"
+    ):
+        toolcrib.run_sync(belt.call("greet", {"name": "Ann"}))
+
+
+def test_a_turn_without_a_loop_says_so_in_one_sentence() -> None:
+    with pytest.raises(toolcrib.CribError) as raised:
+        toolcrib.open({}).turn("hello", caller=toolcrib.OWNER)
+    assert "loop" in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@tool
+def double(number: int, times: int = 2) -> int:
+    """Multiply a number."""
+    return number * times
+
+
+async def test_a_declared_tool_is_still_the_function_it_was() -> None:
+    assert double(3) == 6
+    assert double(3, times=5) == 15
+    ctx = fake_ctx()
+    assert (await greet(ctx, "Ann")).plain_text == "hello Ann"
+    belt = toolcrib.open({}, tools=[double]).belt(toolcrib.OWNER)
+    assert (await belt.call("double", {"number": "4"})).plain_text == "8"
+    assert belt.tools["double"].source == "client:program"
+    assert double.source == "core"
 
 
 async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:

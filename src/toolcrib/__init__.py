@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .app import Belt, Crib
+    from .app import Belt, Crib, run_sync
     from .app import open as open  # not in __all__: `import *` would hide the builtin
     from .define.actions import actions
     from .define.agent import Agent
@@ -53,13 +53,14 @@ _HOMES = {
     "actions": "define.actions",
     "open": "app",
     "rpc": "define.ports",
+    "run_sync": "app",
     "tool": "define.tool",
 }
 
 __all__ = [
     "OWNER", "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
     "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError",
-    "__version__", "actions", "rpc", "tool",
+    "__version__", "actions", "rpc", "run_sync", "tool",
 ]  # fmt: skip
 
 

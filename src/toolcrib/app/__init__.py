@@ -1,14 +1,15 @@
 """The only place that knows everyone: configuration in, a wired crib out."""
 
 import asyncio
+import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from toolcrib.adapter import losses
 from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
@@ -49,7 +50,9 @@ from .stores import redact_for, state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
 
-__all__ = ["Belt", "Crib", "Running", "enabled_plugins", "open", "sender_from"]
+__all__ = ["Belt", "Crib", "Running", "enabled_plugins", "open", "run_sync", "sender_from"]
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +233,21 @@ def open(  # noqa: PLR0913  each by name, and all have a default
         has_user=not isinstance(config, Mapping),
     )
     return build(loaded, given)
+
+
+def run_sync(awaitable: Awaitable[Answer]) -> Answer:
+    """Wait for something of toolcrib's in a program without an event loop; one is made for it, by `asyncio.run`."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_wait_for(awaitable))
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
+    raise CribError("run_sync was called where an event loop runs; write `await` instead")
+
+
+async def _wait_for(awaitable: Awaitable[Answer]) -> Answer:
+    return await awaitable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
