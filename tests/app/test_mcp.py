@@ -82,7 +82,7 @@ async def test_no_secret_is_in_anything_that_is_told(tmp_path: Path, caplog: pyt
         await crib.mcp.ready(20.0)
         for name in ("srv__echo", "other__echo"):
             await crib.belt(toolcrib.OWNER).call(name, {"text": "hi"})
-        told = [*map(str, crib.lint()), str(await crib.mcp.status(Caller())), caplog.text, repr(crib.config)]
+        told = [*map(str, crib.lint()), str(await crib.mcp.status(toolcrib.OWNER)), caplog.text, repr(crib.config)]
         assert SECRET not in "\n".join(told)
         kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert SECRET.encode() not in kept

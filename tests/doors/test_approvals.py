@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from toolcrib.define.approval import Lasting, Question
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import SCOPES
@@ -150,7 +150,7 @@ def waiting() -> Approvals:
 
 
 def run(approvals: Approvals, *args: str) -> Any:
-    rpc = Router([approvals]).rpc_for(Caller(), SCOPES)
+    rpc = Router([approvals]).rpc_for(OWNER, SCOPES)
     return CliRunner().invoke(command, args, obj=rpc, standalone_mode=False)
 
 

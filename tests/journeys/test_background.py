@@ -387,7 +387,7 @@ async def test_no_list_of_agents_lifts_what_policy_denies() -> None:
 KILLED = """
 import asyncio, os, signal, sys
 from tests.journeys.farm import COUNTER, MAIN, crib_with, is_child, spawn
-from toolcrib import Call
+from toolcrib import OWNER, Call
 from toolcrib.testing.models import FunctionModel, said, wants
 
 def answer(request):
@@ -399,7 +399,7 @@ def answer(request):
 
 async def main():
     async with crib_with(COUNTER, state=sys.argv[1], workspace={"root": sys.argv[2]}) as crib:
-        await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=FunctionModel(answer)).end()
+        await crib.turn("count", caller=OWNER, session=MAIN, model=FunctionModel(answer)).end()
         await asyncio.Event().wait()
 
 asyncio.run(main())

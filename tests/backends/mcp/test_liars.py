@@ -10,7 +10,7 @@ import pytest
 from tests.backends.mcp.world import HASTY, SECRET, World, liar, opened
 
 from toolcrib.backends.mcp.tools import tools_from
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER, Caller
 
 pytestmark = pytest.mark.anyio
 
@@ -196,7 +196,7 @@ async def test_what_a_server_wrote_before_it_died_is_kept_for_its_owner_alone(tm
     async with opened({"bad": liar("crash")}, tmp_path, terms=HASTY) as world:
         await world.call("bad__echo", HI)
         await world.until(lambda: world.service.servers["bad"].state == "waiting")
-        (mine,) = await world.service.status(Caller())
+        (mine,) = await world.service.status(OWNER)
         (theirs,) = await world.service.status(Caller(owner=False))
         assert mine["said"] == "fatal: the token … was refused"
         assert "said" not in theirs

@@ -34,6 +34,6 @@ def test_a_missing_package_is_one_sentence_that_names_the_extra(
 def test_bridges_of_plain_json_want_no_package(bridge: str) -> None:
     told = ran_without_packages(
         f"import toolcrib\nfrom toolcrib.doors.bridges import {bridge} as bridge\n"
-        "print(len(bridge.tools(toolcrib.open({}).belt())) > 5)"
+        "print(len(bridge.tools(toolcrib.open({}).belt(toolcrib.OWNER))) > 5)"
     )
     assert (told.returncode, told.stdout) == (0, "True\n"), told.stderr

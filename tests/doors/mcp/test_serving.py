@@ -105,7 +105,7 @@ async def test_tools_of_other_servers_are_served_as_soon_as_they_are_there_and_n
         assert "\nhi\n" in await line.called(2, "inner__echo", text="hi")
         # it has become another tool, and nobody has accepted that
         await line.until_listed("ls")
-        await crib.mcp.accept(toolcrib.Caller(), "inner")
+        await crib.mcp.accept(toolcrib.OWNER, "inner")
         await line.until_listed("ls", "inner__echo")
 
 
@@ -218,7 +218,7 @@ async def test_with_ask_a_call_waits_for_an_answer_from_elsewhere(
     async with elsewhere, over_stdio(crib, asks=True) as line:
         line.say(call_of(2, "ls"))
         await asked.wait()
-        (question,) = await elsewhere.approvals.waiting(toolcrib.Caller())
-        await elsewhere.approvals.answer(toolcrib.Caller(), question["id"], answer)
+        (question,) = await elsewhere.approvals.waiting(toolcrib.OWNER)
+        await elsewhere.approvals.answer(toolcrib.OWNER, question["id"], answer)
         assert said in (await line.hear(2))["result"]["content"][0]["text"]
     assert capsys.readouterr().err == "toolcrib: ls waits for an answer; `toolcrib approvals list` shows it\n"
