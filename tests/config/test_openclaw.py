@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def theirs(config: Json) -> toolcrib.Crib:
-    return toolcrib.open(config, openclaw=True, env={})
+    return toolcrib.open(load(config, {}, openclaw=True), env={})
 
 
 def decisions(config: Json, *tools: str, **caller: Any) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_plugin_only_list_adds_there_and_stands_here() -> None:
     offer = toolcrib.Tool.declared("forecast", "Tell the weather.")
     weather = [Offer(source="plugin:weather", tools=(offer,))]
     for openclaw, expected in ((True, "allow"), (False, "deny")):
-        crib = toolcrib.open({"tools": {"allow": ["weather"]}}, openclaw=openclaw, plugins=weather, env={})
+        crib = toolcrib.open(load({"tools": {"allow": ["weather"]}}, {}, openclaw=openclaw), plugins=weather, env={})
         assert crib.belt(toolcrib.OWNER).verdicts["exec"].decision == expected
 
 

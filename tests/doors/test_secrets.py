@@ -102,7 +102,7 @@ def test_the_leaves_are_all_there() -> None:
 def said_about(config: Any, *, openclaw: bool) -> str:
     """The complaint about a configuration, or everything lint finds in it."""
     try:
-        crib = toolcrib.open(config, openclaw=openclaw, import_plugins=False)
+        crib = toolcrib.open(load(config, openclaw=openclaw), import_plugins=False)
     except CribError as error:
         return str(error)
     return "\n".join(map(str, crib.lint()))

@@ -18,6 +18,7 @@ from toolcrib.app import Crib
 from toolcrib.app.stores import STATE_FILE, audit_in
 from toolcrib.backends.stores.record import SqliteRows, body_of, opened
 from toolcrib.backends.stores.sqlite import SqliteFile
+from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
@@ -133,7 +134,7 @@ def test_decisions_under_a_configuration_of_openclaw_s_are_derived_with_its_plac
             }
         )
     )  # fmt: skip
-    crib = toolcrib.open(file, openclaw=True, plugins=[WEATHER], env={})
+    crib = toolcrib.open(load(file, {}, openclaw=True), plugins=[WEATHER], env={})
     kinds = [each for agent in ("main", "dev") for each in decisions(crib, Caller(agent=agent, parents=("main",)))]
     assert "agents.defaults" in "".join(body for _, body in kinds)
     assert checked(kinds, rederive=judge_from).findings == ()

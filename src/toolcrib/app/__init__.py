@@ -202,13 +202,12 @@ class Crib:
 
 
 def open(  # noqa: PLR0913  each by name, and all have a default
-    config: str | Path | Mapping[str, Any] | None = None,
+    config: str | Path | Mapping[str, Any] | Loaded | None = None,
     *,
     tools: Sequence[Tool] = (),
     plugins: Sequence[Plugin | Offer] = (),
     services: Sequence[object] = (),
     import_plugins: bool = True,
-    openclaw: bool | None = None,
     approver: Approver | None = None,
     state: str | Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -216,12 +215,12 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     """Open a crib from a path, a mapping, or nothing for the defaults.
 
     `tools` and `plugins` are a program's own, besides those that the configuration turns on; its tools are judged like
-    any other, and a name that is taken is a DeclarationError. `services` are objects with `@rpc`
-    methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes enabled plugins as their manifests
+    any other, and a name that is taken is a DeclarationError. `services` are objects with `@rpc` methods, which tools
+    reach through `ctx.rpc`. `import_plugins=False` takes enabled plugins as their manifests
     declare them: enough to explain and lint. `state` is the folder where sessions, the record of calls and big results
     are kept; without one they live as long as the crib.
     """
-    loaded = load(Path(config) if isinstance(config, str) else config, env, openclaw=openclaw)
+    loaded = config if isinstance(config, Loaded) else load(Path(config) if isinstance(config, str) else config, env)
     given = Given(
         offers=tuple(offers_from_program(tools, plugins)),
         services=tuple(services),
@@ -230,7 +229,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
         folder=None if state is None else Path(state),
         env=os.environ if env is None else env,
         # a program that says everything in a mapping has no user whose files count
-        has_user=not isinstance(config, Mapping),
+        has_user=bool(loaded.document.files) if isinstance(config, Loaded) else not isinstance(config, Mapping),
     )
     return build(loaded, given)
 

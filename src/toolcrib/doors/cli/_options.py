@@ -15,7 +15,7 @@ import click
 from toolcrib.app import Crib, open, sender_from
 from toolcrib.app.models import split_model
 from toolcrib.app.stores import STATE_FILE, state_in
-from toolcrib.config.load import find_file
+from toolcrib.config.load import find_file, load
 from toolcrib.define import session
 from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.errors import CribError
@@ -120,10 +120,10 @@ def crib_from_options(
     One that `keeps` has its sessions and its record in the user's state folder.
     """
     path = Path(options["config"]) if options["config"] else find_file(os.environ)
-    openclaw = True if options["read_as"] == "openclaw" else None
+    config = load(path, openclaw=True) if path and options["read_as"] == "openclaw" else path
     # what a plugin prints while it is loaded is not part of the answer
     with contextlib.redirect_stdout(sys.stderr):
-        crib = open(path, openclaw=openclaw, import_plugins=import_plugins, state=state_folder() if keeps else None)
+        crib = open(config, import_plugins=import_plugins, state=state_folder() if keeps else None)
     for problem in crib.catalog.problems if told else ():
         click.echo(f"toolcrib: {problem.sentence}", err=True)
     return crib
