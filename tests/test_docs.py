@@ -16,6 +16,8 @@ import io
 import os
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -209,6 +211,23 @@ def test_every_test_that_a_page_names_exists() -> None:
 def test_the_page_about_policy_explains_every_finding_of_lint() -> None:
     text = (ROOT / "docs/policy.md").read_text()
     assert [kind for kind in get_args(FindingKind) if f"| `{kind}` |" not in text] == []
+
+
+# Types
+
+
+@pytest.mark.timeout(600)  # without the cache of the step before, all of toolcrib is read
+def test_the_samples_of_the_pages_pass_a_strict_type_checker(tmp_path: Path) -> None:
+    for path in PAGES:
+        blocks = [block for block in blocks_of(path) if block.language == "python"]
+        own = [block.text for block in blocks if not block.file.startswith("examples/")]  # those are checked as files
+        if own:
+            name = "_".join(path.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
+            (tmp_path / f"{name}.py").write_text("\n\n".join(own) + "\n")
+    samples = sorted(map(str, tmp_path.glob("*.py")))
+    assert len(samples) > 10
+    ran = subprocess.run([sys.executable, "-m", "mypy", *samples], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
 
 
 # Generated parts
