@@ -33,7 +33,7 @@ from toolcrib.define.ports import Approver
 from toolcrib.define.record import Decided, Entry, Finished
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
-from toolcrib.doors.bridges._calls import run_calls
+from toolcrib.doors.bridges import run_calls
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import ScriptedModel, wants
@@ -63,7 +63,7 @@ RUNS = {
     ("app/turns.py", "self._turns.run"): "a turn",
     ("doors/cli/mcp.py", "serving.run"): "a server of the MCP, whose calls go through a Belt",
     ("doors/cli/chat/__init__.py", "talk.run"): "a talk, whose turns go through invoke",
-    ("doors/cli/chat/talk.py", "commands.run"): "a command to the chat itself",
+    ("doors/cli/chat/loop.py", "commands.run"): "a command to the chat itself",
     ("doors/mcp/stdio.py", "server.run"): "the loop of that server",
     ("services/router.py", "method.run"): "a method of a service",
 }

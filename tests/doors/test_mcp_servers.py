@@ -10,7 +10,7 @@ from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.world import ask, crib_file, refused
 
 import toolcrib
-from toolcrib.doors.cli._meeting import met
+from toolcrib.doors.cli._options import met
 
 
 def config(folder: Path, **servers: Any) -> Path:

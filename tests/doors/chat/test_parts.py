@@ -22,10 +22,10 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.session import check_key, kind_from_key
 from toolcrib.define.verdict import Verdict
 from toolcrib.doors.cli.chat.calls import bar, label, outcome, started
-from toolcrib.doors.cli.chat.completion import ChatCompleter
+from toolcrib.doors.cli.chat.commands import ChatCompleter
 from toolcrib.doors.cli.chat.paper import Paper
-from toolcrib.doors.cli.chat.place import Claim, latest, new_key, recap
 from toolcrib.doors.cli.chat.screen import Screen
+from toolcrib.doors.cli.chat.session import Claim, latest, new_key, recap
 from toolcrib.doors.cli.chat.stream import Blocks
 from toolcrib.doors.cli.chat.undo import Undo
 
@@ -258,7 +258,7 @@ async def test_what_was_not_finished_is_told_and_an_older_answer_is_none_to_it()
 
 def test_a_session_is_held_by_one_chat_and_let_go_for_the_next(tmp_path: Path) -> None:
     holder = (
-        "import sys; from pathlib import Path; from toolcrib.doors.cli.chat.place import Claim; claim = Claim(Path("
+        "import sys; from pathlib import Path; from toolcrib.doors.cli.chat.session import Claim; claim = Claim(Path("
     )
     code = f"{holder}sys.argv[1])); print(claim.take('a'), flush=True); sys.stdin.read()"
     path = tmp_path / "state" / "chats.lock"

@@ -12,3 +12,44 @@
 Each bridge is an extra of its own name (`pip install 'toolcrib[openai]'`); a foreign package is imported by its bridge
 and by nothing else.
 """
+
+from collections.abc import Sequence
+
+from toolcrib.adapter.conversation import BROKEN, answer_message
+from toolcrib.app import Belt
+from toolcrib.define.errors import CribError
+from toolcrib.define.event import Replied
+from toolcrib.define.message import Call, Message
+
+__all__ = ["MissingPackageError", "cut_off_sentence", "run_calls"]
+
+
+class MissingPackageError(CribError, ImportError):
+    """The package that a bridge leads to is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this bridge needs the package {package}; install it with: pip install 'toolcrib[{extra}]'")
+
+
+async def run_calls(belt: Belt, replied: Replied) -> list[Message]:
+    """Run the calls of a reply; return the reply with its answers, or nothing when it made no calls.
+
+    A call in a reply that broke off never runs, and is answered all the same: the client keeps that reply, and its
+    provider takes no call without an answer.
+    """
+    reply = replied.message
+    calls: Sequence[Call] = reply.calls
+    if not calls:
+        return []
+    if reply.finish in BROKEN:
+        calls = [
+            Call(id=call.id, name=call.name, flaw=cut_off_sentence(replied.error or reply.finish)) for call in calls
+        ]
+    results = await belt.call_all(calls)
+    asked = Message(role="assistant", calls=tuple(calls), finish="calls", by=reply.by)
+    return [asked, *map(answer_message, calls, results)]
+
+
+def cut_off_sentence(why: str) -> str:
+    """Return what a model is told of a call that was in a reply that broke off."""
+    return f"the reply was cut off ({why}), so this call was not run; make it again"

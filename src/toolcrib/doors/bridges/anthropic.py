@@ -15,7 +15,7 @@ from toolcrib.adapter.cards import Target
 from toolcrib.adapter.names import claude_names
 from toolcrib.app import Belt
 
-from ._calls import run_calls
+from . import run_calls
 
 if TYPE_CHECKING:
     from anthropic.types import Message, MessageParam, ToolParam

@@ -16,7 +16,7 @@ from toolcrib.adapter import gemini as wire
 from toolcrib.adapter.cards import Target
 from toolcrib.app import Belt
 
-from ._calls import MissingPackageError, run_calls
+from . import MissingPackageError, run_calls
 
 try:
     from google.genai import types

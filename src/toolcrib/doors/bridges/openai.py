@@ -18,7 +18,7 @@ from toolcrib.adapter import responses
 from toolcrib.adapter.cards import Target
 from toolcrib.app import Belt
 
-from ._calls import run_calls
+from . import run_calls
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion, ChatCompletionFunctionToolParam, ChatCompletionMessageParam

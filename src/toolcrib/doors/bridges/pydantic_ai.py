@@ -19,7 +19,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image
 from toolcrib.define.tool import Tool
 
-from ._calls import MissingPackageError, cut_off_sentence
+from . import MissingPackageError, cut_off_sentence
 
 try:
     from pydantic_ai import BinaryContent, ModelRetry, RunContext, ToolDefinition, ToolFailed, ToolReturn

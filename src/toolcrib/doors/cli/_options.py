@@ -18,6 +18,7 @@ from toolcrib.app.stores import STATE_FILE, state_in
 from toolcrib.config.load import find_file, load
 from toolcrib.define import session
 from toolcrib.define.caller import OWNER, Caller
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import SessionHead
 from toolcrib.define.names import canonical, nearest
@@ -26,7 +27,7 @@ from ._log import state_folder
 
 __all__ = [
     "Ask", "CallerOptions", "ConfigOptions", "ask_owner", "caller_from_options", "caller_options", "config_options",
-    "crib_from_options", "json_option", "known_tool", "nearest_session", "state_folder", "with_owner",
+    "crib_from_options", "json_option", "known_tool", "met", "nearest_session", "state_folder", "with_owner",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -222,3 +223,26 @@ def _session_model(key: str | None) -> str:
 
     head = asyncio.run(find())
     return head.model if head else ""
+
+
+_SECONDS = 5.0
+
+
+async def met(crib: Crib, say: Callable[[str], None], seconds: float = _SECONDS) -> None:
+    """Wait for servers of which nothing is known yet, a few seconds at most; say for whom, and who did not come.
+
+    All others are not waited for: what they offer was kept when they were first seen.
+    """
+    service = crib.mcp
+    names = service.unmet()
+    if not names:
+        return
+    shown = ", ".join(map(escape_controls, names))
+    say(f"meeting the MCP server{'s' if len(names) > 1 else ''} {shown}, {seconds:g} seconds at most")
+    await service.ready(seconds, names)
+    late = service.unmet()
+    for name in names:
+        if name in late:
+            say(f"{escape_controls(name)} has not answered yet; its tools are there when it has")
+        elif why := service.servers[name].why:
+            say(escape_controls(why))

@@ -21,13 +21,13 @@ from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
 
 from ._calls import judging
-from ._meeting import met
 from ._options import (
     CallerOptions,
     caller_from_options,
     caller_options,
     config_options,
     crib_from_options,
+    met,
     nearest_session,
 )
 from ._turn import JsonLines, Screen, Shows

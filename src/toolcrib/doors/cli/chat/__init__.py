@@ -23,14 +23,11 @@ from toolcrib.doors.cli._options import (
 )
 from toolcrib.doors.cli._show import columns
 
-from .commands import HELP
-from .completion import ChatCompleter
-from .lines import Lines
+from .commands import HELP, ChatCompleter
+from .loop import Talk
 from .paper import Paper
-from .place import Claim
-from .seat import Seat
-from .talk import Talk
-from .terminal import Terminal
+from .session import Claim, Seat
+from .terminal import Lines, Terminal
 
 __all__ = ["command"]
 

@@ -17,15 +17,14 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Image
 from toolcrib.doors.cli._calls import judging, text_of
 from toolcrib.doors.cli._log import state_folder
-from toolcrib.doors.cli._meeting import met
+from toolcrib.doors.cli._options import met
 from toolcrib.doors.cli.approvals import asking_here
 
 from .commands import Commands
 from .paper import Paper, Style
 from .pictures import pictures_in, saved
-from .place import recap
 from .screen import Screen, Writes
-from .seat import Seat
+from .session import Seat, recap
 from .undo import Undo
 
 __all__ = ["Surface", "Talk"]
