@@ -20,8 +20,8 @@ from toolcrib.define.event import (
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Verdict
-from toolcrib.doors.cli._show import cut
-from toolcrib.doors.cli._turn import Screen
+from toolcrib.doors.cli._format import cut
+from toolcrib.doors.cli._turn import RunScreen
 
 RUN = Call("1", "exec", {"command": "make all"}, "k1")
 ALLOWED = Verdict("exec", "allow", layer=None, rule=None, origin=None, reason="passes", remedy=None)
@@ -30,7 +30,7 @@ ALLOWED = Verdict("exec", "allow", layer=None, rule=None, origin=None, reason="p
 def shown(capsys: pytest.CaptureFixture[str], *events: Event, step: float = 0.0) -> tuple[str, str]:
     """Return what is on stdout and on stderr after these events, `step` seconds between them."""
     times = count(0.0, step) if step else iter(lambda: 0.0, None)
-    screen = Screen(now=lambda: next(times))
+    screen = RunScreen(now=lambda: next(times))
     for event in events:
         screen.show(event)
     out, err = capsys.readouterr()
@@ -55,7 +55,7 @@ def test_a_picture_is_told_by_its_size(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_words_and_remarks_never_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(verbose=True)
+    screen = RunScreen(verbose=True)
     for event in (
         TextDelta("I"),
         TextDelta(""),

@@ -1,4 +1,4 @@
-"""The parts of a chat by themselves: blocks of Markdown, paper, words for calls, sessions of a folder, undo."""
+"""The parts of a chat by themselves: blocks of Markdown, formatter, words for calls, sessions of a folder, undo."""
 
 import asyncio
 import subprocess
@@ -21,18 +21,17 @@ from toolcrib.define.message import Call, Message, Role
 from toolcrib.define.result import Result, Text
 from toolcrib.define.session import check_key, kind_from_key
 from toolcrib.define.verdict import Verdict
-from toolcrib.doors.cli.chat.calls import bar, label, outcome, started
+from toolcrib.doors.cli._format import Formatter
 from toolcrib.doors.cli.chat.commands import ChatCompleter
-from toolcrib.doors.cli.chat.paper import Paper
-from toolcrib.doors.cli.chat.screen import Screen
+from toolcrib.doors.cli.chat.markdown import Blocks, render_markdown
+from toolcrib.doors.cli.chat.screen import ChatScreen, render_bar, render_outcome
 from toolcrib.doors.cli.chat.session import Claim, latest, new_key, recap
-from toolcrib.doors.cli.chat.stream import Blocks
 from toolcrib.doors.cli.chat.undo import Undo
 
 pytestmark = pytest.mark.anyio
 
-PLAIN = Paper(lambda: 60, plain=True)
-COLOURED = Paper(lambda: 60)
+PLAIN = Formatter(lambda: 60, plain=True)
+COLOURED = Formatter(lambda: 60)
 ALLOW = Verdict("exec", "allow", None, None, None, "passes all 9 layers", None)
 
 
@@ -54,18 +53,18 @@ def test_a_fence_inside_a_longer_one_ends_nothing() -> None:
     assert Blocks().feed(text) == [text]
 
 
-# paper
+# formatter
 
 
 def test_a_text_never_sends_a_control_sequence_of_its_own() -> None:
     evil = "a\x1b[2Jb\x07\x9b1Ac\u202ed"
-    for paper in (PLAIN, COLOURED):
+    for formatter in (PLAIN, COLOURED):
         for text in (
-            paper.markdown(evil),
-            paper.remark(evil),
-            paper.lines([evil]),
-            paper.folded(evil),
-            paper.diff(evil),
+            render_markdown(evil, formatter),
+            formatter.remark(evil),
+            formatter.lines([evil]),
+            formatter.fold(evil),
+            formatter.diff(evil),
         ):
             assert "\x1b[2J" not in text
             assert not {"\x07", "\x9b", "\u202e"} & set(text)
@@ -73,19 +72,18 @@ def test_a_text_never_sends_a_control_sequence_of_its_own() -> None:
 
 @pytest.mark.parametrize("text", ["&#x202e;", "[&rlm;](http://x)", "# &#x2066;", "- &#xE0041;", "<b>&#x200b;</b>"])
 def test_a_character_that_is_spelled_out_in_markdown_is_not_obeyed_either(text: str) -> None:
-    shown = COLOURED.markdown(text)
+    shown = render_markdown(text, COLOURED)
     assert not {"\u202e", "\u200f", "\u2066", "\U000e0041", "\u200b"} & set(shown)
 
 
 def test_plain_paper_has_no_sequences_at_all() -> None:
-    text = PLAIN.markdown("# A\n\n**b**\n") + PLAIN.remark("c", "bad") + PLAIN.diff("+d\n-e")
+    text = render_markdown("# A\n\n**b**\n", PLAIN) + PLAIN.remark("c", "bad") + PLAIN.diff("+d\n-e")
     assert text == "# A\n\n**b**\nc\n    +d\n    -e\n"
 
 
 def test_markdown_is_set_without_centred_headings_or_hidden_links() -> None:
-    text = Paper(lambda: 40, colour=False).markdown(
-        "# Title\n\n- one\n- [two](http://x.test/y)\n- ![three](http://x.test/z)\n"
-    )
+    title = "# Title\n\n- one\n- [two](http://x.test/y)\n- ![three](http://x.test/z)\n"
+    text = render_markdown(title, Formatter(lambda: 40, colour=False))
     lines = text.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
     assert [line for line in lines if line] == [
         "# Title",
@@ -96,7 +94,7 @@ def test_markdown_is_set_without_centred_headings_or_hidden_links() -> None:
 
 
 def test_what_looks_like_html_is_text() -> None:
-    text = Paper(lambda: 40, colour=False).markdown("a List<String> b\n\n<answer>\n4\n</answer>\n")
+    text = render_markdown("a List<String> b\n\n<answer>\n4\n</answer>\n", Formatter(lambda: 40, colour=False))
     assert [line.strip() for line in text.splitlines() if line.strip()] == [
         "a List<String> b", "<answer>", "4", "</answer>",
     ]  # fmt: skip
@@ -104,7 +102,7 @@ def test_what_looks_like_html_is_text() -> None:
 
 def test_a_question_is_shown_whole_however_long_its_lines_are() -> None:
     line = 'command: "' + "x" * 500 + '"'
-    shown = PLAIN.folded(line)
+    shown = PLAIN.fold(line)
     assert "".join(each.strip() for each in shown.split("\n")) == line
     assert max(map(len, shown.split("\n"))) < 60
 
@@ -127,11 +125,11 @@ def test_a_long_diff_is_cut_and_says_so() -> None:
     ],
 )
 def test_a_call_is_told_in_one_line(args: dict[str, Any], words: str) -> None:
-    assert label(Call("1", "t", args)) == words
+    assert start_line(Call("1", "t", args)) == f"● {words}  [allow]\n"
 
 
 def test_the_verdict_is_seen_however_long_the_call_is() -> None:
-    line = started(Call("1", "exec", {"command": "x" * 500}), ALLOW, PLAIN)
+    line = start_line(Call("1", "exec", {"command": "x" * 500}))
     assert line.endswith("…  [allow]\n")
     assert len(line) <= 60
 
@@ -147,12 +145,12 @@ def test_the_verdict_is_seen_however_long_the_call_is() -> None:
     ],
 )
 def test_a_bar_is_drawn_for_what_says_how_far_it_is(partial: Result, shown: str) -> None:
-    assert bar(partial) == shown
+    assert render_bar(partial) == shown
 
 
 def test_of_a_failed_command_the_last_lines_are_shown_and_how_it_ended() -> None:
     result = Result.error("\n".join([*map(str, range(20)), "", "The command ended with exit code 2."]))
-    said = outcome(Call("1", "exec", {}), result, PLAIN)
+    said = render_outcome(Call("1", "exec", {}), result, PLAIN)
     assert said.splitlines() == [*(f"    {n}" for n in range(12, 20)), "  ✗ The command ended with exit code 2."]
 
 
@@ -168,8 +166,14 @@ class Page:
     def write(self, text: str, /) -> None:
         self.text += text
 
-    def stir(self) -> None:
+    def refresh(self) -> None:
         """Nothing to draw anew."""
+
+
+def start_line(call: Call) -> str:
+    page = Page()
+    ChatScreen(PLAIN, page).show(ToolStarted(call, ALLOW))
+    return page.text
 
 
 def call_of(key: str, command: str) -> Call:
@@ -178,7 +182,7 @@ def call_of(key: str, command: str) -> Call:
 
 def test_what_goes_on_is_told_apart_from_what_is_whole() -> None:
     page, now = Page(), [0.0]
-    screen = Screen(PLAIN, page, now=lambda: now[0])
+    screen = ChatScreen(PLAIN, page, now=lambda: now[0])
     make = call_of("1", "make")
     said: list[str] = []
     for event in (
@@ -188,10 +192,10 @@ def test_what_goes_on_is_told_apart_from_what_is_whole() -> None:
         ToolProgress(make, Result.text("a\nb\n2 of 4")),
     ):
         screen.show(event)
-        said.append("|".join(text for _, text in screen.live(60, 10)))
+        said.append("|".join(text for _, text in screen.live_lines(60, 10)))
         now[0] += 2
     assert said == ["… waiting for local:small", "Sec", "… exec make", "… exec make|  a|  b|  2 of 4"]
-    assert [text for _, text in screen.live(60, 2)][-1] == "  2 of 4"
+    assert [text for _, text in screen.live_lines(60, 2)][-1] == "  2 of 4"
     assert page.text == "First.\n\nSec\n\n● exec make  [allow]\n"
     screen.tick()
     screen.show(ToolFinished(make, Result.text("built")))
@@ -199,12 +203,12 @@ def test_what_goes_on_is_told_apart_from_what_is_whole() -> None:
     assert page.text.endswith(
         "  … 4 s: 2 of 4\n  ✓ built\n    (4 s)\nstopped before it was done; what was done until then is\n  kept\n"
     )
-    assert screen.live(60, 10) == []
+    assert screen.live_lines(60, 10) == []
 
 
 def test_calls_side_by_side_are_told_apart() -> None:
     page = Page()
-    screen, one, two = Screen(PLAIN, page, now=lambda: 0.0), call_of("1", "one"), call_of("2", "two")
+    screen, one, two = ChatScreen(PLAIN, page, now=lambda: 0.0), call_of("1", "one"), call_of("2", "two")
     for event in (
         ToolStarted(one, ALLOW), ToolStarted(two, ALLOW), ToolFinished(one, Result.text("1")),
         ToolFinished(two, Result.text("2")),

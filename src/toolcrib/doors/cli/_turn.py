@@ -1,15 +1,24 @@
-"""A turn as it is shown: words on stdout, what happens around them on stderr; or one JSON object a line."""
+"""Turns as they are shown: what every screen says of events and calls alike, and the two surfaces of `run`.
 
+Words go to stdout and what happens around them to stderr; or one JSON object a line.
+"""
+
+import re
 import sys
-import textwrap
 import time
-from collections.abc import Callable
-from typing import Protocol, TextIO
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TextIO
 
 import click
 
 from toolcrib.adapter.events import event_line
+from toolcrib.app import Crib
+from toolcrib.backends.stores.sessions_json import to_text
+from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import (
     CallDelta,
     Compacted,
@@ -26,30 +35,202 @@ from toolcrib.define.event import (
     TurnStarted,
 )
 from toolcrib.define.message import Call
-from toolcrib.define.result import Result, Text
-from toolcrib.define.verdict import Verdict
+from toolcrib.define.result import Image, Result, Text
+from toolcrib.define.verdict import Decision, Verdict
 
-from ._calls import Judged, decided, flat, label, started, text_of
-from ._show import columns, cut
+from ._format import Formatter, Style, columns, cut, flatten
 
-__all__ = ["JsonLines", "Screen", "Shows"]
+__all__ = [
+    "LONG_SECONDS", "CommandJudge", "JsonLines", "OpenCall", "RunScreen", "TurnScreen", "judge_commands",
+    "label_call", "result_text", "tail_lines",
+]  # fmt: skip
 
-_COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
-_LONG = 3.0  # seconds after which a call is worth a word on how it goes, and between two such words
-_MOST_LINES = 4  # of a sentence about what went wrong
-_LABEL = 40  # characters of a call that is spoken of again
+LONG_SECONDS = 3.0  # after which a call is worth a word on how it goes, and between two such words
+_PLAIN = re.compile(r"[^\s\"'=]+")  # a value that needs no quotes among others
+_NAME_CHARS, _ARGUMENT_CHARS = 64, 2000  # of a call that are looked at
+_LABEL_CHARS = 40  # of a call that is spoken of again
+_ERROR_LINES = 4
+_DECISIONS: Mapping[str, Decision] = {"run": "allow", "ask": "ask", "deny": "deny"}
+_STYLES: Mapping[str, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
+
+CommandJudge = Callable[[Call], Decision | None]
 
 
-class Shows(Protocol):
-    """What the events of a turn are shown by."""
+# calls in words
+
+
+def label_call(call: Call, hidden: Container[str] = ()) -> str:
+    """Return a call in one line: one argument alone as it is, several by name, the hidden ones not at all."""
+    args = {name: value for name, value in call.args.items() if name not in hidden}
+    if len(args) == 1:
+        words = _render_value(next(iter(args.values())))
+    else:
+        words = " ".join(f"{name}={_quote_value(value)}" for name, value in args.items())
+    return flatten(f"{call.name[:_NAME_CHARS]} {words[:_ARGUMENT_CHARS]}").rstrip()
+
+
+def _quote_value(value: Any) -> str:
+    text = _render_value(value)
+    return text if not isinstance(value, str) or _PLAIN.fullmatch(text) else to_text(text)
+
+
+def _render_value(value: Any) -> str:
+    return value if isinstance(value, str) else to_text(value)
+
+
+def _describe_decision(call: Call, verdict: Verdict | None, judge: CommandJudge | None) -> tuple[str, str]:
+    """Return what was decided about a call, and the note about it that follows the call.
+
+    Everybody who may run any command has the tool; what becomes of this very line is what counts.
+    """
+    decision: str = verdict.decision if verdict else "unknown"
+    if decision == "allow" and judge is not None and (own := judge(call)) is not None:
+        return own, f"  [{own}]"
+    layer = f" at the {verdict.layer} layer" if verdict and verdict.layer and decision == "deny" else ""
+    return decision, f"  [{decision}{layer}]"
+
+
+def judge_commands(crib: Crib, caller: Callable[[], Caller]) -> CommandJudge:
+    """Return what says of a command line whether it is allowed, asked about or denied; None of any other call."""
+
+    def judge(call: Call) -> Decision | None:
+        line, workdir = call.args.get("command"), call.args.get("workdir") or "."
+        if call.name != "exec" or not isinstance(line, str) or not isinstance(workdir, str):
+            return None
+        try:
+            return _DECISIONS[crib.commands.judge(caller(), line, workdir=workdir).decision]
+        except (CribError, ToolError):  # the call itself will say what is wrong with it
+            return None
+
+    return judge
+
+
+def result_text(result: Result) -> str:
+    """Return a result in words, pictures by what they are."""
+    return "\n".join(
+        f"[{part.mime}, {len(part.data):,} bytes]" if isinstance(part, Image) else part.text for part in result.content
+    )
+
+
+def tail_lines(partial: Result, count: int) -> list[str]:
+    """Return the last lines of what a call has so far, blank ones left out."""
+    return [line for line in map(flatten, result_text(partial).splitlines()) if line][-count:]
+
+
+# screens
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that runs: since when, when it was last spoken of, what it has so far."""
+
+    call: Call
+    since: float
+    mentioned_at: float
+    lines: list[str] = field(default_factory=list)
+    bar: str = ""
+
+
+class TurnScreen(ABC):
+    """What the screens of `run` and of the chat do alike; how words, outcomes and ends look is each one's own.
+
+    `judge` knows what becomes of a command line.
+    """
+
+    received_note = ""  # what follows a message that came while the turn ran
+
+    def __init__(
+        self, formatter: Formatter, *, judge: CommandJudge | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.formatter, self._judge, self._clock = formatter, judge, now
+        self._calls: dict[str, OpenCall] = {}
+        self._mentioned = ""  # the call that the last remark is about
 
     def show(self, event: Event) -> None:
         """Show an event."""
-        ...
+        match event:
+            case TextDelta(text=text):
+                self._show_words(text)
+            case ThinkingDelta(text=text):
+                self._show_thought(text)
+            case ToolStarted(call=call, verdict=verdict):
+                now = self._now()
+                self._calls[call.key] = OpenCall(call, now, now)
+                self._write(self._render_start(call, verdict), of=call)
+            case ToolProgress(call=call, partial=partial):
+                if (running := self._calls.get(call.key)) is not None:
+                    self._show_progress(running, partial)
+            case ToolFinished(call=call, result=result):
+                running, before = self._calls.pop(call.key, None), self._mention(call)
+                took = self._now() - running.since if running else 0.0
+                self._write(self._render_outcome(call, result, before, took), of=call)
+            case Retrying(attempt=attempt, seconds=seconds, error=error):
+                lost = "; what was said so far does not count" if self._drop_words() else ""
+                self.say(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", "ask")
+            case Received(message=message):
+                words = " ".join(part.text for part in message.content if isinstance(part, Text))
+                self._write(self.formatter.lines([f"› {flatten(words)}{self.received_note}"], "dim"))
+            case Compacted(before=tokens, after=after):
+                self.say(f"… the history was shortened: {tokens:,} to {after:,} tokens", "dim")
+            case TurnFinished():
+                self._show_end(event)
+            case TurnStarted() | CallDelta() | Replied():
+                self._note(event)
 
-    def interrupted(self) -> None:
-        """Somebody pressed Ctrl-C, which the terminal has written into the line."""
-        ...
+    def say(self, text: str, style: Style = "") -> None:
+        """Write a remark of our own."""
+        self._write(self.formatter.remark(text, style))
+
+    def _now(self) -> float:
+        return self._clock()
+
+    def _label(self, call: Call) -> str:
+        return label_call(call)
+
+    def _mention(self, call: Call) -> str:
+        """Return how to speak of a call again: by its label when another one could be meant."""
+        return "" if self._mentioned == call.key else f"{cut(self._label(call), _LABEL_CHARS)}: "
+
+    def _render_start(self, call: Call, verdict: Verdict | None) -> str:
+        decision, note = _describe_decision(call, verdict, self._judge)
+        name, style = flatten(call.name[:_NAME_CHARS]), self.formatter.style
+        # what was decided is always seen, however long the arguments are
+        words = cut(self._label(call), max(self.formatter.room - 2 - len(note), len(name)))[len(name) :]
+        return f"{style('●', _STYLES.get(decision, 'bad'))} {style(name, 'bold')}{words}{style(note, 'dim')}\n"
+
+    def _say_progress(self, running: OpenCall, words: str, now: float) -> None:
+        running.mentioned_at = now
+        line = f"… {self._mention(running.call)}{now - running.since:.0f} s: {words}"
+        self._write(self.formatter.lines([line], "dim", indent=2), of=running.call)
+
+    # what each screen does its own way
+
+    @abstractmethod
+    def _show_words(self, text: str) -> None: ...
+
+    @abstractmethod
+    def _show_thought(self, text: str) -> None: ...
+
+    @abstractmethod
+    def _drop_words(self) -> bool:
+        """Forget words of a reply that is asked for again; return whether there were any."""
+
+    @abstractmethod
+    def _show_progress(self, running: OpenCall, partial: Result) -> None: ...
+
+    @abstractmethod
+    def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str: ...
+
+    @abstractmethod
+    def _note(self, event: TurnStarted | CallDelta | Replied) -> None:
+        """Take note of what is worth no line."""
+
+    @abstractmethod
+    def _show_end(self, end: TurnFinished) -> None: ...
+
+    @abstractmethod
+    def _write(self, text: str, of: Call | None = None) -> None:
+        """Write whole lines, `of` the call that they are about."""
 
 
 class JsonLines:
@@ -60,74 +241,44 @@ class JsonLines:
 
     def show(self, event: Event) -> None:
         """Print an event as one object on one line."""
-        _write(self._out, f"{event_line(event)}\n")
+        _write_to(self._out, f"{event_line(event)}\n")
 
-    def interrupted(self) -> None:
+    def break_line(self) -> None:
         """Nothing to mend: a program reads this."""
 
 
-class Screen:
-    """Shows a turn to a person; `verbose` shows thoughts and the whole of results, too. `judged` knows command lines.
+class RunScreen(TurnScreen):
+    """Shows one turn to a person; `verbose` shows thoughts and the whole of results, too.
 
     It knows where the cursor is: words and remarks go to the same terminal, and never to the same line.
     """
 
     def __init__(
-        self, *, verbose: bool = False, judged: Judged | None = None, now: Callable[[], float] = time.monotonic
+        self, *, verbose: bool = False, judge: CommandJudge | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._verbose, self._judged, self._now, self._out = verbose, judged, now, sys.stdout
+        super().__init__(Formatter(columns, margin=0, prose_margin=2), judge=judge, now=now)
+        self._verbose, self._out = verbose, sys.stdout
         self._is_terminal, self._is_watched = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
         self._is_mid_line = self._is_mid_thought = False
         self._session = ""
-        self._open: dict[str, _Open] = {}
-        self._spoken_of = ""  # the call that the last remark is about
 
-    def show(self, event: Event) -> None:
-        """Show an event."""
-        match event:
-            case TextDelta(text=text):
-                self._words(text)
-            case ThinkingDelta(text=text):
-                self._thought(text)
-            case ToolStarted(call=call, verdict=verdict):
-                self._open[call.key] = _Open(self._now())
-                self._remark(_started(call, verdict, self._judged, columns()), of=call)
-            case ToolProgress(call=call, partial=partial):
-                self._progress(call, partial)
-            case ToolFinished(call=call, result=result):
-                self._finished(call, result)
-            case Retrying(attempt=attempt, seconds=seconds, error=error):
-                lost = "; what was said so far does not count" if self._is_mid_line else ""
-                self._sentence(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", fg="yellow")
-            case Received(message=message):
-                words = " ".join(part.text for part in message.content if isinstance(part, Text))
-                self._remark(click.style(cut(f"› {flat(words)}", columns()), dim=True))
-            case Compacted(before=before, after=after):
-                self._remark(click.style(f"… the history was shortened: {before:,} to {after:,} tokens", dim=True))
-            case TurnStarted(session=session):
-                self._session = session
-            case TurnFinished():
-                self._ended(event)
-            case CallDelta() | Replied():
-                pass
-
-    def interrupted(self) -> None:
+    def break_line(self) -> None:
         """Go to the next line: the terminal has written `^C` into this one."""
         if self._is_mid_line:
             self._end_line()
         elif self._is_watched:
             click.echo(err=True)
 
-    def _words(self, text: str) -> None:
+    def _show_words(self, text: str) -> None:
         if not text:
             return
         self._end_thought()
         # a terminal obeys what a model could have been talked into writing
-        _write(self._out, escape_controls(text) if self._is_terminal else text)
+        _write_to(self._out, escape_controls(text) if self._is_terminal else text)
         self._is_mid_line = not text.endswith("\n")
-        self._spoken_of = ""
+        self._mentioned = ""
 
-    def _thought(self, text: str) -> None:
+    def _show_thought(self, text: str) -> None:
         if not self._verbose or not text:
             return
         if not self._is_mid_thought:
@@ -135,45 +286,31 @@ class Screen:
         click.secho(escape_controls(text), err=True, nl=False, dim=True)
         self._is_mid_thought = not text.endswith("\n")
 
-    def _progress(self, call: Call, partial: Result) -> None:
-        still, now = self._open.get(call.key), self._now()
-        if still is None or now - still.told < _LONG:
-            return
-        lines = [line for line in map(flat, text_of(partial).splitlines()) if line]
-        if lines:
-            still.told = now
-            words = f"  … {self._label(call)}{now - still.since:.0f} s: {lines[-1]}"
-            self._remark(click.style(cut(words, columns()), dim=True), of=call)
+    def _show_progress(self, running: OpenCall, partial: Result) -> None:
+        now = self._now()
+        if now - running.mentioned_at >= LONG_SECONDS and (lines := tail_lines(partial, 1)):
+            self._say_progress(running, lines[-1], now)
 
-    def _finished(self, call: Call, result: Result) -> None:
-        still, before = self._open.pop(call.key, None), self._label(call)
-        took = self._now() - still.since if still else 0.0
-        seconds = f" ({took:.0f} s)" if took >= _LONG else ""
-        text = text_of(result).strip()
+    def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str:
+        seconds = f" ({took:.0f} s)" if took >= LONG_SECONDS else ""
+        text, style = result_text(result).strip(), self.formatter.style
         if result.status == "error":
-            self._sentence(f"  ✗ {before}{text or 'failed'}{seconds}", fg="red", most=_MOST_LINES)
-            self._spoken_of = call.key
-        elif self._verbose and text:
+            sentence = f"✗ {before}{text or 'failed'}{seconds}"
+            return self.formatter.remark(sentence, "bad", indent=2, max_lines=_ERROR_LINES)
+        if self._verbose and text:
             head = [f"  ✓ {before[:-2]}{seconds}"] if before or seconds else []
-            whole = [*head, *(f"  {escape_controls(line)}" for line in text.splitlines())]
-            self._remark(click.style("\n".join(whole), dim=True), of=call)
-        else:
-            lines = text.splitlines() or ["no output"]
-            more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
-            first = cut(f"  ✓ {before}{flat(lines[0])}", columns() - len(more) - len(seconds))
-            self._remark(click.style(f"{first}{more}{seconds}", dim=True), of=call)
+            whole = "\n".join([*head, *(f"  {escape_controls(line)}" for line in text.splitlines())])
+            return f"{style(whole, 'dim')}\n"
+        lines = text.splitlines() or ["no output"]
+        more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
+        first = cut(f"  ✓ {before}{flatten(lines[0])}", self.formatter.room - len(more) - len(seconds))
+        return f"{style(f'{first}{more}{seconds}', 'dim')}\n"
 
-    def _label(self, call: Call) -> str:
-        """Return how to speak of a call when it could be another one that is meant."""
-        if self._spoken_of == call.key and not self._open.keys() - {call.key}:
-            return ""
-        return f"{cut(label(call), _LABEL)}: "
-
-    def _ended(self, end: TurnFinished) -> None:
+    def _show_end(self, end: TurnFinished) -> None:
         self._end_thought()
         self._end_line()
         if end.sentence:
-            self._sentence(f"toolcrib: {end.sentence}", fg="red" if end.reason in ("error", "refused") else "yellow")
+            self.say(f"toolcrib: {end.sentence}", "bad" if end.reason in ("error", "refused") else "ask")
         # scripts find the session in --json; whoever was cut short wants to go on from wherever it was started
         if self._session and (self._is_watched or end.reason != "done"):
             tokens, took = end.usage.input + end.usage.output, list[str]()
@@ -182,20 +319,19 @@ class Screen:
             go_on = f"go on with --session {self._session}"
             click.secho("; ".join([*([", ".join(took)] if took else []), go_on]), err=True, dim=True)
 
-    def _sentence(self, text: str, *, fg: str, most: int | None = None) -> None:
-        """Write a sentence on as many lines as it takes, or on the most it is given."""
-        indent = " " * (4 if text.startswith("  ") else 2)
-        wrapped = textwrap.wrap(
-            flat(text), columns() - 2, initial_indent=text[: len(text) - len(text.lstrip())], subsequent_indent=indent,
-            break_on_hyphens=False, max_lines=most, placeholder=" …",
-        )  # fmt: skip
-        self._remark(click.style("\n".join(wrapped), fg=fg))
+    def _note(self, event: TurnStarted | CallDelta | Replied) -> None:
+        if isinstance(event, TurnStarted):
+            self._session = event.session
 
-    def _remark(self, text: str, of: Call | None = None) -> None:
+    def _drop_words(self) -> bool:
+        return self._is_mid_line
+
+    def _write(self, text: str, of: Call | None = None) -> None:
         self._end_thought()
         self._end_line()
-        click.echo(text, err=True)
-        self._spoken_of = of.key if of else ""
+        click.echo(text, err=True, nl=False)
+        is_alone = of is not None and not self._calls.keys() - {of.key}
+        self._mentioned = of.key if of and is_alone else ""
 
     def _end_thought(self) -> None:
         if self._is_mid_thought:
@@ -204,27 +340,11 @@ class Screen:
 
     def _end_line(self) -> None:
         if self._is_mid_line:
-            _write(self._out, "\n")
+            _write_to(self._out, "\n")
             self._is_mid_line = False
 
 
-class _Open:
-    """A call that runs: since when, and when it was last spoken of."""
-
-    __slots__ = ("since", "told")
-
-    def __init__(self, now: float) -> None:
-        self.since = self.told = now
-
-
-def _started(call: Call, verdict: Verdict | None, judged: Judged | None, width: int) -> str:
-    decision, said = decided(call, verdict, judged)
-    name, words = started(call, label(call), said, width - 2)
-    mark = click.style("●", fg=_COLOURS.get(decision, "red"))
-    return f"{mark} {click.style(name, bold=True)}{words}{click.style(said, dim=True)}"
-
-
-def _write(stream: TextIO | None, text: str) -> None:
+def _write_to(stream: TextIO | None, text: str) -> None:
     if stream is not None:
         stream.write(text)
         stream.flush()

@@ -16,8 +16,8 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
 
+from ._format import cut, print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option
-from ._show import cut, print_json, print_table
 
 __all__ = ["command"]
 

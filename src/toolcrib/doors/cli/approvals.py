@@ -19,8 +19,8 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.ports import Rpc
 from toolcrib.services.approvals import Approvals
 
+from ._format import print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option
-from ._show import print_json, print_table
 
 __all__ = ["asking_here", "command", "is_attended", "line_from_terminal", "seconds_from"]
 

@@ -12,8 +12,8 @@ from toolcrib.app.stores import verify_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 
+from ._format import print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option
-from ._show import print_json, print_table
 
 __all__ = ["command"]
 

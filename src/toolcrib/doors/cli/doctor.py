@@ -32,8 +32,8 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.threads import in_thread
 
 from ._doctor_models import EVERY_TOOL, Check, State, broken, check_models, missing
+from ._format import print_json
 from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
-from ._show import print_json
 
 __all__ = ["command"]
 

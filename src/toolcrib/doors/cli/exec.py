@@ -10,8 +10,8 @@ from toolcrib.config.settings import Config
 from toolcrib.define.errors import CribError
 from toolcrib.policy.command import CommandRules, Judgement, Plain, judge, look_up_in, rules_from
 
+from ._format import print_json, print_table
 from ._options import ConfigOptions, config_options, crib_from_options, json_option
-from ._show import print_json, print_table
 
 __all__ = ["command"]
 

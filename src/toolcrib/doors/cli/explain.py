@@ -9,6 +9,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 
+from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
     caller_from_options,
@@ -18,7 +19,6 @@ from ._options import (
     json_option,
     known_tool,
 )
-from ._show import print_json, print_table
 
 __all__ = ["command", "show_belt"]
 

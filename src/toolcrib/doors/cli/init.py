@@ -13,8 +13,8 @@ from toolcrib.config.load import find_file
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 
+from ._format import print_json
 from ._options import json_option
-from ._show import print_json
 
 __all__ = ["command", "sample_configuration"]
 

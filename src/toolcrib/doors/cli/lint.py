@@ -5,8 +5,8 @@ from typing import Unpack
 
 import click
 
+from ._format import print_json, print_table
 from ._options import ConfigOptions, config_options, crib_from_options, json_option
-from ._show import print_json, print_table
 
 __all__ = ["command"]
 

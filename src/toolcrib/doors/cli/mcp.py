@@ -14,7 +14,7 @@ from toolcrib.define.names import nearest
 from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.policy.settings import PROFILES
 
-from ._calls import flat
+from ._format import flatten, print_json, print_table
 from ._options import (
     Ask,
     CallerOptions,
@@ -27,7 +27,6 @@ from ._options import (
     json_option,
     with_owner,
 )
-from ._show import print_json, print_table
 
 __all__ = ["command"]
 
@@ -121,7 +120,7 @@ def accept(server: str, tool: str, **options: Unpack[_Accepted]) -> int:
         elif options["yes"] or click.confirm(f"Accept {len(changes)} of {server}?"):
             for each in changes:
                 await ask("mcp.accept", {"server": server, "tool": each["tool"], "digest": each["digest"]})
-            click.echo(f"accepted: {', '.join(flat(change['tool']) for change in changes)}")
+            click.echo(f"accepted: {', '.join(flatten(change['tool']) for change in changes)}")
         else:
             click.echo("nothing was accepted")
             return 1
@@ -144,7 +143,7 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
     if not found:
         click.echo("the configuration has no mcpServers")
     rows = [
-        (escape_controls(each["server"]), tool["name"], flat(tool["tool"]), tool["standing"])
+        (escape_controls(each["server"]), tool["name"], flatten(tool["tool"]), tool["standing"])
         for each in found
         for tool in each["tools"]
     ]
@@ -161,7 +160,7 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
 
 def _show_change(change: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that tell what differs: nothing of a definition is left out, nothing in it is obeyed."""
-    yield click.style(f"{flat(change['tool'])} ({change['standing']})", bold=True)
+    yield click.style(f"{flatten(change['tool'])} ({change['standing']})", bold=True)
     before = [] if change["before"] is None else _lines(change["before"])
     for line in difflib.unified_diff(before, _lines(change["after"]), n=2, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):

@@ -20,7 +20,6 @@ from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
 
-from ._calls import judging
 from ._options import (
     CallerOptions,
     caller_from_options,
@@ -30,7 +29,7 @@ from ._options import (
     met,
     nearest_session,
 )
-from ._turn import JsonLines, Screen, Shows
+from ._turn import JsonLines, RunScreen, judge_commands
 from .approvals import asking_here, is_attended
 
 __all__ = ["command"]
@@ -48,6 +47,9 @@ Examples:
 """
 _LONGEST = 1024 * 1024  # bytes of a message from stdin
 _INTERRUPTED = 130
+
+
+_Surface = JsonLines | RunScreen
 
 
 class _Options(CallerOptions):
@@ -79,7 +81,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
-    shows: Shows = _shows(crib, request, options)
+    shows: _Surface = _shows(crib, request, options)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
     try:
@@ -90,13 +92,15 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
         raise KeyboardInterrupt from None
 
 
-def _shows(crib: Crib, request: TurnRequest, options: _Options) -> Shows:
+def _shows(crib: Crib, request: TurnRequest, options: _Options) -> _Surface:
     if options["as_json"]:
         return JsonLines()
-    return Screen(verbose=options["verbose"], judged=judging(crib, lambda: mark_terminal_owner(request.caller)))
+    return RunScreen(
+        verbose=options["verbose"], judge=judge_commands(crib, lambda: mark_terminal_owner(request.caller))
+    )
 
 
-async def _answer(crib: Crib, request: TurnRequest, shows: Shows, *, attended: bool, last: bool) -> int:
+async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended: bool, last: bool) -> int:
     """Answer, in the latest session when it is to be the `last`, and return the exit code."""
     door = asking_here(crib.approvals) if attended else contextlib.nullcontext()
     with _CtrlC() as ctrl_c:
@@ -106,14 +110,14 @@ async def _answer(crib: Crib, request: TurnRequest, shows: Shows, *, attended: b
             caller = mark_terminal_owner(replace(request.caller, session=session or None))
             async with crib.start(replace(request, session=session, caller=caller)) as turn:
                 ctrl_c.stop = turn.stop
-                ctrl_c.tell = shows.interrupted
+                ctrl_c.tell = shows.break_line
                 end = await _show(turn, shows, news)
     if ctrl_c.presses:
         return _INTERRUPTED
     return 0 if end is not None and end.reason == "done" else 1
 
 
-async def _show(turn: Running, shows: Shows, news: str) -> TurnFinished | None:
+async def _show(turn: Running, shows: _Surface, news: str) -> TurnFinished | None:
     """Show a turn; return how it ended, None when it never did."""
     end: TurnFinished | None = None
     try:

@@ -11,8 +11,8 @@ import click
 from toolcrib.define.display import escape, escape_controls
 from toolcrib.define.errors import CribError, ToolError
 
+from ._format import columns, cut, print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option, nearest_session
-from ._show import columns, cut, print_json, print_table
 
 __all__ = ["command"]
 

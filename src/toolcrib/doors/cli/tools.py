@@ -18,6 +18,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.policy.explain import verdict_json
 from toolcrib.policy.resolve import mark_terminal_owner
 
+from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
     ConfigOptions,
@@ -28,7 +29,6 @@ from ._options import (
     json_option,
     known_tool,
 )
-from ._show import print_json, print_table
 from .approvals import asking_here, is_attended
 
 __all__ = ["command"]

@@ -10,8 +10,8 @@ from toolcrib.app import Belt, Crib, open
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 
+from ._format import print_table
 from ._options import ConfigOptions, config_options, crib_from_options
-from ._show import print_table
 
 __all__ = ["command"]
 

@@ -13,6 +13,7 @@ from toolcrib.app import Crib
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.session import check_key
+from toolcrib.doors.cli._format import Formatter, columns
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import (
     CallerOptions,
@@ -21,11 +22,9 @@ from toolcrib.doors.cli._options import (
     config_options,
     crib_from_options,
 )
-from toolcrib.doors.cli._show import columns
 
 from .commands import HELP, ChatCompleter
 from .loop import Talk
-from .paper import Paper
 from .session import Claim, Seat
 from .terminal import Lines, Terminal
 
@@ -82,7 +81,7 @@ async def _talked(crib: Crib, caller: Caller, options: _Options) -> int:
             seat = Seat(crib, caller, Path.cwd(), options["model"], claim)
             talk = Talk(seat, attended=has_terminal)
             surface = Lines() if plain else _terminal(seat, talk, colour=colour)
-            return await talk.run(surface, Paper(columns, plain=plain, colour=colour), anew=options["anew"])
+            return await talk.run(surface, Formatter(columns, plain=plain, colour=colour), anew=options["anew"])
 
 
 def _terminal(seat: Seat, talk: Talk, *, colour: bool) -> Terminal:

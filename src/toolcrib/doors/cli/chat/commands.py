@@ -15,12 +15,11 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 from toolcrib.define.session import check_key
 from toolcrib.define.verdict import Decision, Verdict
-from toolcrib.doors.cli._calls import flat
+from toolcrib.doors.cli._format import Style, flatten
 from toolcrib.doors.cli._options import known_tool
 from toolcrib.policy.explain import explain_sentence
 
-from .paper import Style
-from .screen import Screen
+from .screen import ChatScreen
 from .session import Seat
 from .undo import Undo
 
@@ -59,7 +58,7 @@ class Commands:
     """Carries out commands; `stop` stops the turn and tells whether one ran, `running` whether one does."""
 
     def __init__(
-        self, seat: Seat, screen: Screen, undo: Undo, *, stop: Callable[[], bool], running: Callable[[], bool]
+        self, seat: Seat, screen: ChatScreen, undo: Undo, *, stop: Callable[[], bool], running: Callable[[], bool]
     ) -> None:
         self._seat, self._screen, self._undo, self._stop, self._running = seat, screen, undo, stop, running
         self._known: dict[str, Command] = {
@@ -100,29 +99,29 @@ class Commands:
         return None
 
     def _names(self, head: str, names: Sequence[str], style: Style) -> None:
-        paper = self._screen.paper
+        formatter = self._screen.formatter
         if names:
             self._screen.say(head, style)
-            wrapped = textwrap.wrap(", ".join(names), paper.width - 3, break_on_hyphens=False)
-            self._screen.put(paper.lines(wrapped, indent=2))
+            wrapped = textwrap.wrap(", ".join(names), formatter.width - 3, break_on_hyphens=False)
+            self._screen.put(formatter.lines(wrapped, indent=2))
 
     def _because(self, verdict: Verdict) -> str:
-        return self._screen.paper.remark(f"{verdict.tool}: {verdict.reason}", indent=2, most=2)
+        return self._screen.formatter.remark(f"{verdict.tool}: {verdict.reason}", indent=2, max_lines=2)
 
     async def _why(self, rest: str) -> After | None:
         name, _, line = rest.partition(" ")
         if not name:
             raise CribError("say which tool it is about, like /why exec")
-        belt, paper = await self._seat.belt(), self._screen.paper
+        belt, formatter = await self._seat.belt(), self._screen.formatter
         verdict = belt.verdicts[known_tool(name, list(belt.verdicts))]
         self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
         said = [step for step in belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
         for step in said:
             rule = f"{step.rule!r} in " if step.rule else ""
             where = f"{rule}{step.origin or 'no list'}"
-            self._screen.put(paper.remark(f"{step.layer}: {step.decision}, {where}", "dim", indent=2))
+            self._screen.put(formatter.remark(f"{step.layer}: {step.decision}, {where}", "dim", indent=2))
         if not said:
-            self._screen.put(paper.remark("no layer says anything about it", "dim", indent=2))
+            self._screen.put(formatter.remark("no layer says anything about it", "dim", indent=2))
         if verdict.tool == "exec" and verdict.decision != "deny":
             if line.strip():
                 judged = self._seat.crib.commands.judge(belt.caller, line.strip())
@@ -184,11 +183,11 @@ class Commands:
         return None
 
     async def _help(self, rest: str) -> After | None:
-        paper = self._screen.paper
+        formatter = self._screen.formatter
         for name, (takes, words) in HELP.items():
             head = f"/{name} {takes}".ljust(20)
-            wrapped = textwrap.wrap(words, paper.width - 24)
-            rows = [f"  {paper.styled(head, 'bold')}{wrapped[0]}", *(f"{' ' * 22}{line}" for line in wrapped[1:])]
+            wrapped = textwrap.wrap(words, formatter.width - 24)
+            rows = [f"  {formatter.style(head, 'bold')}{wrapped[0]}", *(f"{' ' * 22}{line}" for line in wrapped[1:])]
             self._screen.put("".join(f"{row}\n" for row in rows))
         self._screen.say(_KEYS, "dim")
         return None
@@ -198,7 +197,7 @@ class Commands:
 
 
 def _others(all: Sequence[str], this: str) -> str:
-    return ", ".join(flat(each) for each in all if each != this)
+    return ", ".join(flatten(each) for each in all if each != this)
 
 
 _MOST = 200  # paths that are offered

@@ -2,28 +2,29 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from toolcrib.app import Running
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Event, Replied, ToolFinished
+from toolcrib.define.log import Line, Said
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
-from toolcrib.doors.cli._calls import judging, text_of
+from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import met
+from toolcrib.doors.cli._turn import judge_commands, result_text
 from toolcrib.doors.cli.approvals import asking_here
 
 from .commands import Commands
-from .paper import Paper, Style
-from .pictures import pictures_in, saved
-from .screen import Screen, Writes
+from .screen import ChatScreen, LineWriter
 from .session import Seat, recap
 from .undo import Undo
 
@@ -38,7 +39,10 @@ _LEAVE = frozenset({"exit", "quit", "exit()", "quit()", ":q", "logout"})  # as p
 _RECAP = 4  # lines of what was said last
 
 
-class Surface(Writes, Protocol):
+_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+
+
+class Surface(LineWriter, Protocol):
     """Where a person types and reads."""
 
     async def line(self) -> str | None:
@@ -76,13 +80,13 @@ class Talk:
         self._presses = 0
         self._is_over = False
         self._surface: Surface | None = None
-        self._screen: Screen | None = None
+        self._screen: ChatScreen | None = None
 
     # what a surface needs
 
     def live(self, width: int, most: int) -> list[tuple[Style, str]]:
         """Return what goes on at this moment."""
-        return self._screen.live(width, most) if self._screen and self._turn else []
+        return self._screen.live_lines(width, most) if self._screen and self._turn else []
 
     def interrupted(self) -> None:
         """Stop the turn; with none, throw away what was typed; pressed once more, leave."""
@@ -104,13 +108,13 @@ class Talk:
 
     # the whole
 
-    async def run(self, surface: Surface, paper: Paper, *, anew: bool = False) -> int:
+    async def run(self, surface: Surface, formatter: Formatter, *, anew: bool = False) -> int:
         """Talk until the person leaves; return the exit code."""
-        judged = judging(self._seat.crib, lambda: self._seat.caller)
-        screen = Screen(paper, surface, diff_of=self._diff_of, judged=judged)
+        judge = judge_commands(self._seat.crib, lambda: self._seat.caller)
+        screen = ChatScreen(formatter, surface, diff_of=self._diff_of, judge=judge)
 
         async def ask(prompt: str) -> str:
-            with screen.asking():
+            with screen.pause_clock():
                 return await surface.ask(prompt)
 
         self._surface, self._screen = surface, screen
@@ -134,7 +138,7 @@ class Talk:
                     surface.close()
         return 0
 
-    async def _heard(self, text: str, commands: Commands, surface: Surface, screen: Screen) -> str:
+    async def _heard(self, text: str, commands: Commands, surface: Surface, screen: ChatScreen) -> str:
         """Do what was typed: a command at once, a message as a turn, or as a word to the turn that runs."""
         if self._turn is None:
             self._presses = 0
@@ -157,7 +161,7 @@ class Talk:
             screen.say(str(error), "bad")
         return "go on"
 
-    async def _begin(self, text: str, surface: Surface, screen: Screen) -> None:
+    async def _begin(self, text: str, surface: Surface, screen: ChatScreen) -> None:
         await met(self._seat.crib, lambda words: screen.say(f"({words})", "dim"))
         belt = await self._seat.belt()
         self._undo.watch(belt.ports.workspace)
@@ -165,7 +169,7 @@ class Talk:
         surface.busy(True)
         self._answering = asyncio.create_task(self._answered(self._turn, surface, screen))
 
-    async def _answered(self, turn: Running, surface: Surface, screen: Screen) -> None:
+    async def _answered(self, turn: Running, surface: Surface, screen: ChatScreen) -> None:
         """Show a turn until it ends, whatever becomes of it."""
         has_picture = False
         before = await self._count(turn.session)
@@ -205,8 +209,8 @@ class Talk:
 
     # what is shown around turns
 
-    async def _greet(self, screen: Screen) -> None:
-        seat, paper = self._seat, screen.paper
+    async def _greet(self, screen: ChatScreen) -> None:
+        seat, formatter = self._seat, screen.formatter
         found = await recap(seat.crib.sessions, seat.session) if await self._count(seat.session) else None
         screen.say(f"toolcrib chat: {seat.agent}, {await seat.model()}, in {_home(seat.folder)}", "bold")
         if seat.elsewhere:
@@ -217,27 +221,27 @@ class Talk:
         many = "1 message" if found.count == 1 else f"{found.count} messages"
         screen.say(f"Going on with {seat.session} ({many}; /new begins another).", "dim")
         if found.asked:
-            screen.put(paper.remark(f"› {found.asked}", "dim", most=2))
+            screen.put(formatter.remark(f"› {found.asked}", "dim", max_lines=2))
         if found.answered:
             lines = found.answered.splitlines()
             shown = lines if len(lines) <= _RECAP else [*lines[: _RECAP - 1], "…"]
-            screen.put(paper.lines(shown, "dim", indent=2))
+            screen.put(formatter.lines(shown, "dim", indent=2))
         elif found.asked:
             screen.say(f"{found.unfinished}; say it again, or something else.", "ask")
 
-    def _question(self, text: str, screen: Screen) -> None:
+    def _question(self, text: str, screen: ChatScreen) -> None:
         if text.strip():
-            screen.put(screen.paper.folded(text.strip("\n"), "ask"))
+            screen.put(screen.formatter.fold(text.strip("\n"), "ask"))
 
     def _diff_of(self, call: Call) -> str:
         path = call.args.get("path")
         return self._undo.diff(path) if call.name == "write" and isinstance(path, str) else ""
 
-    async def _save_pictures(self, session: str, before: int, screen: Screen) -> None:
+    async def _save_pictures(self, session: str, before: int, screen: ChatScreen) -> None:
         lines = (await self._seat.crib.sessions.lines(session))[before:]
-        for picture in pictures_in(lines):
+        for picture in _find_pictures(lines):
             try:
-                path = saved(picture, state_folder() / "pictures")
+                path = _save_picture(picture, state_folder() / "pictures")
             except OSError as error:
                 screen.say(f"a picture ({picture.mime}) could not be saved: {error.strerror}", "bad")
             else:
@@ -262,7 +266,7 @@ def _signals(interrupted: Callable[[], None], leave: Callable[[], None]) -> Iter
             loop.remove_signal_handler(number)
 
 
-async def _ticks(screen: Screen) -> None:
+async def _ticks(screen: ChatScreen) -> None:
     """Let a screen that cannot change what it wrote say from time to time how things go."""
     while True:
         await asyncio.sleep(_TICK)
@@ -271,7 +275,7 @@ async def _ticks(screen: Screen) -> None:
 
 def _brings_picture(event: Event) -> bool:
     if isinstance(event, ToolFinished):
-        return _PICTURE.search(text_of(event.result)) is not None
+        return _PICTURE.search(result_text(event.result)) is not None
     return isinstance(event, Replied) and any(isinstance(part, Image) for part in event.message.content)
 
 
@@ -280,3 +284,25 @@ def _home(folder: Path) -> str:
         return f"~/{folder.relative_to(Path.home())}".removesuffix("/.")
     except (ValueError, RuntimeError):
         return str(folder)
+
+
+def _find_pictures(lines: Sequence[Line]) -> list[Image]:
+    """Return the pictures that tools and models brought, each once; a person knows their own."""
+    found = [
+        part
+        for line in lines
+        if isinstance(line.body, Said) and line.body.message.role != "user"
+        for part in line.body.message.content
+        if isinstance(part, Image)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _save_picture(picture: Image, folder: Path) -> Path:
+    """Write a picture beneath a folder under the hash of its content, for nobody else to read; return where it is."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = hashlib.sha256(picture.data).hexdigest()[:16]
+    path = folder / f"{name}.{_ENDINGS.get(picture.mime, 'bin')}"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(picture.data)
+    return path

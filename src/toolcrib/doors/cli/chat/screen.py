@@ -1,216 +1,166 @@
-"""A turn as a person sees it: what is whole is written for good, what still goes on is told apart from it."""
+"""A turn as a person in a chat sees it: whole blocks are written for good, what still runs stands in live lines."""
 
 import contextlib
+import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
-from toolcrib.define.event import (
-    CallDelta,
-    Compacted,
-    Event,
-    Received,
-    Replied,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
+from toolcrib.define.event import CallDelta, Event, Replied, TurnFinished, TurnStarted
 from toolcrib.define.message import Call
-from toolcrib.define.result import Result, Text
-from toolcrib.doors.cli._calls import Judged, flat
-from toolcrib.doors.cli._show import cut
+from toolcrib.define.result import Result
+from toolcrib.doors.cli._format import Formatter, Style, cut, flatten
+from toolcrib.doors.cli._turn import (
+    LONG_SECONDS,
+    CommandJudge,
+    OpenCall,
+    TurnScreen,
+    label_call,
+    result_text,
+    tail_lines,
+)
 
-from .calls import bar, label, outcome, started, tail
-from .paper import Paper, Style
-from .stream import Blocks
+from .markdown import Blocks, render_markdown
 
-__all__ = ["Screen", "Writes"]
+__all__ = ["ChatScreen", "LineWriter", "render_bar", "render_outcome"]
 
-_LONG = 3.0  # seconds after which a call is worth a word on how long it takes; on plain paper, between two words
-_TAIL = 5  # lines of a running command
-_WORDS = 6  # lines of an answer that is not whole yet
-_LABEL = 40  # characters of a call that is spoken of again
+_TAIL_LINES = 5  # of a running command
+_WORD_LINES = 6  # of an answer that is not whole yet
+_OUTPUT_LINES = 8  # of what a command printed
+_ERROR_LINES = 6
+_BAR_CELLS = 20
+_CHANGES = frozenset({"content", "oldText", "newText", "edits", "input", "replaceAll"})  # a diff says it better
+_PROGRESS = re.compile(r"(\d+(?:\.\d+)?) of (\d+(?:\.\d+)?)\b")
 
 
-class Writes(Protocol):
+class LineWriter(Protocol):
     """Where a screen writes to."""
 
     def write(self, text: str, /) -> None:
         """Write whole lines, for good."""
         ...
 
-    def stir(self) -> None:
-        """What goes on has changed."""
+    def refresh(self) -> None:
+        """Draw anew what goes on: it has changed."""
         ...
 
 
-@dataclass(slots=True)
-class _Open:
-    """A call that runs: since when, when it was last spoken of, what it has so far."""
+class ChatScreen(TurnScreen):
+    """Shows the turns of a chat. `diff_of` knows what a call changed where its result does not say it."""
 
-    call: Call
-    since: float
-    told: float
-    lines: list[str] = field(default_factory=list)
-    bar: str = ""
-
-
-class Screen:
-    """Shows the turns of a chat.
-
-    `diff_of` knows what a call changed where its result does not say it, `judged` what becomes of a command line.
-    """
+    received_note = "  (heard)"
 
     def __init__(
         self,
-        paper: Paper,
-        out: Writes,
+        formatter: Formatter,
+        out: LineWriter,
         *,
         diff_of: Callable[[Call], str] = lambda call: "",
-        judged: Judged | None = None,
+        judge: CommandJudge | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.paper, self._out, self._diff_of, self._judged, self._clock = paper, out, diff_of, judged, now
+        super().__init__(formatter, judge=judge, now=now)
+        self._out, self._diff_of = out, diff_of
         self._asked_at: float | None = None  # since when a person is asked, and how long one was in all
-        self._asked = 0.0
+        self._asked_seconds = 0.0
         self._blocks = Blocks()
-        self._open: dict[str, _Open] = {}
-        self._spoken_of = ""  # the call that the last remark is about
-        self._model = self._doing = ""  # who answers, and what it is at
+        self._model = self._activity = ""  # who answers, and what it is at
 
     def show(self, event: Event) -> None:
         """Show an event."""
-        match event:
-            case TextDelta(text=text):
-                self._words(text)
-            case ThinkingDelta(text=text):
-                last = flat(text)
-                self._doing = f"thinking: {last}" if last else self._doing
-            case CallDelta(name=name):
-                self._doing = f"calls {flat(name[:64])}" if name else self._doing
-            case ToolStarted(call=call, verdict=verdict):
-                self._open[call.key] = _Open(call, self._now(), self._now())
-                self._write(started(call, verdict, self.paper, self._judged), of=call)
-            case ToolProgress(call=call, partial=partial):
-                self._progress(call, partial)
-            case ToolFinished(call=call, result=result):
-                self._finished(call, result)
-            case TurnStarted(model=model):
-                self._model, self._doing = model, f"waiting for {flat(model)}"
-            case Replied():
-                self._whole()
-                self._doing = ""
-            case TurnFinished():
-                self._ended(event)
-            case Retrying() | Received() | Compacted():
-                self._remark(event)
-        self._out.stir()
-
-    def say(self, text: str, style: Style = "") -> None:
-        """Write a remark of our own."""
-        self._write(self.paper.remark(text, style))
+        super().show(event)
+        self._out.refresh()
 
     def put(self, text: str) -> None:
         """Write what was set already."""
         self._write(text)
 
     @contextlib.contextmanager
-    def asking(self) -> Iterator[None]:
+    def pause_clock(self) -> Iterator[None]:
         """Let the time stand still while a person is asked: nothing takes it."""
         self._asked_at = self._clock()
         try:
             yield
         finally:
-            self._asked += self._clock() - self._asked_at
+            self._asked_seconds += self._clock() - self._asked_at
             self._asked_at = None
 
-    def _now(self) -> float:
-        return (self._clock() if self._asked_at is None else self._asked_at) - self._asked
-
-    def live(self, width: int, most: int) -> list[tuple[Style, str]]:
+    def live_lines(self, width: int, max_lines: int) -> list[tuple[Style, str]]:
         """Return what goes on at this moment, in at most so many lines of this width."""
         lines: list[tuple[Style, str]] = []
         if rest := self._blocks.rest.strip():
-            lines += [("", cut(flat(line), width)) for line in _wrapped(rest, width)[-_WORDS:]]
-        for each in self._open.values():
+            lines += [("", cut(flatten(line), width)) for line in _wrap_tail(rest, width)[-_WORD_LINES:]]
+        for each in self._calls.values():
             if self._asked_at is not None and not each.lines and not each.bar:
                 continue  # it may be the one that is asked about
             took = self._now() - each.since
-            seconds = f"  {took:.0f} s" if took >= _LONG else ""
-            lines.append(("accent", cut(f"… {label(each.call)}", width - len(seconds)) + seconds))
+            seconds = f"  {took:.0f} s" if took >= LONG_SECONDS else ""
+            lines.append(("accent", cut(f"… {self._label(each.call)}", width - len(seconds)) + seconds))
             lines += [("dim", cut(f"  {line}", width)) for line in each.lines]
             lines += [("accent", f"  {each.bar}")] if each.bar else []
-        if not lines and self._doing:
-            lines.append(("dim", cut(f"… {self._doing}", width)))
-        return lines[-most:]
+        if not lines and self._activity:
+            lines.append(("dim", cut(f"… {self._activity}", width)))
+        return lines[-max_lines:]
 
     def tick(self) -> None:
-        """On plain paper, say how calls go that take long."""
+        """On a plain terminal, say how calls go that take long."""
         now = self._now()
-        for each in self._open.values() if self.paper.plain else ():
-            if now - each.told >= _LONG:
-                each.told = now
-                words = each.bar or (each.lines[-1] if each.lines else "still running")
-                said = f"… {self._label(each.call)}{now - each.since:.0f} s: {words}"
-                self._write(self.paper.lines([said], indent=2), of=each.call)
+        for each in self._calls.values() if self.formatter.plain else ():
+            if now - each.mentioned_at >= LONG_SECONDS:
+                self._say_progress(each, each.bar or (each.lines[-1] if each.lines else "still running"), now)
+
+    def _now(self) -> float:
+        return (self._clock() if self._asked_at is None else self._asked_at) - self._asked_seconds
+
+    def _label(self, call: Call) -> str:
+        return label_call(call, _CHANGES if "path" in call.args else ())
 
     # words
 
-    def _words(self, text: str) -> None:
-        self._doing = ""
+    def _show_words(self, text: str) -> None:
+        self._activity = ""
         for block in self._blocks.feed(text):
-            self._block(block)
+            self._write_block(block)
 
-    def _whole(self) -> None:
+    def _show_thought(self, text: str) -> None:
+        if last := flatten(text):
+            self._activity = f"thinking: {last}"
+
+    def _drop_words(self) -> bool:
+        return bool(self._blocks.finish())
+
+    def _end_words(self) -> None:
         for block in self._blocks.finish():
-            self._block(block)
+            self._write_block(block)
 
-    def _block(self, block: str) -> None:
-        self._write(f"{self.paper.markdown(block)}\n")
+    def _write_block(self, block: str) -> None:
+        self._write(f"{render_markdown(block, self.formatter)}\n")
 
-    # calls
+    # calls and the turn
 
-    def _progress(self, call: Call, partial: Result) -> None:
-        if (still := self._open.get(call.key)) is not None:
-            still.lines, still.bar = tail(partial, _TAIL), bar(partial)
+    def _show_progress(self, running: OpenCall, partial: Result) -> None:
+        running.lines, running.bar = tail_lines(partial, _TAIL_LINES), render_bar(partial)
 
-    def _finished(self, call: Call, result: Result) -> None:
-        still, before = self._open.pop(call.key, None), self._label(call)
-        took = self._now() - still.since if still else 0.0
+    def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str:
         diff = self._diff_of(call) if result.status != "error" else ""
-        said = outcome(call, result, self.paper, before=before, diff=diff)
-        if took >= _LONG:
-            said += self.paper.lines([f"({took:.0f} s)"], "dim", indent=4)
-        self._write(said, of=call)
+        text = render_outcome(call, result, self.formatter, before=before, diff=diff)
+        seconds = [f"({took:.0f} s)"] if took >= LONG_SECONDS else []
+        return text + self.formatter.lines(seconds, "dim", indent=4)
 
-    def _label(self, call: Call) -> str:
-        """Return how to speak of a call when another one was spoken of since."""
-        return "" if self._spoken_of == call.key else f"{cut(label(call), _LABEL)}: "
-
-    # the turn
-
-    def _remark(self, event: Retrying | Received | Compacted) -> None:
+    def _note(self, event: TurnStarted | CallDelta | Replied) -> None:
         match event:
-            case Retrying(attempt=attempt, seconds=seconds, error=error):
-                lost = "; what was said so far does not count" if self._blocks.rest.strip() else ""
-                self._blocks.finish()
-                self.say(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", "ask")
-            case Received(message=message):
-                words = " ".join(part.text for part in message.content if isinstance(part, Text))
-                self._write(self.paper.lines([f"› {flat(words)}  (heard)"], "dim"))
-            case Compacted(before=before, after=after):
-                self.say(f"… the history was shortened: {before:,} to {after:,} tokens", "dim")
+            case TurnStarted(model=model):
+                self._model, self._activity = model, f"waiting for {flatten(model)}"
+            case CallDelta(name=name):
+                self._activity = f"calls {flatten(name[:64])}" if name else self._activity
+            case Replied():
+                self._end_words()
+                self._activity = ""
 
-    def _ended(self, end: TurnFinished) -> None:
-        self._whole()
-        self._open.clear()
-        self._doing = ""
+    def _show_end(self, end: TurnFinished) -> None:
+        self._end_words()
+        self._calls.clear()
+        self._activity = ""
         if end.sentence:
             kept = "; what was done until then is kept" if end.reason == "stopped" else ""
             self.say(f"{end.sentence}{kept}", "bad" if end.reason in ("error", "refused") else "ask")
@@ -221,14 +171,66 @@ class Screen:
 
     def _write(self, text: str, of: Call | None = None) -> None:
         if of is not None:
-            self._whole()
-        self._spoken_of = of.key if of else ""
+            self._end_words()
+        self._mentioned = of.key if of else ""
         self._out.write(text)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def render_outcome(call: Call, result: Result, formatter: Formatter, *, before: str = "", diff: str = "") -> str:
+    """Return what came of a call. `before` stands before it when other calls were spoken of since."""
+    text, room = result_text(result).strip(), formatter.room - 4
+    if result.status == "error":
+        return _render_failure(call, text, formatter, before)
+    mark = formatter.style("✓", "good")
+    lines = text.splitlines() or ["no output"]
+    details: Mapping[str, Any] = result.details if isinstance(result.details, Mapping) else {}
+    found = details.get("diff")
+    diff = found if isinstance(found, str) and found else diff
+    if diff:
+        head = cut(f"{before}{flatten(lines[0])}", room)
+        return f"  {mark} {formatter.style(head, 'dim')}\n{formatter.diff(diff)}"
+    if call.name == "exec" and len(lines) > 1:
+        left = len(lines) - _OUTPUT_LINES
+        note = [f"… {left} lines before"] if left > 0 else []
+        body = formatter.lines([*note, *lines[-_OUTPUT_LINES:]], "dim", indent=4)
+        return f"  {mark} {formatter.style(cut(before.removesuffix(': '), room), 'dim')}".rstrip() + f"\n{body}"
+    more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
+    first = cut(f"{before}{flatten(lines[0])}", room - len(more))
+    return f"  {mark} {formatter.style(f'{first}{more}', 'dim')}\n"
+
+
+def _render_failure(call: Call, text: str, formatter: Formatter, before: str) -> str:
+    """Return what went wrong: of a command, what it printed and then how it ended."""
+    said, _, last = text.rpartition("\n")
+    is_command = call.name == "exec" and bool(said.strip())
+    lines = [line for line in said.splitlines() if line.strip()] if is_command else []
+    sentence = f"✗ {before}{last if is_command else text or 'failed'}"
+    body = formatter.lines(lines[-_OUTPUT_LINES:], "dim", indent=4)
+    return f"{body}{formatter.remark(sentence, 'bad', indent=2, max_lines=_ERROR_LINES)}"
+
+
+def render_bar(partial: Result) -> str:
+    """Return a bar for a partial result that says how much of how much is done, "" for any other."""
+    done, total = _read_progress(partial)
+    if not 0 <= done <= total or not total:
+        return ""
+    full = round(_BAR_CELLS * done / total)
+    return f"[{'#' * full}{'.' * (_BAR_CELLS - full)}] {100 * done / total:.0f} %"
+
+
+def _read_progress(partial: Result) -> tuple[float, float]:
+    details = partial.details
+    if isinstance(details, Mapping):
+        done, total = details.get("progress"), details.get("total")
+        if isinstance(done, int | float) and isinstance(total, int | float):
+            return float(done), float(total)
+    found = _PROGRESS.match(result_text(partial))
+    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+
+
+def _wrap_tail(text: str, width: int) -> list[str]:
     """Return the last lines of a text, folded at the width."""
     lines = list[str]()
-    for line in text.splitlines()[-_WORDS:]:
+    for line in text.splitlines()[-_WORD_LINES:]:
         lines += [line[at : at + width] for at in range(0, max(len(line), 1), width)]
     return lines

@@ -18,7 +18,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
-from toolcrib.doors.cli._calls import flat
+from toolcrib.doors.cli._format import flatten
 from toolcrib.policy.resolve import mark_terminal_owner
 
 __all__ = ["Claim", "Recap", "Seat", "latest", "new_key", "recap"]
@@ -56,7 +56,7 @@ async def recap(store: SessionStore, key: str) -> Recap:
     at = next(
         (at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user" and _words(messages[at])), 0
     )
-    begun = ", ".join(dict.fromkeys(flat(call.name) for call in found.uncertain))
+    begun = ", ".join(dict.fromkeys(flatten(call.name) for call in found.uncertain))
     unfinished = f"{begun} began and never ended, and may have done a part of it" if begun else "That was not finished"
     last = messages[-1] if len(messages) > at + 1 else None
     is_done = last is not None and last.role == "assistant" and not last.calls

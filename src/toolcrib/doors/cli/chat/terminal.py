@@ -21,9 +21,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style as Styles
 
+from toolcrib.doors.cli._format import Style
 from toolcrib.threads import in_thread
-
-from .paper import Style
 
 __all__ = ["Lines", "Terminal"]
 
@@ -129,7 +128,7 @@ class Terminal:
         self._answer = asyncio.get_running_loop().create_future()
         if isinstance(self._history, _Kept):
             self._history.is_closed = True
-        self.stir()
+        self.refresh()
         try:
             return await self._answer
         finally:
@@ -140,11 +139,11 @@ class Terminal:
                 # withdrawn: nobody answered, and the same line goes on
                 buffer.text, self._draft = self._draft, ""
                 buffer.cursor_position = len(buffer.text)
-            self.stir()
+            self.refresh()
 
     def busy(self, is_busy: bool) -> None:
         """Take note that a turn begins or ends."""
-        self.stir()
+        self.refresh()
 
     def leave(self) -> None:
         """Say that nothing more will be read."""
@@ -167,9 +166,9 @@ class Terminal:
             app.renderer.erase()
         app.output.write_raw(text)
         app.output.flush()
-        self.stir()
+        self.refresh()
 
-    def stir(self) -> None:
+    def refresh(self) -> None:
         """What goes on has changed."""
         self._session.app.invalidate()
 
@@ -319,7 +318,7 @@ class Lines:
             sys.stdout.write(text)
             sys.stdout.flush()
 
-    def stir(self) -> None:
+    def refresh(self) -> None:
         """What goes on is told in lines, when it is worth one."""
 
     def close(self) -> None:
