@@ -62,7 +62,7 @@ RUNS = {
     ("agent/subagent.py", "guard.run"): "a guard that hears of the end of a subagent",
     ("app/turns.py", "self._turns.run"): "a turn",
     ("doors/cli/mcp.py", "serving.run"): "a server of the MCP, whose calls go through a Belt",
-    ("doors/cli/chat/__init__.py", "talk.run"): "a talk, whose turns go through invoke",
+    ("doors/cli/chat/__init__.py", "loop.run"): "a chat, whose turns go through invoke",
     ("doors/cli/chat/loop.py", "commands.run"): "a command to the chat itself",
     ("doors/mcp/stdio.py", "server.run"): "the loop of that server",
     ("services/router.py", "method.run"): "a method of a service",

@@ -15,7 +15,7 @@ from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import SCOPES
-from toolcrib.doors.cli.approvals import asking_here, command, seconds_from
+from toolcrib.doors.cli.approvals import ask_at_terminal, command, seconds_from
 from toolcrib.services.approvals import Approvals, ApprovalTerms
 from toolcrib.services.router import Router
 from toolcrib.testing.stores import MemoryApprovals
@@ -50,7 +50,7 @@ class Person:
 
 
 async def called(approvals: Approvals, person: Person, binding: dict[str, str] | None = None) -> bool:
-    async with asyncio.timeout(60), asking_here(approvals, person):
+    async with asyncio.timeout(60), ask_at_terminal(approvals, person):
         return await approvals.approve(BOB, CALL, "why", binding or {})
 
 
@@ -127,7 +127,7 @@ async def test_a_cancelled_call_leaves_no_question_at_the_terminal() -> None:
 
 async def test_two_questions_come_one_after_the_other() -> None:
     approvals, person = approvals_of(), Person(["y", "n"])
-    async with asyncio.timeout(60), asking_here(approvals, person):
+    async with asyncio.timeout(60), ask_at_terminal(approvals, person):
         both = [approvals.approve(BOB, CALL._replace(args={"command": line}), "why", {}) for line in ("a", "b")]
         assert await asyncio.gather(*both) == [True, False]
 

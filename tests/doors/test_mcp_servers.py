@@ -10,7 +10,7 @@ from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.world import ask, crib_file, refused
 
 import toolcrib
-from toolcrib.doors.cli._options import met
+from toolcrib.doors.cli._options import wait_for_servers
 
 
 def config(folder: Path, **servers: Any) -> Path:
@@ -117,7 +117,7 @@ def test_a_run_waits_for_a_server_that_was_never_seen_and_has_its_tools(
 async def test_a_server_that_never_answers_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
     said: list[str] = []
     async with toolcrib.open({"mcpServers": {"srv": liar("hang at connect")}}, state=tmp_path) as crib:
-        await met(crib, said.append, 0.05)
+        await wait_for_servers(crib, said.append, 0.05)
     assert said == [
         "meeting the MCP server srv, 0.05 seconds at most",
         "srv has not answered yet; its tools are there when it has",

@@ -20,7 +20,7 @@ from toolcrib.define.event import (
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Verdict
-from toolcrib.doors.cli._format import cut
+from toolcrib.doors.cli._format import truncate
 from toolcrib.doors.cli._turn import RunScreen
 
 RUN = Call("1", "exec", {"command": "make all"}, "k1")
@@ -118,4 +118,4 @@ def test_a_terminal_is_given_nothing_to_obey(text: str, seen: str) -> None:
     ],
 )
 def test_a_line_is_cut_to_the_columns_it_takes(text: str, width: int, kept: str) -> None:
-    assert cut(text, width) == kept
+    assert truncate(text, width) == kept

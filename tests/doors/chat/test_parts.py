@@ -25,7 +25,7 @@ from toolcrib.doors.cli._format import Formatter
 from toolcrib.doors.cli.chat.commands import ChatCompleter
 from toolcrib.doors.cli.chat.markdown import Blocks, render_markdown
 from toolcrib.doors.cli.chat.screen import ChatScreen, render_bar, render_outcome
-from toolcrib.doors.cli.chat.session import Claim, latest, new_key, recap
+from toolcrib.doors.cli.chat.session import SessionLock, find_latest, new_chat_key, summarize_session
 from toolcrib.doors.cli.chat.undo import Undo
 
 pytestmark = pytest.mark.anyio
@@ -222,20 +222,20 @@ def test_calls_side_by_side_are_told_apart() -> None:
 
 async def test_the_latest_chat_of_this_agent_and_folder_goes_on() -> None:
     store, here, there = MemorySessions(), Path("/a/shop"), Path("/b/shop")
-    keys = [new_key("main", here), new_key("main", there), new_key("docs", here)]
+    keys = [new_chat_key("main", here), new_chat_key("main", there), new_chat_key("docs", here)]
     for at, key in enumerate(keys):
         await store.make(SessionHead(key=key, made_at=at, changed_at=at))
         said = Said(Message(role="user", content=(Text(f"hello {at}"),)))
         store.append(key, [Line("a", None, float(at), said)], at=0)
-    assert [await latest(store, agent, folder) for agent, folder in (("main", here), ("main", there))] == keys[:2]
-    assert await latest(store, "docs", here) == keys[2]
-    assert await latest(store, "docs", there) is None
-    assert (await recap(store, keys[0])).asked == "hello 0"
+    assert [await find_latest(store, agent, folder) for agent, folder in (("main", here), ("main", there))] == keys[:2]
+    assert await find_latest(store, "docs", here) == keys[2]
+    assert await find_latest(store, "docs", there) is None
+    assert (await summarize_session(store, keys[0])).asked == "hello 0"
 
 
 @pytest.mark.parametrize("name", ["group", "..", "a:group:1", "dm", "subagent", "日本", "x" * 300, "-"])
 def test_whatever_a_folder_is_called_its_chats_are_nothing_else(name: str) -> None:
-    key = new_key("main", Path("/") / name)
+    key = new_chat_key("main", Path("/") / name)
     assert check_key(key) == key
     assert kind_from_key(key) == "other"
 
@@ -251,26 +251,26 @@ async def test_what_was_not_finished_is_told_and_an_older_answer_is_none_to_it()
     store = MemorySessions()
     lines = [said(0, "user", "one"), said(1, "assistant", "first"), said(2, "user", "two")]
     await store.add(SessionHead(key="agent:main:a", made_at=0.0, changed_at=0.0), lines)
-    found = await recap(store, "agent:main:a")
+    found = await summarize_session(store, "agent:main:a")
     assert (found.asked, found.answered, found.unfinished) == ("two", "", "That was not finished")
     make = call_of("k", "make")
     begun = [*lines, said(3, "assistant", calls=(make,)), Line("4", "3", 0.0, Began(make))]
     await store.add(SessionHead(key="agent:main:b", made_at=0.0, changed_at=0.0), begun)
-    found = await recap(store, "agent:main:b")
+    found = await summarize_session(store, "agent:main:b")
     assert (found.asked, found.unfinished) == ("two", "exec began and never ended, and may have done a part of it")
 
 
 def test_a_session_is_held_by_one_chat_and_let_go_for_the_next(tmp_path: Path) -> None:
-    holder = (
-        "import sys; from pathlib import Path; from toolcrib.doors.cli.chat.session import Claim; claim = Claim(Path("
+    code = (
+        "import sys; from pathlib import Path; from toolcrib.doors.cli.chat.session import SessionLock;"
+        "print(SessionLock(Path(sys.argv[1])).take('a'), flush=True); sys.stdin.read()"
     )
-    code = f"{holder}sys.argv[1])); print(claim.take('a'), flush=True); sys.stdin.read()"
     path = tmp_path / "state" / "chats.lock"
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
-        mine = Claim(path)
+        mine = SessionLock(path)
         assert [mine.take("a"), mine.take("b"), mine.take("b")] == [False, True, True]
         other.communicate("")
     assert mine.take("a")
@@ -294,13 +294,13 @@ async def test_several_files_come_back_as_one(workspace: LocalWorkspace, tmp_pat
         [Change(path="old", data=b"x"), Change(path="gone", data=None), Change(path="new", data=b"y")]
     )
     assert undo.diff("old").splitlines() == ["--- a/old", "+++ b/old", "@@ -1 +1 @@", "-1", "+x"]
-    assert await undo.back() == "old is as it was, gone is back, new is gone again"
+    assert await undo.undo() == "old is as it was, gone is back, new is gone again"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == {
         "old": b"1",
         "gone": b"2",
     }
     with pytest.raises(CribError, match="no file was changed"):
-        await undo.back()
+        await undo.undo()
 
 
 async def test_changes_are_taken_back_last_first(workspace: LocalWorkspace, tmp_path: Path) -> None:
@@ -310,10 +310,10 @@ async def test_changes_are_taken_back_last_first(workspace: LocalWorkspace, tmp_
         await workspace.write("a", data)
     seen = []
     for _ in range(2):
-        await undo.back()
+        await undo.undo()
         seen.append((tmp_path / "a").read_bytes())
     assert seen == [b"2", b"1"]
-    assert await undo.back() == "a is gone again"
+    assert await undo.undo() == "a is gone again"
 
 
 async def test_a_change_by_others_while_one_is_taken_back_can_be_taken_back_next(
@@ -341,9 +341,9 @@ async def test_a_change_by_others_while_one_is_taken_back_can_be_taken_back_next
         writing = asyncio.create_task(workspace.change([Change(path="b", data=b"2")]))
         await written.wait()
         workspace.around = meanwhile
-        assert await undo.back() == "a is gone again"
+        assert await undo.undo() == "a is gone again"
         workspace.around = kept
-        assert await undo.back() == "b is gone again"
+        assert await undo.undo() == "b is gone again"
     assert list(tmp_path.rglob("[ab]")) == []
 
 
@@ -353,7 +353,7 @@ async def test_a_file_too_large_to_keep_is_not_promised_back(workspace: LocalWor
     (tmp_path / "big").write_bytes(b"x" * (5 << 20))
     await workspace.write("big", b"small")
     with pytest.raises(CribError, match="big is too large to be kept"):
-        await undo.back()
+        await undo.undo()
 
 
 # completion

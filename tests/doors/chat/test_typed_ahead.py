@@ -15,7 +15,7 @@ from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from toolcrib.doors.cli.chat.terminal import Terminal
+from toolcrib.doors.cli.chat.terminal import PromptTerminal
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +43,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def terminal(keys: PipeInput, tmp_path: Path, clock: Clock) -> Terminal:
-    return Terminal(
+def terminal(keys: PipeInput, tmp_path: Path, clock: Clock) -> PromptTerminal:
+    return PromptTerminal(
         history=tmp_path / "history",
         completer=DummyCompleter(),
         live=lambda width, most: [],
@@ -54,7 +54,7 @@ def terminal(keys: PipeInput, tmp_path: Path, clock: Clock) -> Terminal:
     )
 
 
-async def begun(terminal: Terminal) -> "asyncio.Task[str | None]":
+async def begun(terminal: PromptTerminal) -> "asyncio.Task[str | None]":
     """Return a line that is being read: the terminal listens."""
     reading = asyncio.create_task(terminal.line())
     while not terminal._session.app.is_running:
@@ -62,13 +62,15 @@ async def begun(terminal: Terminal) -> "asyncio.Task[str | None]":
     return reading
 
 
-async def asked(terminal: Terminal) -> "asyncio.Task[str]":
+async def asked(terminal: PromptTerminal) -> "asyncio.Task[str]":
     asking = asyncio.create_task(terminal.ask(QUESTION))
     await asyncio.sleep(0)
     return asking
 
 
-async def test_a_line_nobody_had_read_when_the_question_came_is_a_message(terminal: Terminal, keys: PipeInput) -> None:
+async def test_a_line_nobody_had_read_when_the_question_came_is_a_message(
+    terminal: PromptTerminal, keys: PipeInput
+) -> None:
     async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("y\r")
@@ -79,7 +81,9 @@ async def test_a_line_nobody_had_read_when_the_question_came_is_a_message(termin
         assert await asking == "no"
 
 
-async def test_a_line_that_was_sent_as_the_question_came_is_a_message(terminal: Terminal, keys: PipeInput) -> None:
+async def test_a_line_that_was_sent_as_the_question_came_is_a_message(
+    terminal: PromptTerminal, keys: PipeInput
+) -> None:
     async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("y\r")
@@ -94,7 +98,7 @@ async def test_a_line_that_was_sent_as_the_question_came_is_a_message(terminal: 
         assert await again == "more", "nothing of the first line comes back"
 
 
-async def test_an_answer_to_a_question_that_is_gone_answers_no_other(terminal: Terminal, keys: PipeInput) -> None:
+async def test_an_answer_to_a_question_that_is_gone_answers_no_other(terminal: PromptTerminal, keys: PipeInput) -> None:
     async with asyncio.timeout(60):
         reading = await begun(terminal)
         first = await asked(terminal)
@@ -113,7 +117,7 @@ async def test_an_answer_to_a_question_that_is_gone_answers_no_other(terminal: T
 
 
 async def test_what_was_being_written_comes_back_behind_the_answer(
-    terminal: Terminal, keys: PipeInput, clock: Clock
+    terminal: PromptTerminal, keys: PipeInput, clock: Clock
 ) -> None:
     async with asyncio.timeout(60):
         reading = await begun(terminal)
@@ -126,7 +130,7 @@ async def test_what_was_being_written_comes_back_behind_the_answer(
         assert await reading == "half a thought"
 
 
-async def test_whoever_was_writing_ends_their_own_line(terminal: Terminal, keys: PipeInput) -> None:
+async def test_whoever_was_writing_ends_their_own_line(terminal: PromptTerminal, keys: PipeInput) -> None:
     async with asyncio.timeout(60):
         reading = await begun(terminal)
         keys.send_text("have a tr")
@@ -142,10 +146,10 @@ async def test_whoever_was_writing_ends_their_own_line(terminal: Terminal, keys:
 
 PLAIN = """
 import asyncio, os, select
-from toolcrib.doors.cli.chat.terminal import Lines
+from toolcrib.doors.cli.chat.terminal import PlainTerminal
 
 async def main():
-    lines = Lines()
+    lines = PlainTerminal()
     reading = asyncio.create_task(lines.line())
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -315,10 +315,10 @@ async def test_a_client_with_a_handshake_is_told_when_the_list_has_changed() -> 
         assert capabilities.tools.list_changed is True
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add"]
         belts.append(belt_of(add, burn))
-        await server.changed()
+        await server.announce_change()
         assert await told.get() == "notifications/tools/list_changed"
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add", "burn"]
-    await server.changed()  # nobody is left who would have to be told
+    await server.announce_change()  # nobody is left who would have to be told
 
 
 async def test_a_client_of_the_newest_protocol_hears_of_changes_when_it_listens() -> None:
@@ -326,7 +326,7 @@ async def test_a_client_of_the_newest_protocol_hears_of_changes_when_it_listens(
     async with asyncio.timeout(SECONDS), Client(server) as client:
         subscription: Subscription
         async with client.listen(tools_list_changed=True) as subscription:
-            await server.changed()
+            await server.announce_change()
             event = await anext(aiter(subscription))
     assert type(event).__name__ == "ToolsListChanged"
 

@@ -21,7 +21,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Call, Message
 
-__all__ = ["MissingPackageError", "cut_off_sentence", "run_calls"]
+__all__ = ["MissingPackageError", "explain_cut_off", "run_calls"]
 
 
 class MissingPackageError(CribError, ImportError):
@@ -43,13 +43,13 @@ async def run_calls(belt: Belt, replied: Replied) -> list[Message]:
         return []
     if reply.finish in BROKEN:
         calls = [
-            Call(id=call.id, name=call.name, flaw=cut_off_sentence(replied.error or reply.finish)) for call in calls
+            Call(id=call.id, name=call.name, flaw=explain_cut_off(replied.error or reply.finish)) for call in calls
         ]
     results = await belt.call_all(calls)
     asked = Message(role="assistant", calls=tuple(calls), finish="calls", by=reply.by)
     return [asked, *map(answer_message, calls, results)]
 
 
-def cut_off_sentence(why: str) -> str:
+def explain_cut_off(why: str) -> str:
     """Return what a model is told of a call that was in a reply that broke off."""
     return f"the reply was cut off ({why}), so this call was not run; make it again"

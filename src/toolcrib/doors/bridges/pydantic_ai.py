@@ -19,7 +19,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image
 from toolcrib.define.tool import Tool
 
-from . import MissingPackageError, cut_off_sentence
+from . import MissingPackageError, explain_cut_off
 
 try:
     from pydantic_ai import BinaryContent, ModelRetry, RunContext, ToolDefinition, ToolFailed, ToolReturn
@@ -126,6 +126,6 @@ def _cut(ctx: RunContext[Any]) -> str:
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):
             if message.state == "interrupted":
-                return cut_off_sentence("interrupted")
-            return cut_off_sentence(message.finish_reason) if message.finish_reason in _CUT else ""
+                return explain_cut_off("interrupted")
+            return explain_cut_off(message.finish_reason) if message.finish_reason in _CUT else ""
     return ""

@@ -17,9 +17,9 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
 from toolcrib.threads import in_thread
 
-__all__ = ["EVERY_TOOL", "Check", "State", "broken", "check_models", "missing"]
+__all__ = ["EVERY_TOOL", "HealthCheck", "HealthState", "check_models", "report_broken", "report_missing"]
 
-State = Literal["ok", "missing", "broken"]
+HealthState = Literal["ok", "missing", "broken"]
 
 EVERY_TOOL = ("*",)
 _SERVER_SECONDS = 1.0
@@ -29,14 +29,14 @@ _START_COMMANDS = {"ollama": "ollama serve", "lmstudio": "lms server start"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class HealthCheck:
     """What was found. `tools` do not work until it is mended, `less` is what else is lost, `remedy` what to do.
 
     Something is broken when what was asked for does not work; what is missing and costs no tool can stay so.
     """
 
     what: str
-    state: State = "ok"
+    state: HealthState = "ok"
     found: str = ""
     tools: tuple[str, ...] = ()
     less: str = ""
@@ -52,14 +52,16 @@ class Check:
         return {**asdict(self), "tools": list(self.tools)}
 
 
-def broken(what: str, found: str, *, tools: tuple[str, ...] = (), less: str = "", remedy: str) -> Check:
+def report_broken(what: str, found: str, *, tools: tuple[str, ...] = (), less: str = "", remedy: str) -> HealthCheck:
     """Return the finding that something does not work."""
-    return Check(what=what, state="broken", found=found, tools=tools, less=less, remedy=remedy)
+    return HealthCheck(what=what, state="broken", found=found, tools=tools, less=less, remedy=remedy)
 
 
-def missing(what: str, found: str = "", *, tools: tuple[str, ...] = (), less: str = "", remedy: str) -> Check:
+def report_missing(
+    what: str, found: str = "", *, tools: tuple[str, ...] = (), less: str = "", remedy: str
+) -> HealthCheck:
     """Return the finding that something is not there."""
-    return Check(what=what, state="missing", found=found, tools=tools, less=less, remedy=remedy)
+    return HealthCheck(what=what, state="missing", found=found, tools=tools, less=less, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class _Server:
         return f"{', '.join(self.models[:_MAX_NAMES])}{more}"
 
 
-async def check_models(crib: Crib, env: Mapping[str, str]) -> Sequence[Check]:
+async def check_models(crib: Crib, env: Mapping[str, str]) -> Sequence[HealthCheck]:
     """Look who would answer each agent. No key is sent, and no other machine is asked."""
     agents: dict[str, list[str]] = {}  # by the model that answers for them
     for agent in crib.config.agent_ids():
@@ -86,12 +88,15 @@ async def check_models(crib: Crib, env: Mapping[str, str]) -> Sequence[Check]:
     checks = [_check_model(crib, name, each, servers, env) for name, each in agents.items()]
     wanted = {model_name(name)[0] for name in agents}
     others = {name: each for name, each in servers.items() if name not in wanted and each.models}
-    return [*checks, *(Check(what=n, found=f"answers at {s.url} with {s.list_models()}") for n, s in others.items())]
+    return [
+        *checks,
+        *(HealthCheck(what=n, found=f"answers at {s.url} with {s.list_models()}") for n, s in others.items()),
+    ]
 
 
 def _check_model(
     crib: Crib, name: str, agents: Sequence[str], servers: Mapping[str, _Server], env: Mapping[str, str]
-) -> Check:
+) -> HealthCheck:
     what = "model" if "main" in agents else f"model of {agents[0]}"
     less = "every answer"
     if name == OFFLINE:
@@ -101,25 +106,25 @@ def _check_model(
         crib.models.get(name)
     except CribError as error:
         remedy = "set what it asks for, or name another in models.default"
-        return broken(what, f"{name}: {error}", less=less, remedy=remedy)
+        return report_broken(what, f"{name}: {error}", less=less, remedy=remedy)
     server = servers.get(provider)
     if server is None:
-        return Check(what=what, found=f"{name}, {_find_key(crib, provider, env)}")
+        return HealthCheck(what=what, found=f"{name}, {_find_key(crib, provider, env)}")
     if not server.is_up:
         remedy = _START_COMMANDS.get(provider, "start it, or name another in models.default")
-        return broken(what, f"{name}: nothing answers at {server.url}", less=less, remedy=remedy)
+        return report_broken(what, f"{name}: nothing answers at {server.url}", less=less, remedy=remedy)
     if server.models and not {model, f"{model}:latest"} & set(server.models):
         remedy = f"set models.default: {provider}:{server.models[0]}"
         remedy = f"ollama pull {model}" if provider == "ollama" else remedy
         found = f"{name}: {server.url} has no such model, only {server.list_models()}"
-        return broken(what, found, less=less, remedy=remedy)
-    return Check(what=what, found=f"{name} answers at {server.url}")
+        return report_broken(what, found, less=less, remedy=remedy)
+    return HealthCheck(what=what, found=f"{name} answers at {server.url}")
 
 
-def _check_offline(what: str, servers: Mapping[str, _Server]) -> Check:
+def _check_offline(what: str, servers: Mapping[str, _Server]) -> HealthCheck:
     """Say that rules answer, because nobody has a key: enough to try the tools, so nothing is broken."""
     local = next((f"{provider}:{each.models[0]}" for provider, each in servers.items() if each.models), "")
-    return missing(
+    return report_missing(
         what,
         "no provider has a key, so the offline model answers, by rules",
         less="answers to more than its six verbs",

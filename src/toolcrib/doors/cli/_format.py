@@ -16,7 +16,7 @@ import orjson
 
 from toolcrib.define.display import escape_controls
 
-__all__ = ["Formatter", "Style", "columns", "cut", "flatten", "print_json", "print_table"]
+__all__ = ["Formatter", "Style", "columns", "flatten", "print_json", "print_table", "truncate"]
 
 Style = Literal["", "bold", "dim", "good", "ask", "bad", "accent"]
 
@@ -42,7 +42,7 @@ def flatten(text: str) -> str:
     return escape_controls(" ".join(text.split()))
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Return what fits into so many columns, with an ellipsis where something was left out."""
     if len(text) * 2 <= width or sum(map(_width, text)) <= width:
         return text
@@ -102,7 +102,7 @@ class Formatter:
     def lines(self, lines: Iterable[str], style: Style = "", *, indent: int = 0) -> str:
         """Return lines, each cut to the width."""
         room = self.room - indent
-        return "".join(f"{' ' * indent}{self.style(cut(escape_controls(line), room), style)}\n" for line in lines)
+        return "".join(f"{' ' * indent}{self.style(truncate(escape_controls(line), room), style)}\n" for line in lines)
 
     def fold(self, text: str, style: Style = "", *, indent: int = 2) -> str:
         """Return lines of which nothing may be left out: long ones go on in the next, indented a little."""

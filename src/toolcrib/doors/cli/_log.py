@@ -6,10 +6,10 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["FILE", "keep_log", "state_folder"]
+__all__ = ["LOG_FILE", "keep_log", "state_folder"]
 
-FILE = "toolcrib.log"
-_LONGEST = 1024 * 1024  # bytes of the file before a new one is begun; the one before it stays
+LOG_FILE = "toolcrib.log"
+_LOG_BYTES = 1024 * 1024  # bytes of the file before a new one is begun; the one before it stays
 
 
 def state_folder() -> Path:
@@ -29,10 +29,10 @@ class _Log(logging.Handler):
     """Opens the file when there is something to write."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        path = state_folder() / FILE
+        path = state_folder() / LOG_FILE
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if path.exists() and path.stat().st_size > _LONGEST:
+            if path.exists() and path.stat().st_size > _LOG_BYTES:
                 path.replace(path.with_suffix(".log.1"))
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w", errors="replace") as file:
                 file.write(f"{_FORM.format(record)}\n")

@@ -17,27 +17,27 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.doors.mcp import PATH, BeltServer, claim_stdio, listen_on, serve_http, serve_stdio
 
-from .approvals import asking_here, is_attended
+from . import EXIT_INTERRUPTED
+from .approvals import ask_at_terminal, is_attended
 
-__all__ = ["Serving", "Token", "token_from_environment", "wire"]
+__all__ = ["AccessToken", "Serving", "token_from_environment", "wire"]
 
 Pipes = tuple[int, int]
-Token = tuple[str, bool]
+AccessToken = tuple[str, bool]
 """What clients have to show, and whether it was made up just now."""
 
 _VARIABLE = "TOOLCRIB_MCP_TOKEN"
-_SHORTEST = 16
-_INTERRUPTED = 130
+_TOKEN_CHARS = 16
 
 
-def token_from_environment() -> Token:
+def token_from_environment() -> AccessToken:
     """Return the token that the environment names, which no command inherits from here, or a new one."""
     given = os.environ.pop(_VARIABLE, None)
     if given is None:
         return secrets.token_urlsafe(32), True
-    if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
+    if len(given) < _TOKEN_CHARS or not given.isascii() or not given.isprintable() or " " in given:
         raise CribError(
-            f"{_VARIABLE} is no token; write {_SHORTEST} or more letters, digits and marks, or leave it out"
+            f"{_VARIABLE} is no token; write {_TOKEN_CHARS} or more letters, digits and marks, or leave it out"
         )
     return given, False
 
@@ -71,38 +71,38 @@ class Serving:
         self._crib, self._asks, self._interrupts = crib, asks, 0
         self._server = BeltServer(belt)
 
-    def run(self, line: Pipes | socket.socket, token: Token | None) -> int:
+    def run(self, line: Pipes | socket.socket, token: AccessToken | None) -> int:
         """Serve, and return the exit code."""
         return asyncio.run(self._run(line, token))
 
-    async def _run(self, line: Pipes | socket.socket, token: Token | None) -> int:
+    async def _run(self, line: Pipes | socket.socket, token: AccessToken | None) -> int:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self.serve(line, token))
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt, task)
         await asyncio.wait([task])
         if self._interrupts:
             click.echo("toolcrib: interrupted", err=True)
-            return _INTERRUPTED
+            return EXIT_INTERRUPTED
         task.result()
         return 0
 
     def _interrupt(self, task: "asyncio.Task[None]") -> None:
         self._interrupts += 1
         if self._interrupts > 1:
-            os._exit(_INTERRUPTED)  # commands end with us
+            os._exit(EXIT_INTERRUPTED)  # commands end with us
         task.cancel()
 
-    async def serve(self, line: Pipes | socket.socket, token: Token | None) -> None:
+    async def serve(self, line: Pipes | socket.socket, token: AccessToken | None) -> None:
         """Serve until the client is gone, or this is cancelled; over HTTP there has to be a token."""
-        async with self._crib, self._asking(is_free=token is not None), self._telling():
+        async with self._crib, self._attach_person(is_free=token is not None), self._watch_tools():
             if isinstance(line, tuple):
                 await serve_stdio(self._server, *line)
             elif token is not None:
-                self._tell(line, token)
+                self._print_address(line, token)
                 await serve_http(self._server, line, token[0])
 
-    def _tell(self, at: socket.socket, token: Token) -> None:
-        count = len(self._server.served().tools)
+    def _print_address(self, at: socket.socket, token: AccessToken) -> None:
+        count = len(self._server.current_tools().tools)
         click.echo(f"toolcrib: {count} tools at http://127.0.0.1:{at.getsockname()[1]}{PATH}", err=True)
         if token[1]:
             click.echo(f"toolcrib: clients have to show the token {token[0]}", err=True)
@@ -113,13 +113,13 @@ class Serving:
             )
 
     @contextlib.asynccontextmanager
-    async def _telling(self) -> AsyncIterator[None]:
+    async def _watch_tools(self) -> AsyncIterator[None]:
         """Tell clients when the tools of MCP servers that we use ourselves come, go or become others."""
-        listed, news = self._server.served(), asyncio.Event()
+        listed, news = self._server.current_tools(), asyncio.Event()
 
         def look() -> None:
             nonlocal listed
-            before, listed = listed, self._server.served()
+            before, listed = listed, self._server.current_tools()
             if before.tools != listed.tools:  # that a server is slow, or gone for a while, is no news to clients
                 news.set()
 
@@ -127,7 +127,7 @@ class Serving:
             while True:
                 await news.wait()
                 news.clear()
-                await self._server.changed()
+                await self._server.announce_change()
 
         detach = self._crib.mcp.on_change(look)
         telling = asyncio.create_task(tell())
@@ -139,22 +139,22 @@ class Serving:
             await asyncio.wait([telling])
 
     @contextlib.asynccontextmanager
-    async def _asking(self, *, is_free: bool) -> AsyncIterator[None]:
+    async def _attach_person(self, *, is_free: bool) -> AsyncIterator[None]:
         approvals = self._crib.approvals
         if is_free and is_attended():
-            async with asking_here(approvals):
+            async with ask_at_terminal(approvals):
                 yield
         elif not self._asks:
             yield
         else:
-            detach = approvals.on_question(_told)
+            detach = approvals.on_question(_announce_question)
             try:
                 yield
             finally:
                 detach()
 
 
-def _told(question: Question) -> None:
+def _announce_question(question: Question) -> None:
     """Say that somebody has to answer; which question it is, only who looks gets to see."""
     if question.state == "pending":
         click.echo(f"toolcrib: {question.tool} waits for an answer; `toolcrib approvals list` shows it", err=True)

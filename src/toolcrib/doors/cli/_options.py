@@ -26,12 +26,24 @@ from toolcrib.define.names import canonical, nearest
 from ._log import state_folder
 
 __all__ = [
-    "Ask", "CallerOptions", "ConfigOptions", "ask_owner", "caller_from_options", "caller_options", "config_options",
-    "crib_from_options", "json_option", "known_tool", "met", "nearest_session", "state_folder", "with_owner",
+    "AskService",
+    "CallerOptions",
+    "ConfigOptions",
+    "ask_owner",
+    "caller_from_options",
+    "caller_options",
+    "config_options",
+    "crib_from_options",
+    "json_option",
+    "nearest_session",
+    "require_tool",
+    "state_folder",
+    "wait_for_servers",
+    "with_owner",
 ]  # fmt: skip
 
 T = TypeVar("T")
-Ask = Callable[..., Awaitable[Any]]
+AskService = Callable[..., Awaitable[Any]]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -136,7 +148,7 @@ def ask_owner(options: ConfigOptions, method: str, params: Mapping[str, Any] | N
     return with_owner(options, lambda ask: ask(method, params), **how)
 
 
-def with_owner(options: ConfigOptions, talk: Callable[[Ask], Awaitable[T]], **how: bool) -> T:
+def with_owner(options: ConfigOptions, talk: Callable[[AskService], Awaitable[T]], **how: bool) -> T:
     """Return what comes of a talk with the services of one crib; `talk` gets what asks as the owner here."""
 
     async def main() -> T:
@@ -149,26 +161,26 @@ def with_owner(options: ConfigOptions, talk: Callable[[Ask], Awaitable[T]], **ho
     return asyncio.run(main())
 
 
-def known_tool(text: str, names: Collection[str]) -> str:
+def require_tool(text: str, names: Collection[str]) -> str:
     """Return the canonical name meant by `text`, or raise CribError with the nearest ones."""
     name = canonical(text)
     if name is None or name not in names:
-        close = nearest(text[:_LONGEST_SHOWN], names, 3)
+        close = nearest(text[:_SHOWN_CHARS], names, 3)
         hint = f"did you mean {', '.join(close)}?" if close else "`toolcrib tools list` shows what there is"
-        raise CribError(f"there is no tool {text[:_LONGEST_SHOWN]!r}; {hint}")
+        raise CribError(f"there is no tool {text[:_SHOWN_CHARS]!r}; {hint}")
     return name
 
 
-_LONGEST_SHOWN = 64
+_SHOWN_CHARS = 64
 
 
 def nearest_session(key: str, known: Sequence[str]) -> str | None:
     """Return the session that was most likely meant by `key`: one that it is a part of, else one that looks like it."""
-    part = [each for each in known if len(key) >= _SHORTEST_PART and key in each]
+    part = [each for each in known if len(key) >= _MIN_PART_CHARS and key in each]
     return next(iter(part or get_close_matches(key, known, n=1, cutoff=0.85)), None)
 
 
-_SHORTEST_PART = 4
+_MIN_PART_CHARS = 4
 
 
 def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
@@ -204,7 +216,7 @@ def _chain(text: str | None) -> tuple[str, ...]:
         return ()
     parts = tuple(part.strip() for part in text.split("/"))
     if not all(parts):
-        raise CribError(f"--parent {text[:_LONGEST_SHOWN]!r} has a blank in its chain; write outer/inner")
+        raise CribError(f"--parent {text[:_SHOWN_CHARS]!r} has a blank in its chain; write outer/inner")
     return parts
 
 
@@ -225,10 +237,10 @@ def _session_model(key: str | None) -> str:
     return head.model if head else ""
 
 
-_SECONDS = 5.0
+_SERVER_SECONDS = 5.0
 
 
-async def met(crib: Crib, say: Callable[[str], None], seconds: float = _SECONDS) -> None:
+async def wait_for_servers(crib: Crib, say: Callable[[str], None], seconds: float = _SERVER_SECONDS) -> None:
     """Wait for servers of which nothing is known yet, a few seconds at most; say for whom, and who did not come.
 
     All others are not waited for: what they offer was kept when they were first seen.

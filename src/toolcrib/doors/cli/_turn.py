@@ -38,7 +38,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Decision, Verdict
 
-from ._format import Formatter, Style, columns, cut, flatten
+from ._format import Formatter, Style, columns, flatten, truncate
 
 __all__ = [
     "LONG_SECONDS", "CommandJudge", "JsonLines", "OpenCall", "RunScreen", "TurnScreen", "judge_commands",
@@ -189,13 +189,13 @@ class TurnScreen(ABC):
 
     def _mention(self, call: Call) -> str:
         """Return how to speak of a call again: by its label when another one could be meant."""
-        return "" if self._mentioned == call.key else f"{cut(self._label(call), _LABEL_CHARS)}: "
+        return "" if self._mentioned == call.key else f"{truncate(self._label(call), _LABEL_CHARS)}: "
 
     def _render_start(self, call: Call, verdict: Verdict | None) -> str:
         decision, note = _describe_decision(call, verdict, self._judge)
         name, style = flatten(call.name[:_NAME_CHARS]), self.formatter.style
         # what was decided is always seen, however long the arguments are
-        words = cut(self._label(call), max(self.formatter.room - 2 - len(note), len(name)))[len(name) :]
+        words = truncate(self._label(call), max(self.formatter.room - 2 - len(note), len(name)))[len(name) :]
         return f"{style('●', _STYLES.get(decision, 'bad'))} {style(name, 'bold')}{words}{style(note, 'dim')}\n"
 
     def _say_progress(self, running: OpenCall, words: str, now: float) -> None:
@@ -303,7 +303,7 @@ class RunScreen(TurnScreen):
             return f"{style(whole, 'dim')}\n"
         lines = text.splitlines() or ["no output"]
         more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
-        first = cut(f"  ✓ {before}{flatten(lines[0])}", self.formatter.room - len(more) - len(seconds))
+        first = truncate(f"  ✓ {before}{flatten(lines[0])}", self.formatter.room - len(more) - len(seconds))
         return f"{style(f'{first}{more}{seconds}', 'dim')}\n"
 
     def _show_end(self, end: TurnFinished) -> None:

@@ -16,7 +16,7 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
 
-from ._format import cut, print_json, print_table
+from ._format import print_json, print_table, truncate
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 
 __all__ = ["command"]
@@ -140,7 +140,7 @@ def _print_head(agent: Agent) -> None:
     )
     click.echo(f"takes: {escape_controls(', '.join(declared_inputs(agent))) or 'nothing'}")
     lines = escape_controls(agent.prompt).splitlines()
-    click.echo("\n".join(f"  {cut(line, _WIDE)}" for line in lines[:_HEAD]))
+    click.echo("\n".join(f"  {truncate(line, _WIDE)}" for line in lines[:_HEAD]))
     if len(lines) > _HEAD:
         click.echo(f"  … and {len(lines) - _HEAD} lines more")
     declared = declared_inputs(agent)
@@ -165,7 +165,7 @@ def _list_tools(tools: Sequence[str] | None) -> str:
 
 
 def _first_line(agent: Mapping[str, Any]) -> str:
-    return cut(escape_controls(agent["description"]).split("\n", 1)[0], _SHOWN)
+    return truncate(escape_controls(agent["description"]).split("\n", 1)[0], _SHOWN)
 
 
 def _indent(schema: Any) -> str:

@@ -22,7 +22,7 @@ from toolcrib.services.approvals import Approvals
 from ._format import print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 
-__all__ = ["asking_here", "command", "is_attended", "line_from_terminal", "seconds_from"]
+__all__ = ["ask_at_terminal", "command", "is_attended", "read_terminal_line", "seconds_from"]
 
 Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
@@ -38,8 +38,8 @@ Examples:
 """
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
-_MOST_PROMPTS = 3  # an answer that is none counts as no after that
-_USUAL = "10m"
+_MAX_PROMPTS = 3  # an answer that is none counts as no after that
+_DEFAULT_DURATION = "10m"
 
 
 class _Options(ConfigOptions):
@@ -59,7 +59,7 @@ def command() -> None:
 @click.pass_obj
 def list_(obj: Any, **options: Unpack[_Options]) -> int:
     """Show every call that waits for an answer, in full."""
-    questions = _asked(obj, options, "approvals.list", {})
+    questions = _ask_service(obj, options, "approvals.list", {})
     if options["as_json"]:
         print_json({"questions": questions})
         return 0
@@ -83,7 +83,7 @@ def list_(obj: Any, **options: Unpack[_Options]) -> int:
 def allow(obj: Any, id: str, length: str | None, which: int, **options: Unpack[_Options]) -> int:
     """Say yes to the question with this ID, once or for a time."""
     lasting = {"answer": "lasting", "seconds": seconds_from(length), "which": which} if length else {"answer": "once"}
-    return _answered(obj, options, {"id": id, **lasting})
+    return _send_answer(obj, options, {"id": id, **lasting})
 
 
 @command.command("deny", epilog="\b\nExamples:\n  toolcrib approvals deny 3f9c2a7b10de44c1\n")
@@ -93,7 +93,7 @@ def allow(obj: Any, id: str, length: str | None, which: int, **options: Unpack[_
 @click.pass_obj
 def deny(obj: Any, id: str, **options: Unpack[_Options]) -> int:
     """Say no to the question with this ID."""
-    return _answered(obj, options, {"id": id, "answer": "no"})
+    return _send_answer(obj, options, {"id": id, "answer": "no"})
 
 
 @command.command("grants", epilog="\b\nExamples:\n  toolcrib approvals grants\n")
@@ -102,7 +102,7 @@ def deny(obj: Any, id: str, **options: Unpack[_Options]) -> int:
 @click.pass_obj
 def grants(obj: Any, **options: Unpack[_Options]) -> int:
     """List what is allowed for a time, until when and by whom."""
-    held = _asked(obj, options, "approvals.grants", {})
+    held = _ask_service(obj, options, "approvals.grants", {})
     if options["as_json"]:
         print_json({"grants": held})
     elif held:
@@ -120,7 +120,7 @@ def grants(obj: Any, **options: Unpack[_Options]) -> int:
 @click.pass_obj
 def revoke(obj: Any, id: str, **options: Unpack[_Options]) -> int:
     """Take back the grant with this ID."""
-    gone = _asked(obj, options, "approvals.revoke", {"id": id})
+    gone = _ask_service(obj, options, "approvals.revoke", {"id": id})
     print_json(gone) if options["as_json"] else click.echo(f"{id} is revoked")
     return 0
 
@@ -133,13 +133,13 @@ def seconds_from(text: str) -> int:
     return int(found[1]) * _UNITS[found[2] or "s"]
 
 
-def _answered(obj: Any, options: _Options, params: Mapping[str, Any]) -> int:
-    settled = _asked(obj, options, "approvals.answer", params)
+def _send_answer(obj: Any, options: _Options, params: Mapping[str, Any]) -> int:
+    settled = _ask_service(obj, options, "approvals.answer", params)
     print_json(settled) if options["as_json"] else click.echo(f"{settled['tool']} is {settled['state']}")
     return 0
 
 
-def _asked(obj: Any, options: _Options, method: str, params: Mapping[str, Any]) -> Any:
+def _ask_service(obj: Any, options: _Options, method: str, params: Mapping[str, Any]) -> Any:
     """Return what the service answers to the owner at this terminal; `obj` is a gateway to use instead of a crib's."""
 
     async def ask(rpc: Rpc) -> Any:
@@ -161,22 +161,22 @@ def is_attended() -> bool:
 
 
 @asynccontextmanager
-async def asking_here(approvals: Approvals, ask: Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
+async def ask_at_terminal(approvals: Approvals, ask: Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
     """Attach this terminal: while it lasts, the person here is shown every question, one after another.
 
     `ask` shows a prompt and returns what was typed, `say` shows what needs no answer.
     """
-    desk = _Desk(approvals, ask or line_from_terminal, say or _say)
+    desk = _TerminalPrompter(approvals, ask or read_terminal_line, say or _say)
     detach = approvals.on_question(desk.hear)
     serving = asyncio.create_task(desk.serve())
     try:
         yield
     finally:
         detach()
-        await _ended(serving)
+        await _cancel_and_wait(serving)
 
 
-class _Desk:
+class _TerminalPrompter:
     """Puts questions to the person at the terminal; what is settled elsewhere needs no answer here any more."""
 
     def __init__(self, approvals: Approvals, ask: Ask, say: Say) -> None:
@@ -214,8 +214,8 @@ class _Desk:
                 is_withdrawn = question.id in self._withdrawn
                 self._say("" if is_withdrawn else f"\n{question.tool} needs no answer here any more")
         finally:
-            await _ended(talk)
-            await _ended(elsewhere)
+            await _cancel_and_wait(talk)
+            await _cancel_and_wait(elsewhere)
 
     async def _talk(self, question: Question) -> None:
         self._say(question.shown)
@@ -234,7 +234,7 @@ class _Desk:
         words = "[y]es once, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
         if not question.lasting:
             self._say(f"(only once: {question.once})")
-        for _ in range(_MOST_PROMPTS):
+        for _ in range(_MAX_PROMPTS):
             match (await self._ask(f"Run it? {words}: ")).strip().lower():
                 case "y" | "yes":
                     return {"answer": "once"}
@@ -258,7 +258,9 @@ class _Desk:
                 return None
             which = int(said) - 1
         try:
-            seconds = seconds_from((await self._ask(f"For how long, like 30s or 2h? [{_USUAL}]: ")).strip() or _USUAL)
+            seconds = seconds_from(
+                (await self._ask(f"For how long, like 30s or 2h? [{_DEFAULT_DURATION}]: ")).strip() or _DEFAULT_DURATION
+            )
         except CribError as error:
             self._say(str(error))
             return None
@@ -269,7 +271,7 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-async def _ended(task: "asyncio.Task[Any]") -> None:
+async def _cancel_and_wait(task: "asyncio.Task[Any]") -> None:
     """Cancel a task and wait until it is gone."""
     task.cancel()
     await asyncio.wait([task])  # not `await task`: its cancellation would look like our own, and ours like its
@@ -277,7 +279,7 @@ async def _ended(task: "asyncio.Task[Any]") -> None:
         raise failure
 
 
-async def line_from_terminal(prompt: str) -> str:
+async def read_terminal_line(prompt: str) -> str:
     """Return the line that the person types after the prompt, "" at the end of input; the loop goes on meanwhile."""
     loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
     typed: asyncio.Future[None] = loop.create_future()
@@ -288,7 +290,7 @@ async def line_from_terminal(prompt: str) -> str:
         await typed
     finally:
         loop.remove_reader(fd)
-    return os.read(fd, _LONGEST_LINE).decode(errors="replace")
+    return os.read(fd, _LINE_BYTES).decode(errors="replace")
 
 
 def _settle(typed: "asyncio.Future[None]") -> None:
@@ -296,4 +298,4 @@ def _settle(typed: "asyncio.Future[None]") -> None:
         typed.set_result(None)
 
 
-_LONGEST_LINE = 4096
+_LINE_BYTES = 4096

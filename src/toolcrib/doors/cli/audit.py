@@ -42,7 +42,7 @@ Examples:
 """
 _HASH = re.compile(r"[0-9a-f]{64}")
 _COLUMNS = ("row", "time", "session", "tool", "verdict", "because", "outcome")
-_MOST_SHOWN = 50
+_SHOWN_CALLS = 50
 
 
 class _Options(ConfigOptions):
@@ -98,10 +98,10 @@ def show(session: str, tool: str, last: int, **options: Unpack[_Options]) -> int
 
 def _print(report: Mapping[str, Any], *, replay: bool) -> None:
     findings = report["findings"]
-    for finding in findings[:_MOST_SHOWN]:
+    for finding in findings[:_SHOWN_CALLS]:
         click.secho(f"{finding['wrong']}: {escape(finding['sentence'])}", fg="red")
-    if len(findings) > _MOST_SHOWN:
-        click.echo(f"and {len(findings) - _MOST_SHOWN} more; --json shows all")
+    if len(findings) > _SHOWN_CALLS:
+        click.echo(f"and {len(findings) - _SHOWN_CALLS} more; --json shows all")
     for call in report["uncertain"]:
         what = f"{escape(call['tool'])} in call {escape(call['call'])} started in row {call['row']} and has no outcome"
         click.secho(f"uncertain: {what}: it runs still, or was cut off", fg="yellow")

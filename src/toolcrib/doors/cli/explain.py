@@ -17,7 +17,7 @@ from ._options import (
     config_options,
     crib_from_options,
     json_option,
-    known_tool,
+    require_tool,
 )
 
 __all__ = ["command", "show_belt"]
@@ -43,7 +43,7 @@ def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
     crib = crib_from_options(options)
     caller = mark_terminal_owner(caller_from_options(crib, options))
     handle = crib.belt(caller)
-    only = known_tool(tool, handle.verdicts) if tool is not None else None
+    only = require_tool(tool, handle.verdicts) if tool is not None else None
     if options["as_json"]:
         print_json(explain_json(describe(crib, caller), handle.selection, handle.catalog.tools, only))
     elif only is None:

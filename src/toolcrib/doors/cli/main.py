@@ -11,6 +11,8 @@ from toolcrib import __version__
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 
+from . import EXIT_INTERRUPTED
+
 __all__ = ["main", "run"]
 
 # name -> (module, one line of help); the line stands here so that --help imports nothing
@@ -84,12 +86,11 @@ def main() -> None:
     except OSError:
         # whoever read our output is gone: keep the interpreter from complaining about it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if code == _INTERRUPTED:
+    if code == EXIT_INTERRUPTED:
         os._exit(code)  # a tool's thread may still be busy, and nobody waits for it any more
     sys.exit(code)
 
 
-_INTERRUPTED = 130
 _NO_COMMAND = re.compile(r"No such command '(.*)'")
 
 
@@ -105,7 +106,7 @@ def run(args: list[str]) -> int:
         return 2
     except (KeyboardInterrupt, click.Abort):
         click.echo("toolcrib: interrupted", err=True)
-        return _INTERRUPTED
+        return EXIT_INTERRUPTED
 
 
 def _run(args: list[str]) -> int:

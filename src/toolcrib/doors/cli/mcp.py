@@ -16,7 +16,7 @@ from toolcrib.policy.settings import PROFILES
 
 from ._format import flatten, print_json, print_table
 from ._options import (
-    Ask,
+    AskService,
     CallerOptions,
     ConfigOptions,
     ask_owner,
@@ -43,7 +43,7 @@ Examples:
   toolcrib mcp serve --config crib.yaml --agent helper --profile coding
   TOOLCRIB_MCP_TOKEN=sixteen-characters-or-more toolcrib mcp serve --http 8808
 """
-_PATIENCE = 30.0  # seconds for all servers to answer
+_SERVER_SECONDS = 30.0  # seconds for all servers to answer
 _LIST = """\b
 Examples:
   toolcrib mcp list
@@ -65,13 +65,13 @@ class _ServeOptions(CallerOptions):
     ask: bool
 
 
-class _Listed(ConfigOptions):
+class _ListOptions(ConfigOptions):
     """What `list` takes."""
 
     as_json: bool
 
 
-class _Accepted(ConfigOptions):
+class _AcceptOptions(ConfigOptions):
     """What `accept` takes."""
 
     yes: bool
@@ -85,13 +85,13 @@ def command() -> None:
 @command.command("list", epilog=_LIST)
 @config_options
 @json_option
-def list_(**options: Unpack[_Listed]) -> int:
+def list_(**options: Unpack[_ListOptions]) -> int:
     """Connect to every MCP server of the configuration, and list its tools and what is wrong.
 
     What a server offers when it is first seen is accepted. Exit code 1 when something is wrong.
     """
 
-    found = ask_owner(options, "mcp.list", {"wait": _PATIENCE})
+    found = ask_owner(options, "mcp.list", {"wait": _SERVER_SECONDS})
     servers, faults = found["servers"], found["problems"]
     if options["as_json"]:
         print_json(found)
@@ -105,13 +105,13 @@ def list_(**options: Unpack[_Listed]) -> int:
 @click.argument("tool", required=False, default="")
 @click.option("--yes", is_flag=True, help="Accept without being asked.")
 @config_options
-def accept(server: str, tool: str, **options: Unpack[_Accepted]) -> int:
+def accept(server: str, tool: str, **options: Unpack[_AcceptOptions]) -> int:
     """Show what an MCP server declares otherwise than before, and accept it: one TOOL, or all of them.
 
     TOOL is the tool as its server calls it. Exactly what is shown is accepted.
     """
 
-    async def look(ask: Ask) -> int:
+    async def look(ask: AskService) -> int:
         changes = _choose(await ask("mcp.changes", {"server": server}), server, tool)
         for change in changes:
             click.echo("\n".join(_show_change(change)))

@@ -20,17 +20,18 @@ from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
 
+from . import EXIT_INTERRUPTED
 from ._options import (
     CallerOptions,
     caller_from_options,
     caller_options,
     config_options,
     crib_from_options,
-    met,
     nearest_session,
+    wait_for_servers,
 )
 from ._turn import JsonLines, RunScreen, judge_commands
-from .approvals import asking_here, is_attended
+from .approvals import ask_at_terminal, is_attended
 
 __all__ = ["command"]
 
@@ -45,8 +46,7 @@ Examples:
   toolcrib run "mend the first one" --session agent:main:run:3f9c2a7b10de
   git diff | toolcrib run - --json
 """
-_LONGEST = 1024 * 1024  # bytes of a message from stdin
-_INTERRUPTED = 130
+_MESSAGE_BYTES = 1024 * 1024  # bytes of a message from stdin
 
 
 _Surface = JsonLines | RunScreen
@@ -76,7 +76,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     """
     if options["last"] and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
-    text = _from_stdin() if words == ("-",) else _checked(" ".join(words))
+    text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
@@ -102,18 +102,18 @@ def _shows(crib: Crib, request: TurnRequest, options: _Options) -> _Surface:
 
 async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended: bool, last: bool) -> int:
     """Answer, in the latest session when it is to be the `last`, and return the exit code."""
-    door = asking_here(crib.approvals) if attended else contextlib.nullcontext()
+    door = ask_at_terminal(crib.approvals) if attended else contextlib.nullcontext()
     with _CtrlC() as ctrl_c:
         async with crib, door:
-            session, news = await _latest_session(crib, request) if last else await _named_session(crib, request)
-            await met(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
+            session, news = await _latest_session(crib, request) if last else await _find_session(crib, request)
+            await wait_for_servers(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
             caller = mark_terminal_owner(replace(request.caller, session=session or None))
             async with crib.start(replace(request, session=session, caller=caller)) as turn:
                 ctrl_c.stop = turn.stop
                 ctrl_c.tell = shows.break_line
                 end = await _show(turn, shows, news)
     if ctrl_c.presses:
-        return _INTERRUPTED
+        return EXIT_INTERRUPTED
     return 0 if end is not None and end.reason == "done" else 1
 
 
@@ -145,7 +145,7 @@ async def _latest_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
     return found, ""
 
 
-async def _named_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
+async def _find_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
     """Return the session that was named, "" when none was, and a sentence when it begins though it was named."""
     key = request.caller.session
     if key is None or await crib.sessions.find(check_key(key)) is not None:
@@ -164,11 +164,11 @@ class _CtrlC:
         self.tell: Callable[[], object] = bool
         self.presses = 0
 
-    def _pressed(self, number: int, frame: FrameType | None) -> None:
+    def _press(self, number: int, frame: FrameType | None) -> None:
         self.presses += 1
         if self.presses > 1:
             # whatever is still being put away: commands end with us, and the next turn finds what was left open
-            os._exit(_INTERRUPTED)
+            os._exit(EXIT_INTERRUPTED)
         self._loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
@@ -176,7 +176,7 @@ class _CtrlC:
         self.stop()
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._pressed)
+        self._before = signal.signal(signal.SIGINT, self._press)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,13 +188,15 @@ def _from_stdin() -> str:
         raise CribError("there is no stdin to read the message from; write it instead of `-`")
     if is_attended():
         click.echo("(type the message; Ctrl-D on an empty line ends it)", err=True)
-    data = sys.stdin.buffer.read(_LONGEST + 1)
-    if len(data) > _LONGEST:
-        raise CribError(f"the message on stdin is longer than {_LONGEST:,} bytes; put it into a file and name that")
-    return _checked(data.decode(errors="surrogateescape"))
+    data = sys.stdin.buffer.read(_MESSAGE_BYTES + 1)
+    if len(data) > _MESSAGE_BYTES:
+        raise CribError(
+            f"the message on stdin is longer than {_MESSAGE_BYTES:,} bytes; put it into a file and name that"
+        )
+    return _check_message(data.decode(errors="surrogateescape"))
 
 
-def _checked(text: str) -> str:
+def _check_message(text: str) -> str:
     if not text.strip():
         raise CribError("the message is blank; say what is to be done")
     try:

@@ -11,7 +11,7 @@ import click
 from toolcrib.define.display import escape, escape_controls
 from toolcrib.define.errors import CribError, ToolError
 
-from ._format import columns, cut, print_json, print_table
+from ._format import columns, print_json, print_table, truncate
 from ._options import ConfigOptions, ask_owner, config_options, json_option, nearest_session
 
 __all__ = ["command"]
@@ -58,7 +58,7 @@ def list_(most: int, **options: Unpack[_Options]) -> int:
     cells = [(f"{mark}{escape(row['key'])}", str(row["lines"]), _clock(row["changedAt"])) for row, mark in placed]
     taken = sum(max(len(cell[at]) for cell in [*cells, _COLUMNS]) + 2 for at in range(3))
     titles = [
-        cut(escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed
+        truncate(escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed
     ]
     print_table((*_COLUMNS, "title"), [(*cell, title) for cell, title in zip(cells, titles, strict=True)])
     return 0
@@ -76,7 +76,7 @@ def show(key: str, **options: Unpack[_Options]) -> int:
         return 0
     width = columns() - _ROLE - 2
     for message in found["messages"]:
-        click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {cut(_summarize(message), width)}")
+        click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {truncate(_summarize(message), width)}")
     spent = f"{found['usage']['input'] + found['usage']['output']:,} tokens"
     click.echo(f"\n{escape(key)}: {found['lines']} lines, {spent}, changed {_clock(found['changedAt'])}")
     for call in found["uncertain"]:

@@ -27,9 +27,9 @@ from ._options import (
     config_options,
     crib_from_options,
     json_option,
-    known_tool,
+    require_tool,
 )
-from .approvals import asking_here, is_attended
+from .approvals import ask_at_terminal, is_attended
 
 __all__ = ["command"]
 
@@ -92,7 +92,7 @@ def list_(**options: Unpack[_ListOptions]) -> int:
 def show(name: str, **options: Unpack[_ListOptions]) -> int:
     """Show one tool: description, effects and parameters."""
     catalog = crib_from_options(options, import_plugins=True).catalog
-    tool = catalog[known_tool(name, catalog)]
+    tool = catalog[require_tool(name, catalog)]
     if options["as_json"]:
         print_json({**_summary(tool), "parameters": tool.parameters})
         return 0
@@ -115,13 +115,13 @@ def show(name: str, **options: Unpack[_ListOptions]) -> int:
 @json_option
 def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
-    parsed = _parsed(args)
+    parsed = _parse_args(args)
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     handle = crib.belt(mark_terminal_owner(caller_from_options(crib, options)))
-    door = asking_here(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
+    door = ask_at_terminal(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
     # what a tool prints is not its answer
     with contextlib.redirect_stdout(sys.stderr):
-        result = asyncio.run(_called(crib, handle, name, parsed, door))
+        result = asyncio.run(_call_tool(crib, handle, name, parsed, door))
     if options["as_json"]:
         known = canonical(name)
         verdict = handle.verdicts.get(known) if known else None
@@ -134,10 +134,10 @@ def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     return 0 if result.status != "error" else 1
 
 
-async def _called(
+async def _call_tool(
     crib: Crib, handle: Belt, name: str, args: dict[str, Any], door: contextlib.AbstractAsyncContextManager[None]
 ) -> Result:
-    asyncio.get_running_loop().set_default_executor(_Impatient())
+    asyncio.get_running_loop().set_default_executor(_AbandonedThreads())
     try:
         async with door:
             return await handle.call(name, args)
@@ -145,7 +145,7 @@ async def _called(
         await crib.close()
 
 
-class _Impatient(ThreadPoolExecutor):
+class _AbandonedThreads(ThreadPoolExecutor):
     """Threads that nobody waits for when the call is interrupted."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -160,7 +160,7 @@ def _show_result(result: Result) -> None:
             click.echo(part.text, err=result.status == "error")
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_args(text: str) -> dict[str, Any]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:

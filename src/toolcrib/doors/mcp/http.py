@@ -18,7 +18,7 @@ __all__ = ["PATH", "listen_on", "serve_http"]
 
 PATH = "/mcp"
 
-_LARGEST = 32 * 1024 * 1024  # bytes of one request
+_REQUEST_BYTES = 32 * 1024 * 1024  # bytes of one request
 _HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
@@ -40,7 +40,7 @@ def listen_on(port: int) -> socket.socket:
 
 async def serve_http(server: Server, at: socket.socket, token: str) -> None:
     """Serve every client that knows the token, until this is cancelled; then every call is stopped."""
-    app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=_LARGEST)
+    app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=_REQUEST_BYTES)
     config = uvicorn.Config(
         _Guard(app, token),
         log_config=None,

@@ -113,7 +113,7 @@ class ProgressSender:
         self._waiting.append(self._step(partial))
         self._news.set()
 
-    async def sent(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client was sent all that was heard."""
         if self._sending is not None:
             self._is_over = True
@@ -177,9 +177,9 @@ class BeltServer(Server[Any]):
         if isinstance(get_tracer_provider(), ProxyTracerProvider):
             self.middleware.clear()  # nobody collects spans, and making them takes a seventh of a call
         self.add_request_handler("tools/call", CallToolRequestParams, self._call)
-        self.add_notification_handler("notifications/initialized", NotificationParams, self._met)
+        self.add_notification_handler("notifications/initialized", NotificationParams, self._remember_client)
 
-    async def changed(self) -> None:
+    async def announce_change(self) -> None:
         """Tell every client that the list of tools is another one now."""
         await self._bus.publish(ToolsListChanged())
         for connection in tuple(self._connections):
@@ -196,7 +196,7 @@ class BeltServer(Server[Any]):
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
-    def served(self) -> ListToolsResult:
+    def current_tools(self) -> ListToolsResult:
         """Return the tools that are served now."""
         belt = self._belt().selection
         if self._listed is None or self._listed[0] is not belt:
@@ -205,10 +205,10 @@ class BeltServer(Server[Any]):
         return self._listed[1]
 
     async def _list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return self.served()
+        return self.current_tools()
 
     def _schema(self, name: str) -> dict[str, Any] | None:
-        return next((tool.input_schema for tool in self.served().tools if tool.name == name), None)
+        return next((tool.input_schema for tool in self.current_tools().tools if tool.name == name), None)
 
     async def _call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         belt, name = self._belt(), params.name
@@ -221,7 +221,7 @@ class BeltServer(Server[Any]):
             result = await _call_tool(belt, ctx, params)
         return {"resultType": "complete", **wire.encode_result(result)}
 
-    async def _met(self, ctx: Context, params: NotificationParams) -> None:
+    async def _remember_client(self, ctx: Context, params: NotificationParams) -> None:
         """Remember a client that has to be told of changes; those of newer protocols ask for that themselves."""
         connection = ctx.session._connection  # noqa: SLF001  the SDK has no other way to hear that a client is gone
         if connection not in self._connections:
@@ -234,7 +234,7 @@ async def _call_tool(belt: Belt, ctx: Context, params: CallToolRequestParams) ->
     progress = ProgressSender(ctx.session.report_progress)
     try:
         result = await CancelOnce(belt.call(params.name, params.arguments, progress=progress.queue))
-        await progress.sent()
+        await progress.drain()
     finally:
         progress.stop()
     return result

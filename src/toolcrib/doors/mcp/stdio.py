@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 __all__ = ["claim_stdio", "serve_stdio"]
 
-_LONGEST = 32 * 1024 * 1024  # bytes of one message
+_MESSAGE_BYTES = 32 * 1024 * 1024  # bytes of one message
 _PIECE = 64 * 1024
 
 
@@ -66,7 +66,9 @@ async def _read_messages(
                 message = jsonrpc_message_adapter.validate_json(line or b"", by_name=False)
             except ValidationError:
                 what = (
-                    "this is no JSON-RPC message" if line is not None else f"a message has at most {_LONGEST:,} bytes"
+                    "this is no JSON-RPC message"
+                    if line is not None
+                    else f"a message has at most {_MESSAGE_BYTES:,} bytes"
                 )
                 fault = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=PARSE_ERROR, message=what))
                 await answers.send(SessionMessage(fault))
@@ -87,7 +89,7 @@ async def _lines(stdin: int) -> AsyncIterator[bytes | None]:
                 yield bytes(begun)
             begun, is_too_long = bytearray(), False
         begun += rest
-        if len(begun) > _LONGEST:
+        if len(begun) > _MESSAGE_BYTES:
             begun, is_too_long = bytearray(), True
     if begun.strip():
         yield bytes(begun)

@@ -24,9 +24,9 @@ from toolcrib.doors.cli._options import (
 )
 
 from .commands import HELP, ChatCompleter
-from .loop import Talk
-from .session import Claim, Seat
-from .terminal import Lines, Terminal
+from .loop import ChatLoop
+from .session import ChatSession, SessionLock
+from .terminal import PlainTerminal, PromptTerminal
 
 __all__ = ["command"]
 
@@ -69,27 +69,29 @@ def command(**options: Unpack[_Options]) -> int:
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     if options["model"]:
         crib.models.get(options["model"])
-    return asyncio.run(_talked(crib, caller, options))
+    return asyncio.run(_run_chat(crib, caller, options))
 
 
-async def _talked(crib: Crib, caller: Caller, options: _Options) -> int:
+async def _run_chat(crib: Crib, caller: Caller, options: _Options) -> int:
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     plain = options["plain"] or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
     colour = not plain and not os.environ.get("NO_COLOR")
     async with crib:
-        with contextlib.closing(Claim(state_folder() / "chats.lock")) as claim:
-            seat = Seat(crib, caller, Path.cwd(), options["model"], claim)
-            talk = Talk(seat, attended=has_terminal)
-            surface = Lines() if plain else _terminal(seat, talk, colour=colour)
-            return await talk.run(surface, Formatter(columns, plain=plain, colour=colour), anew=options["anew"])
+        with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as claim:
+            chat = ChatSession(crib, caller, Path.cwd(), options["model"], claim)
+            loop = ChatLoop(chat, attended=has_terminal)
+            surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
+            return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=options["anew"])
 
 
-def _terminal(seat: Seat, talk: Talk, *, colour: bool) -> Terminal:
+def _terminal(chat: ChatSession, loop: ChatLoop, *, colour: bool) -> PromptTerminal:
     takes = {
-        "why": lambda: tuple(seat.crib.catalog.tools),
-        "model": lambda: (*seat.models(), "default"),
-        "agent": seat.agents,
+        "why": lambda: tuple(chat.crib.catalog.tools),
+        "model": lambda: (*chat.models(), "default"),
+        "agent": chat.agents,
     }
-    completer = ChatCompleter({name: takes.get(name, tuple) for name in HELP}, seat.folder)
+    completer = ChatCompleter({name: takes.get(name, tuple) for name in HELP}, chat.folder)
     history = state_folder() / "chat_history"
-    return Terminal(history=history, completer=completer, live=talk.live, stop=talk.interrupted, colour=colour)
+    return PromptTerminal(
+        history=history, completer=completer, live=loop.live_lines, stop=loop.interrupt, colour=colour
+    )

@@ -16,14 +16,14 @@ from toolcrib.define.names import nearest
 from toolcrib.define.session import check_key
 from toolcrib.define.verdict import Decision, Verdict
 from toolcrib.doors.cli._format import Style, flatten
-from toolcrib.doors.cli._options import known_tool
+from toolcrib.doors.cli._options import require_tool
 from toolcrib.policy.explain import explain_sentence
 
 from .screen import ChatScreen
-from .session import Seat
+from .session import ChatSession
 from .undo import Undo
 
-__all__ = ["HELP", "ChatCompleter", "Commands"]
+__all__ = ["HELP", "ChatCommands", "ChatCompleter"]
 
 HELP = {
     "tools": ("", "which tools you have, which are asked about or denied, and why"),
@@ -37,7 +37,7 @@ HELP = {
     "help": ("", "this list"),
     "quit": ("", "leave (or press Ctrl-D); the session is kept"),
 }
-_KEYS = (
+_KEY_HELP = (
     "Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line; Tab completes commands and "
     "paths; Up brings back what you typed before. What you type while a turn runs is heard by it. Ctrl-C stops the "
     "turn, and leaves when pressed again. A message may begin with a blank and a slash."
@@ -46,25 +46,34 @@ _STYLES: dict[Decision, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
 _LINES: dict[str, tuple[str, Style]] = {
     "run": ("would run", "good"), "ask": ("would be asked about", "ask"), "deny": ("would never run", "bad"),
 }  # fmt: skip
-_KEYS_OF_MODELS = "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY connects one, /model ollama:qwen3 a local one"
-_ALONE, _ALONE_WITH = ("new", "undo"), ("agent", "session")  # not while a turn runs; the second two with a word
+_MODEL_KEY_HELP = "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY connects one, /model ollama:qwen3 a local one"
+_IDLE_ONLY, _IDLE_ONLY_WITH_WORD = (
+    ("new", "undo"),
+    ("agent", "session"),
+)  # not while a turn runs; the second two with a word
 _WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
 
-After = Literal["go on", "leave", "sat down"]
+After = Literal["go on", "leave", "switched"]
 Command = Callable[[str], Awaitable[After | None]]
 
 
-class Commands:
+class ChatCommands:
     """Carries out commands; `stop` stops the turn and tells whether one ran, `running` whether one does."""
 
     def __init__(
-        self, seat: Seat, screen: ChatScreen, undo: Undo, *, stop: Callable[[], bool], running: Callable[[], bool]
+        self,
+        chat: ChatSession,
+        screen: ChatScreen,
+        undo: Undo,
+        *,
+        stop: Callable[[], bool],
+        running: Callable[[], bool],
     ) -> None:
-        self._seat, self._screen, self._undo, self._stop, self._running = seat, screen, undo, stop, running
+        self._chat, self._screen, self._undo, self._stop, self._running = chat, screen, undo, stop, running
         self._known: dict[str, Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
-            "session": self._session, "undo": self._back, "stop": self._halt, "help": self._help, "quit": self._quit,
-            "exit": self._quit,
+            "session": self._session, "undo": self._undo_change, "stop": self._stop_turn, "help": self._help,
+            "quit": self._quit, "exit": self._quit,
         }  # fmt: skip
 
     async def run(self, line: str) -> After:
@@ -76,12 +85,12 @@ class Commands:
             near = nearest(name[:64], list(self._known))
             hint = f"did you mean /{near[0]}?" if near else "/help shows what there is"
             raise CribError(f"there is no command /{escape(name[:64])}; {hint}")
-        if self._running() and (name in _ALONE or (name in _ALONE_WITH and rest.strip())):
+        if self._running() and (name in _IDLE_ONLY or (name in _IDLE_ONLY_WITH_WORD and rest.strip())):
             raise CribError(f"a turn runs; /stop ends it, and then /{name} can be done")
         return await command(rest.strip()) or "go on"
 
     async def _tools(self, rest: str) -> After | None:
-        belt = await self._seat.belt()
+        belt = await self._chat.belt()
         verdicts = list(belt.verdicts.values())
         for decision, style in _STYLES.items():
             found = [verdict for verdict in verdicts if verdict.decision == decision]
@@ -112,8 +121,8 @@ class Commands:
         name, _, line = rest.partition(" ")
         if not name:
             raise CribError("say which tool it is about, like /why exec")
-        belt, formatter = await self._seat.belt(), self._screen.formatter
-        verdict = belt.verdicts[known_tool(name, list(belt.verdicts))]
+        belt, formatter = await self._chat.belt(), self._screen.formatter
+        verdict = belt.verdicts[require_tool(name, list(belt.verdicts))]
         self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
         said = [step for step in belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
         for step in said:
@@ -124,7 +133,7 @@ class Commands:
             self._screen.put(formatter.remark("no layer says anything about it", "dim", indent=2))
         if verdict.tool == "exec" and verdict.decision != "deny":
             if line.strip():
-                judged = self._seat.crib.commands.judge(belt.caller, line.strip())
+                judged = self._chat.crib.commands.judge(belt.caller, line.strip())
                 how, style = _LINES[judged.decision]
                 self._screen.say(f"{line.strip()} {how}: {judged.reason}.", style)
             else:
@@ -133,51 +142,51 @@ class Commands:
 
     async def _model(self, rest: str) -> After | None:
         if rest:
-            self._seat.to_model(rest)
-            self._screen.say(f"{await self._seat.model()} answers from your next message on, in this chat.")
+            self._chat.switch_model(rest)
+            self._screen.say(f"{await self._chat.model()} answers from your next message on, in this chat.")
             return None
-        self._screen.say(f"{await self._seat.model()} answers.")
-        others = _others(self._seat.models(), await self._seat.model())
-        self._screen.say(f"Others: {others or f'none yet; {_KEYS_OF_MODELS}'}", "dim")
+        self._screen.say(f"{await self._chat.model()} answers.")
+        others = _others(self._chat.models(), await self._chat.model())
+        self._screen.say(f"Others: {others or f'none yet; {_MODEL_KEY_HELP}'}", "dim")
         self._screen.say("/model PROVIDER:MODEL lets another one answer, /model default the configured one.", "dim")
         return None
 
     async def _agent(self, rest: str) -> After | None:
         if rest:
-            await self._seat.to_agent(rest)
-            return "sat down"
-        self._screen.say(f"This is the agent {self._seat.agent}.")
-        others = _others(self._seat.agents(), self._seat.agent)
+            await self._chat.switch_agent(rest)
+            return "switched"
+        self._screen.say(f"This is the agent {self._chat.agent}.")
+        others = _others(self._chat.agents(), self._chat.agent)
         self._screen.say(f"Others: {others or 'none; the section agents of the configuration makes some'}", "dim")
         return None
 
     async def _session(self, rest: str) -> After | None:
-        seat = self._seat
+        chat = self._chat
         if rest:
-            if await seat.crib.sessions.find(check_key(rest)) is None:
+            if await chat.crib.sessions.find(check_key(rest)) is None:
                 raise CribError(f"there is no session {rest[:200]!r}; `toolcrib sessions list` shows what there is")
-            await seat.to_session(rest)
-            return "sat down"
-        self._screen.say(f"This is the session {seat.session}.")
-        if await seat.crib.sessions.find(seat.session) is None:
+            await chat.switch_session(rest)
+            return "switched"
+        self._screen.say(f"This is the session {chat.session}.")
+        if await chat.crib.sessions.find(chat.session) is None:
             self._screen.say("Nothing was said in it yet.", "dim")
             return None
-        found = recall(await seat.crib.sessions.lines(seat.session))
+        found = recall(await chat.crib.sessions.lines(chat.session))
         cost = f", ${found.cost:.4f}" if found.cost else ""
         tokens = f"{found.usage.input + found.usage.output:,} tokens{cost}"
-        self._screen.say(f"{len(found.history)} messages, {tokens}, answered by {await seat.model()}.", "dim")
-        self._screen.say(f"From elsewhere: toolcrib chat --session {seat.session}", "dim")
+        self._screen.say(f"{len(found.history)} messages, {tokens}, answered by {await chat.model()}.", "dim")
+        self._screen.say(f"From elsewhere: toolcrib chat --session {chat.session}", "dim")
         return None
 
     async def _new(self, rest: str) -> After | None:
-        await self._seat.sit(anew=True)
-        return "sat down"
+        await self._chat.open(anew=True)
+        return "switched"
 
-    async def _back(self, rest: str) -> After | None:
-        self._screen.say(f"Undone: {await self._undo.back()}.", "good")
+    async def _undo_change(self, rest: str) -> After | None:
+        self._screen.say(f"Undone: {await self._undo.undo()}.", "good")
         return None
 
-    async def _halt(self, rest: str) -> After | None:
+    async def _stop_turn(self, rest: str) -> After | None:
         if not self._stop():
             self._screen.say("Nothing runs.", "dim")
         return None
@@ -189,7 +198,7 @@ class Commands:
             wrapped = textwrap.wrap(words, formatter.width - 24)
             rows = [f"  {formatter.style(head, 'bold')}{wrapped[0]}", *(f"{' ' * 22}{line}" for line in wrapped[1:])]
             self._screen.put("".join(f"{row}\n" for row in rows))
-        self._screen.say(_KEYS, "dim")
+        self._screen.say(_KEY_HELP, "dim")
         return None
 
     async def _quit(self, rest: str) -> After | None:
@@ -200,7 +209,7 @@ def _others(all: Sequence[str], this: str) -> str:
     return ", ".join(flatten(each) for each in all if each != this)
 
 
-_MOST = 200  # paths that are offered
+_MAX_PATHS = 200  # paths that are offered
 
 Words = Callable[[], Sequence[str]]
 
@@ -240,7 +249,7 @@ class ChatCompleter(Completer):
         except OSError:
             return  # there is no such folder, or none we may look into
         shown = (name for name in sorted(names) if start.startswith(".") or not name.startswith("."))
-        for name, _ in zip(shown, range(_MOST), strict=False):
+        for name, _ in zip(shown, range(_MAX_PATHS), strict=False):
             yield Completion(name, start_position=-len(start))
 
 

@@ -1,4 +1,4 @@
-"""The talk itself: what is typed becomes messages, commands, answers; what happens is shown."""
+"""The loop of a chat: what is typed becomes messages, commands and answers; what happens is shown."""
 
 import asyncio
 import contextlib
@@ -17,26 +17,26 @@ from toolcrib.define.event import Event, Replied, ToolFinished
 from toolcrib.define.log import Line, Said
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
+from toolcrib.doors.cli import EXIT_INTERRUPTED
 from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
-from toolcrib.doors.cli._options import met
+from toolcrib.doors.cli._options import wait_for_servers
 from toolcrib.doors.cli._turn import judge_commands, result_text
-from toolcrib.doors.cli.approvals import asking_here
+from toolcrib.doors.cli.approvals import ask_at_terminal
 
-from .commands import Commands
+from .commands import ChatCommands
 from .screen import ChatScreen, LineWriter
-from .session import Seat, recap
+from .session import ChatSession, summarize_session
 from .undo import Undo
 
-__all__ = ["Surface", "Talk"]
+__all__ = ["ChatLoop", "Surface"]
 
 log = logging.getLogger("toolcrib")
 
-_INTERRUPTED = 130
 _PICTURE = re.compile(r"\[image/[a-z]+, [0-9,]+ bytes\]")  # as watchers are told of one
-_TICK = 0.5  # seconds
-_LEAVE = frozenset({"exit", "quit", "exit()", "quit()", ":q", "logout"})  # as people leave other programs
-_RECAP = 4  # lines of what was said last
+_TICK_SECONDS = 0.5  # seconds
+_FAREWELLS = frozenset({"exit", "quit", "exit()", "quit()", ":q", "logout"})  # as people leave other programs
+_RECAP_LINES = 4  # lines of what was said last
 
 
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
@@ -70,11 +70,11 @@ class Surface(LineWriter, Protocol):
         ...
 
 
-class Talk:
-    """One person, one seat, one surface; at most one turn at a time."""
+class ChatLoop:
+    """One person, one session, one surface; at most one turn at a time."""
 
-    def __init__(self, seat: Seat, *, attended: bool) -> None:
-        self._seat, self._attended, self._undo = seat, attended, Undo()
+    def __init__(self, chat: ChatSession, *, attended: bool) -> None:
+        self._chat, self._attended, self._undo = chat, attended, Undo()
         self._turn: Running | None = None
         self._answering: asyncio.Task[None] | None = None
         self._presses = 0
@@ -84,11 +84,11 @@ class Talk:
 
     # what a surface needs
 
-    def live(self, width: int, most: int) -> list[tuple[Style, str]]:
+    def live_lines(self, width: int, most: int) -> list[tuple[Style, str]]:
         """Return what goes on at this moment."""
         return self._screen.live_lines(width, most) if self._screen and self._turn else []
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """Stop the turn; with none, throw away what was typed; pressed once more, leave."""
         if self._surface is None or self._screen is None:
             return
@@ -109,8 +109,8 @@ class Talk:
     # the whole
 
     async def run(self, surface: Surface, formatter: Formatter, *, anew: bool = False) -> int:
-        """Talk until the person leaves; return the exit code."""
-        judge = judge_commands(self._seat.crib, lambda: self._seat.caller)
+        """Run until the person leaves; return the exit code."""
+        judge = judge_commands(self._chat.crib, lambda: self._chat.caller)
         screen = ChatScreen(formatter, surface, diff_of=self._diff_of, judge=judge)
 
         async def ask(prompt: str) -> str:
@@ -118,36 +118,38 @@ class Talk:
                 return await surface.ask(prompt)
 
         self._surface, self._screen = surface, screen
-        commands = Commands(self._seat, screen, self._undo, stop=self._stopped, running=lambda: self._turn is not None)
-        approvals = self._seat.crib.approvals
+        commands = ChatCommands(
+            self._chat, screen, self._undo, stop=self._stop_turn, running=lambda: self._turn is not None
+        )
+        approvals = self._chat.crib.approvals
         door = (
-            asking_here(approvals, ask, lambda text: self._question(text, screen))
+            ask_at_terminal(approvals, ask, lambda text: self._question(text, screen))
             if self._attended
             else contextlib.nullcontext()
         )
-        with _signals(self.interrupted, surface.leave):
+        with _signals(self.interrupt, surface.leave):
             async with door:
-                await self._seat.sit(anew=anew)
+                await self._chat.open(anew=anew)
                 await self._greet(screen)
                 try:
                     while (text := await surface.line()) is not None:
-                        if await self._heard(text, commands, surface, screen) == "leave":
+                        if await self._dispatch(text, commands, surface, screen) == "leave":
                             break
                 finally:
-                    await self._put_away()
+                    await self._shut_down()
                     surface.close()
         return 0
 
-    async def _heard(self, text: str, commands: Commands, surface: Surface, screen: ChatScreen) -> str:
+    async def _dispatch(self, text: str, commands: ChatCommands, surface: Surface, screen: ChatScreen) -> str:
         """Do what was typed: a command at once, a message as a turn, or as a word to the turn that runs."""
         if self._turn is None:
             self._presses = 0
         try:
-            if self._turn is None and text.strip().lower() in _LEAVE:
+            if self._turn is None and text.strip().lower() in _FAREWELLS:
                 return "leave"
             if text.startswith("/"):
                 after = await commands.run(text.strip())
-                if after == "sat down":
+                if after == "switched":
                     await self._greet(screen)
                 return after
             if not text.strip():
@@ -156,24 +158,24 @@ class Talk:
                 self._turn.steer(text)
                 screen.say("(heard as soon as the calls under way are done)", "dim")
                 return "go on"
-            await self._begin(text.strip(), surface, screen)
+            await self._start_turn(text.strip(), surface, screen)
         except CribError as error:
             screen.say(str(error), "bad")
         return "go on"
 
-    async def _begin(self, text: str, surface: Surface, screen: ChatScreen) -> None:
-        await met(self._seat.crib, lambda words: screen.say(f"({words})", "dim"))
-        belt = await self._seat.belt()
+    async def _start_turn(self, text: str, surface: Surface, screen: ChatScreen) -> None:
+        await wait_for_servers(self._chat.crib, lambda words: screen.say(f"({words})", "dim"))
+        belt = await self._chat.belt()
         self._undo.watch(belt.ports.workspace)
-        self._turn = self._seat.turn(text)
+        self._turn = self._chat.start_turn(text)
         surface.busy(True)
-        self._answering = asyncio.create_task(self._answered(self._turn, surface, screen))
+        self._answering = asyncio.create_task(self._show_turn(self._turn, surface, screen))
 
-    async def _answered(self, turn: Running, surface: Surface, screen: ChatScreen) -> None:
+    async def _show_turn(self, turn: Running, surface: Surface, screen: ChatScreen) -> None:
         """Show a turn until it ends, whatever becomes of it."""
         has_picture = False
         before = await self._count(turn.session)
-        ticking = asyncio.create_task(_ticks(screen))
+        ticking = asyncio.create_task(_tick_screen(screen))
         try:
             async for event in turn:
                 has_picture = has_picture or _brings_picture(event)
@@ -190,17 +192,17 @@ class Talk:
                 await self._save_pictures(turn.session, before, screen)
             surface.busy(False)
 
-    async def _put_away(self) -> None:
+    async def _shut_down(self) -> None:
         """Stop what still runs and wait for it; a person in a hurry does not wait."""
         if self._is_over:
             # commands end with us, and the next turn finds what was left open
-            os._exit(_INTERRUPTED)
+            os._exit(EXIT_INTERRUPTED)
         if self._turn is not None:
             self._turn.stop()
         if self._answering is not None:
             await asyncio.wait([self._answering])
 
-    def _stopped(self) -> bool:
+    def _stop_turn(self) -> bool:
         """Stop the turn that runs; return whether one did."""
         if self._turn is None:
             return False
@@ -210,21 +212,21 @@ class Talk:
     # what is shown around turns
 
     async def _greet(self, screen: ChatScreen) -> None:
-        seat, formatter = self._seat, screen.formatter
-        found = await recap(seat.crib.sessions, seat.session) if await self._count(seat.session) else None
-        screen.say(f"toolcrib chat: {seat.agent}, {await seat.model()}, in {_home(seat.folder)}", "bold")
-        if seat.elsewhere:
-            screen.say(f"Another chat goes on with {seat.elsewhere}, so this is a new one.", "dim")
+        chat, formatter = self._chat, screen.formatter
+        found = await summarize_session(chat.crib.sessions, chat.session) if await self._count(chat.session) else None
+        screen.say(f"toolcrib chat: {chat.agent}, {await chat.model()}, in {_home(chat.folder)}", "bold")
+        if chat.busy_session:
+            screen.say(f"Another chat goes on with {chat.busy_session}, so this is a new one.", "dim")
         if found is None or not found.count:
             screen.say("Say what is to be done; /help shows what else there is.", "dim")
             return
         many = "1 message" if found.count == 1 else f"{found.count} messages"
-        screen.say(f"Going on with {seat.session} ({many}; /new begins another).", "dim")
+        screen.say(f"Going on with {chat.session} ({many}; /new begins another).", "dim")
         if found.asked:
             screen.put(formatter.remark(f"› {found.asked}", "dim", max_lines=2))
         if found.answered:
             lines = found.answered.splitlines()
-            shown = lines if len(lines) <= _RECAP else [*lines[: _RECAP - 1], "…"]
+            shown = lines if len(lines) <= _RECAP_LINES else [*lines[: _RECAP_LINES - 1], "…"]
             screen.put(formatter.lines(shown, "dim", indent=2))
         elif found.asked:
             screen.say(f"{found.unfinished}; say it again, or something else.", "ask")
@@ -238,7 +240,7 @@ class Talk:
         return self._undo.diff(path) if call.name == "write" and isinstance(path, str) else ""
 
     async def _save_pictures(self, session: str, before: int, screen: ChatScreen) -> None:
-        lines = (await self._seat.crib.sessions.lines(session))[before:]
+        lines = (await self._chat.crib.sessions.lines(session))[before:]
         for picture in _find_pictures(lines):
             try:
                 path = _save_picture(picture, state_folder() / "pictures")
@@ -248,13 +250,13 @@ class Talk:
                 screen.say(f"picture: {picture.mime}, {len(picture.data):,} bytes, saved as {path}", "accent")
 
     async def _count(self, session: str) -> int:
-        head = await self._seat.crib.sessions.find(session)
+        head = await self._chat.crib.sessions.find(session)
         return head.count if head else 0
 
 
 @contextlib.contextmanager
 def _signals(interrupted: Callable[[], None], leave: Callable[[], None]) -> Iterator[None]:
-    """Hear Ctrl-C as a word to the talk, and the end of the terminal as a farewell."""
+    """Let Ctrl-C interrupt the chat, and the end of the terminal leave it."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupted)
     loop.add_signal_handler(signal.SIGTERM, leave)
@@ -266,10 +268,10 @@ def _signals(interrupted: Callable[[], None], leave: Callable[[], None]) -> Iter
             loop.remove_signal_handler(number)
 
 
-async def _ticks(screen: ChatScreen) -> None:
+async def _tick_screen(screen: ChatScreen) -> None:
     """Let a screen that cannot change what it wrote say from time to time how things go."""
     while True:
-        await asyncio.sleep(_TICK)
+        await asyncio.sleep(_TICK_SECONDS)
         screen.tick()
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from toolcrib.define.event import CallDelta, Event, Replied, TurnFinished, TurnStarted
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
-from toolcrib.doors.cli._format import Formatter, Style, cut, flatten
+from toolcrib.doors.cli._format import Formatter, Style, flatten, truncate
 from toolcrib.doors.cli._turn import (
     LONG_SECONDS,
     CommandJudge,
@@ -89,17 +89,17 @@ class ChatScreen(TurnScreen):
         """Return what goes on at this moment, in at most so many lines of this width."""
         lines: list[tuple[Style, str]] = []
         if rest := self._blocks.rest.strip():
-            lines += [("", cut(flatten(line), width)) for line in _wrap_tail(rest, width)[-_WORD_LINES:]]
+            lines += [("", truncate(flatten(line), width)) for line in _wrap_tail(rest, width)[-_WORD_LINES:]]
         for each in self._calls.values():
             if self._asked_at is not None and not each.lines and not each.bar:
                 continue  # it may be the one that is asked about
             took = self._now() - each.since
             seconds = f"  {took:.0f} s" if took >= LONG_SECONDS else ""
-            lines.append(("accent", cut(f"… {self._label(each.call)}", width - len(seconds)) + seconds))
-            lines += [("dim", cut(f"  {line}", width)) for line in each.lines]
+            lines.append(("accent", truncate(f"… {self._label(each.call)}", width - len(seconds)) + seconds))
+            lines += [("dim", truncate(f"  {line}", width)) for line in each.lines]
             lines += [("accent", f"  {each.bar}")] if each.bar else []
         if not lines and self._activity:
-            lines.append(("dim", cut(f"… {self._activity}", width)))
+            lines.append(("dim", truncate(f"… {self._activity}", width)))
         return lines[-max_lines:]
 
     def tick(self) -> None:
@@ -187,15 +187,15 @@ def render_outcome(call: Call, result: Result, formatter: Formatter, *, before: 
     found = details.get("diff")
     diff = found if isinstance(found, str) and found else diff
     if diff:
-        head = cut(f"{before}{flatten(lines[0])}", room)
+        head = truncate(f"{before}{flatten(lines[0])}", room)
         return f"  {mark} {formatter.style(head, 'dim')}\n{formatter.diff(diff)}"
     if call.name == "exec" and len(lines) > 1:
         left = len(lines) - _OUTPUT_LINES
         note = [f"… {left} lines before"] if left > 0 else []
         body = formatter.lines([*note, *lines[-_OUTPUT_LINES:]], "dim", indent=4)
-        return f"  {mark} {formatter.style(cut(before.removesuffix(': '), room), 'dim')}".rstrip() + f"\n{body}"
+        return f"  {mark} {formatter.style(truncate(before.removesuffix(': '), room), 'dim')}".rstrip() + f"\n{body}"
     more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
-    first = cut(f"{before}{flatten(lines[0])}", room - len(more))
+    first = truncate(f"{before}{flatten(lines[0])}", room - len(more))
     return f"  {mark} {formatter.style(f'{first}{more}', 'dim')}\n"
 
 

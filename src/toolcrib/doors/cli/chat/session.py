@@ -1,4 +1,4 @@
-"""Which session a chat goes on with: the latest of its agent in this folder, unless another is named."""
+"""The session a chat goes on with: the latest of its agent in this folder, unless another is named; and its lock."""
 
 import fcntl
 import hashlib
@@ -21,21 +21,21 @@ from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.doors.cli._format import flatten
 from toolcrib.policy.resolve import mark_terminal_owner
 
-__all__ = ["Claim", "Recap", "Seat", "latest", "new_key", "recap"]
+__all__ = ["ChatSession", "Recap", "SessionLock", "find_latest", "new_chat_key", "summarize_session"]
 
-_MOST = 1000  # sessions that are looked through
-_LONGEST = 24  # characters of a folder's name in a key
+_MAX_SESSIONS = 1000  # sessions that are looked through
+_FOLDER_NAME_CHARS = 24  # characters of a folder's name in a key
 
 
-def new_key(agent: str, folder: Path) -> str:
+def new_chat_key(agent: str, folder: Path) -> str:
     """Return the key of a new chat."""
-    return f"{_beginning(agent, folder)}:{token_hex(4)}"
+    return f"{_key_prefix(agent, folder)}:{token_hex(4)}"
 
 
-async def latest(store: SessionStore, agent: str, folder: Path) -> str | None:
+async def find_latest(store: SessionStore, agent: str, folder: Path) -> str | None:
     """Return the chat of this agent in this folder that was changed last."""
-    beginning = f"{_beginning(agent, folder)}:"
-    heads = await store.list(most=_MOST)
+    beginning = f"{_key_prefix(agent, folder)}:"
+    heads = await store.list(most=_MAX_SESSIONS)
     return next((head.key for head in heads if head.key.startswith(beginning) and head.count), None)
 
 
@@ -49,7 +49,7 @@ class Recap:
     unfinished: str
 
 
-async def recap(store: SessionStore, key: str) -> Recap:
+async def summarize_session(store: SessionStore, key: str) -> Recap:
     """Return what stands in a session."""
     found = recall(await store.lines(key))
     messages = list(found.history)
@@ -64,7 +64,7 @@ async def recap(store: SessionStore, key: str) -> Recap:
     return Recap(len(messages), asked, _words(last) if last and is_done else "", unfinished)
 
 
-class Claim:
+class SessionLock:
     """Holds one session for this chat, so that another chat in the same folder begins its own.
 
     The kernel lets go of it with the process, however that ends.
@@ -77,7 +77,7 @@ class Claim:
     def take(self, key: str) -> bool:
         """Hold this session and no other from here on; return False when another chat holds it."""
         at = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
-        if at == self._at or not self._opened():
+        if at == self._at or not self._open():
             return True  # where nothing can be kept, nobody goes on with anything either
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
@@ -90,7 +90,7 @@ class Claim:
         self._at = at
         return True
 
-    def _opened(self) -> bool:
+    def _open(self) -> bool:
         if self._fd < 0:
             try:
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,12 +106,12 @@ class Claim:
             self._fd = self._at = -1
 
 
-def _beginning(agent: str, folder: Path) -> str:
+def _key_prefix(agent: str, folder: Path) -> str:
     """Return what all chats of an agent in a folder begin with: its name, for people, and what makes it unlike others.
 
     The name of a folder can be anything, so nothing of it may look like another part of a key.
     """
-    name = to_agent(folder.name)[:_LONGEST].strip("-_") or "folder"
+    name = to_agent(folder.name)[:_FOLDER_NAME_CHARS].strip("-_") or "folder"
     mark = hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest()[:8]
     return f"agent:{to_agent(agent)}:chat:{name}-{mark}"
 
@@ -120,45 +120,45 @@ def _words(message: Message) -> str:
     return message.plain_text.strip()
 
 
-class Seat:
+class ChatSession:
     """One caller of a crib, who goes from session to session and from model to model.
 
     `elsewhere` is the session that this one would have gone on with, did another chat not do so.
     """
 
     def __init__(
-        self, crib: Crib, caller: Caller, folder: Path, model: str | None = None, claim: Claim | None = None
+        self, crib: Crib, caller: Caller, folder: Path, model: str | None = None, claim: SessionLock | None = None
     ) -> None:
         self.crib, self.folder = crib, folder
         self.agent = to_agent(caller.agent or "main")
         self.session = caller.session or ""
         self._caller, self._model, self._claim = caller, model, claim
-        self.elsewhere = ""
+        self.busy_session = ""
 
-    async def sit(self, *, anew: bool = False) -> None:
+    async def open(self, *, anew: bool = False) -> None:
         """Take the session that was named, else the latest of this agent and folder; `anew` begins another one."""
-        self.elsewhere = ""
+        self.busy_session = ""
         if anew or not self.session:
-            found = None if anew else await latest(self.crib.sessions, self.agent, self.folder)
+            found = None if anew else await find_latest(self.crib.sessions, self.agent, self.folder)
             is_free = not found or not self._claim or self._claim.take(found)
-            self.elsewhere = "" if is_free else found or ""
-            self.session = found if found and is_free else new_key(self.agent, self.folder)
+            self.busy_session = "" if is_free else found or ""
+            self.session = found if found and is_free else new_chat_key(self.agent, self.folder)
         if self._claim:
             self._claim.take(self.session)  # one that was named is taken even if another chat has it
 
-    async def to_session(self, key: str) -> None:
+    async def switch_session(self, key: str) -> None:
         """Go on with another session."""
         self.agent, self.session = agent_from_key(key), key
-        await self.sit()
+        await self.open()
 
-    async def to_agent(self, id: str) -> None:
+    async def switch_agent(self, id: str) -> None:
         """Talk to another agent, in its latest session here."""
         if (agent := to_agent(id)) not in self.agents():
             raise CribError(f"there is no agent {id[:64]!r}; known: {', '.join(self.agents())}")
         self.agent, self.session, self._model = agent, "", None
-        await self.sit()
+        await self.open()
 
-    def to_model(self, name: str) -> None:
+    def switch_model(self, name: str) -> None:
         """Let another model answer from the next message on; `default` is the configured one."""
         if name != "default":
             self.crib.models.get(name)  # says what is wrong with it
@@ -191,7 +191,7 @@ class Seat:
         """Who talks, in this session."""
         return mark_terminal_owner(replace(self._caller, session=self.session, agent=self.agent))
 
-    def turn(self, text: str) -> Running:
+    def start_turn(self, text: str) -> Running:
         """Start to answer a message."""
         request = TurnRequest(message=user_message(text), caller=self.caller, model=self._model)
         return self.crib.start(request)

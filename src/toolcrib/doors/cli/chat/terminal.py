@@ -24,20 +24,20 @@ from prompt_toolkit.styles import Style as Styles
 from toolcrib.doors.cli._format import Style
 from toolcrib.threads import in_thread
 
-__all__ = ["Lines", "Terminal"]
+__all__ = ["PlainTerminal", "PromptTerminal"]
 
 _STYLES = Styles.from_dict(
     {"bold": "bold", "dim": "ansibrightblack", "good": "ansigreen", "ask": "ansiyellow", "bad": "ansired",
      "accent": "ansicyan", "prompt": "bold"}
 )  # fmt: skip
 _PROMPT, _MORE = "› ", "  "
-_HASTE = 0.5  # seconds in which nobody reads a question: whoever was writing ends their own line
-_MOST_LIVE = 12  # lines above the prompt that tell what goes on
+_HASTE_SECONDS = 0.5  # seconds in which nobody reads a question: whoever was writing ends their own line
+_MAX_LIVE_LINES = 12  # lines above the prompt that tell what goes on
 
 Live = Callable[[int, int], Sequence[tuple[Style, str]]]
 
 
-class _Kept(FileHistory):
+class _FileHistory(FileHistory):
     """What was typed, in a file; answers to questions are no part of it, and a full disk ends nothing."""
 
     is_closed = False
@@ -53,7 +53,7 @@ class _Kept(FileHistory):
             self.is_closed = True
 
 
-class Terminal:
+class PromptTerminal:
     """Reads what is typed, and writes above it. `live` tells what goes on, `stop` hears of Ctrl-C."""
 
     def __init__(
@@ -88,10 +88,10 @@ class Terminal:
         self._meant: asyncio.Future[str] | None = None  # the question that stood there when Enter was pressed
         self._question = ""
         self._draft = ""
-        self._cut_off_at = -_HASTE  # when a question came while a line was being written
+        self._cut_off_at = -_HASTE_SECONDS  # when a question came while a line was being written
         self._is_over = False
 
-    # what the talk needs
+    # what the loop of the chat needs
 
     async def line(self) -> str | None:
         """Return what is typed next; None when the person leaves."""
@@ -126,14 +126,14 @@ class Terminal:
             buffer.reset()
         self._question = prompt
         self._answer = asyncio.get_running_loop().create_future()
-        if isinstance(self._history, _Kept):
+        if isinstance(self._history, _FileHistory):
             self._history.is_closed = True
         self.refresh()
         try:
             return await self._answer
         finally:
             self._answer, self._question = None, ""
-            if isinstance(self._history, _Kept):
+            if isinstance(self._history, _FileHistory):
                 self._history.is_closed = False
             if app.is_running and not app.is_done:
                 # withdrawn: nobody answered, and the same line goes on
@@ -203,7 +203,7 @@ class Terminal:
         if app.is_done:
             return prompt
         size = app.output.get_size()
-        most = max(min(_MOST_LIVE, size.rows - 4), 1)
+        most = max(min(_MAX_LIVE_LINES, size.rows - 4), 1)
         shown = self._live(size.columns - 1, most)
         return [*((f"class:{style}" if style else "", f"{text}\n") for style, text in shown), *prompt]
 
@@ -213,9 +213,9 @@ class Terminal:
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
             buffer, self._meant = event.current_buffer, self._answer
-            if self._answer is not None and self._now() - self._cut_off_at < _HASTE:
+            if self._answer is not None and self._now() - self._cut_off_at < _HASTE_SECONDS:
                 buffer.text, self._draft, self._meant = self._draft + buffer.text, "", None
-                self._cut_off_at = -_HASTE
+                self._cut_off_at = -_HASTE_SECONDS
             if self._answer is None and buffer.document.text_before_cursor.endswith("\\"):
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
@@ -241,13 +241,13 @@ def _history_in(path: Path) -> History:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except OSError:
         return InMemoryHistory()
-    return _Kept(str(path))
+    return _FileHistory(str(path))
 
 
-_PIECE = 65_536  # bytes read at once
+_READ_BYTES = 65_536  # bytes read at once
 
 
-class Lines:
+class PlainTerminal:
     """Reads lines and writes lines. From a pipe the next line is read when the last one was answered."""
 
     def __init__(self) -> None:
@@ -262,7 +262,7 @@ class Lines:
         self._is_prompted = False
         self._is_listening = False
 
-    # what the talk needs
+    # what the loop of the chat needs
 
     async def line(self) -> str | None:
         """Return what is typed next; None at the end. A line that ends with a backslash goes on in the next."""
@@ -352,7 +352,7 @@ class Lines:
     def _hear(self) -> None:
         if not _has_input():
             return  # it was read for a question already
-        piece = os.read(sys.stdin.fileno(), _PIECE)
+        piece = os.read(sys.stdin.fileno(), _READ_BYTES)
         if not piece:
             self._is_over = True
         *whole, self._left = (self._left + piece).split(b"\n")

@@ -13,14 +13,14 @@ from toolcrib.define.ports import Workspace
 
 __all__ = ["Undo"]
 
-_LARGEST = 4 * 1024 * 1024  # bytes of a file that are kept
-_MOST = 50  # changes that are kept
-_MOST_BYTES = 64 * 1024 * 1024
-_DIFFED = 256 * 1024  # bytes of a file that a diff is made of
+_FILE_BYTES = 4 * 1024 * 1024  # bytes of a file that are kept
+_MAX_CHANGES = 50  # changes that are kept
+_KEPT_BYTES = 64 * 1024 * 1024
+_DIFF_BYTES = 256 * 1024  # bytes of a file that a diff is made of
 
 
 @dataclass(frozen=True, slots=True)
-class _Was:
+class _FileChange:
     """A file before and after a change; None where there was none. `version` is the one it has since."""
 
     path: str
@@ -34,7 +34,7 @@ class _Step:
     """One change of one or several files; one that was too large to keep says so in `why_not`."""
 
     workspace: LocalWorkspace
-    files: tuple[_Was, ...]
+    files: tuple[_FileChange, ...]
     why_not: str = ""
 
     @property
@@ -57,7 +57,7 @@ class Undo:
         async def around(changes: Sequence[Change], make: Make) -> tuple[Entry, ...]:
             if self._is_undoing:
                 return await make(changes)
-            return await self._kept(workspace, changes, make)
+            return await self._keep_change(workspace, changes, make)
 
         workspace.around = around
 
@@ -65,11 +65,11 @@ class Undo:
         """Return what the last change made of this file, as a diff; "" when that is not known or too long."""
         step = self._steps[-1] if self._steps else None
         for each in step.files if step else ():
-            if each.path == path and len(each.before or b"") + len(each.after or b"") <= _DIFFED:
+            if each.path == path and len(each.before or b"") + len(each.after or b"") <= _DIFF_BYTES:
                 return _diff(each)
         return ""
 
-    async def back(self) -> str:
+    async def undo(self) -> str:
         """Take the last change back, and say which files it was about; raise CribError when it cannot be done."""
         if not self._steps:
             raise CribError("no file was changed by write, edit or apply_patch since this chat was opened")
@@ -89,10 +89,10 @@ class Undo:
         self._steps = deque(each for each in self._steps if each is not step)
         written = iter(entries)
         for each in step.files:
-            self._now(each, next(written).version if each.before is not None else NOWHERE)
-        return ", ".join(f"{escape(each.path)} {_told(each)}" for each in step.files)
+            self._update_version(each, next(written).version if each.before is not None else NOWHERE)
+        return ", ".join(f"{escape(each.path)} {_describe_undo(each)}" for each in step.files)
 
-    def _now(self, back: _Was, version: str) -> None:
+    def _update_version(self, back: _FileChange, version: str) -> None:
         """Let the change before that one know its file again, now that it has another version."""
         for at in range(len(self._steps) - 1, -1, -1):
             step = self._steps[at]
@@ -104,21 +104,23 @@ class Undo:
                 self._steps[at] = replace(step, files=tuple(files))
                 return
 
-    async def _kept(self, workspace: LocalWorkspace, changes: Sequence[Change], make: Make) -> tuple[Entry, ...]:
+    async def _keep_change(self, workspace: LocalWorkspace, changes: Sequence[Change], make: Make) -> tuple[Entry, ...]:
         before = [await _read(workspace, change.path) for change in changes]
         entries = await make(changes)
         written = iter(entries)
-        files, large = list[_Was](), list[str]()
+        files, large = list[_FileChange](), list[str]()
         for change, was in zip(changes, before, strict=True):
             entry = next(written) if change.data is not None else None
             path = entry.path if entry else change.path
-            if isinstance(was, str) or len(change.data or b"") > _LARGEST:
+            if isinstance(was, str) or len(change.data or b"") > _FILE_BYTES:
                 large.append(path)
             else:
-                files.append(_Was(path, was, change.data, entry.version if entry else NOWHERE))
+                files.append(_FileChange(path, was, change.data, entry.version if entry else NOWHERE))
         why_not = f"{escape(large[0])} is too large to be kept, so its last change cannot be undone" if large else ""
         self._steps.append(_Step(workspace, () if large else tuple(files), why_not))
-        while len(self._steps) > _MOST or (len(self._steps) > 1 and sum(s.size for s in self._steps) > _MOST_BYTES):
+        while len(self._steps) > _MAX_CHANGES or (
+            len(self._steps) > 1 and sum(s.size for s in self._steps) > _KEPT_BYTES
+        ):
             self._steps.popleft()
         return entries
 
@@ -126,20 +128,20 @@ class Undo:
 async def _read(workspace: LocalWorkspace, path: str) -> bytes | str | None:
     """Return what a file holds, None when there is none; a text says why it is not known."""
     try:
-        if (await workspace.stat(path)).size > _LARGEST:
+        if (await workspace.stat(path)).size > _FILE_BYTES:
             return "too large"
         return await workspace.read(path)
     except ToolError as error:
         return None if error.code == "not_found" else str(error)
 
 
-def _told(each: _Was) -> str:
+def _describe_undo(each: _FileChange) -> str:
     if each.before is None:
         return "is gone again"
     return "is back" if each.after is None else "is as it was"
 
 
-def _diff(each: _Was) -> str:
+def _diff(each: _FileChange) -> str:
     old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (each.before, each.after))
     name = "/dev/null" if each.before is None else f"a/{each.path}"
     return "\n".join(difflib.unified_diff(old, new, name, f"b/{each.path}", n=2, lineterm=""))
