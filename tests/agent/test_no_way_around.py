@@ -50,6 +50,7 @@ RUNS = {
     ("agent/invoke.py", "observer.run"): "an observer",
     ("agent/hooks.py", "hook.run"): "a hook, made ready",
     ("backends/exec/supervisor_process.py", "Supervisor(control).run"): "the process that keeps commands",
+    ("backends/models/local.py", "subprocess.run"): "pip, which fetches the weights of a local model",
     ("config/load.py", "examples.run"): "a list of examples",
     ("config/positions.py", "scanner.run"): "a scanner of JSON5",
     ("define/actions.py", "parts[args['action']].run"): "a part of a tool, inside that tool's own body",
