@@ -26,7 +26,7 @@ from toolcrib.adapter.forms import to_gemini_form, to_strict_form
 from toolcrib.app import Belt
 from toolcrib.config.load import load
 from toolcrib.define.model import Request
-from toolcrib.testing.models import FunctionModel, Reply, said, wants
+from toolcrib.testing.models import FunctionModel, Reply, call_reply, text_reply
 
 __all__ = ["agent_loop", "files", "parallel", "policy", "schema", "search", "tool_call", "worlds_from"]
 
@@ -72,8 +72,8 @@ async def agent_loop(spec: Mapping[str, Any]) -> dict[str, Any]:
     async def run(turns: Any) -> None:
         def answer(_: Request) -> Reply:
             if not turns.more():
-                return said("done")
-            return wants(Call(id=f"c{turns.index}", name="forecast", args=parse_arguments(shared.CALL_ARGS)))
+                return text_reply("done")
+            return call_reply(Call(id=f"c{turns.index}", name="forecast", args=parse_arguments(shared.CALL_ARGS)))
 
         async with open_crib({}) as crib:
             model = FunctionModel(answer, keep=False)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
 from toolcrib.backends.exec.supervisor import SupervisorClient
-from toolcrib.define.shell import Command, Limits, Shell
+from toolcrib.define.shell import Command, CommandLimits, Shell
 
 from . import Row, Work, interleaved
 
@@ -81,7 +81,7 @@ async def _awaited(what: Awaitable[object]) -> object:
 
 
 async def _run(shell: Shell, argv: tuple[str, ...]) -> None:
-    running = await shell.start(Command(argv=argv, env=ENV), Limits())
+    running = await shell.start(Command(argv=argv, env=ENV), CommandLimits())
     ended = await running.wait()
     assert ended.ok, ended.sentence()
 

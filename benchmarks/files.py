@@ -17,7 +17,7 @@ from typing import Any
 
 from toolcrib import Caller, Ctx, Tool
 from toolcrib.backends.files.local import LocalWorkspace, Terms, Workspaces
-from toolcrib.define.context import Course, Ports
+from toolcrib.define.context import CallState, Ports
 from toolcrib.define.message import Call
 from toolcrib.tools.fs.apply_patch import apply_patch
 from toolcrib.tools.fs.edit import edit
@@ -118,7 +118,7 @@ def measure(rounds: int) -> list[Row]:
 
 async def _called(workspace: LocalWorkspace, tool: Tool, args: Mapping[str, Any]) -> None:
     call = Call(id="1", name=tool.name, args=args, key="1")
-    await tool.run(Ctx(call, Caller(), Course(), Ports(workspace=workspace)), tool.check(args))
+    await tool.run(Ctx(call, Caller(), CallState(), Ports(workspace=workspace)), tool.check(args))
 
 
 def _back(pairs: Pairs) -> Pairs:

@@ -14,7 +14,7 @@ from toolcrib import Call, Caller, Result
 from toolcrib.app import Crib
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.model import Request
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 from . import Row
 
@@ -107,8 +107,8 @@ def _answers(child: Answer) -> Answer:
         if ":subagent:" in request.session:
             return child(request)
         if len(request.history) > 1:
-            return said("ok")
-        return wants(*(Call(f"c{at}", "codebase_investigator", {"objective": "look"}) for at in range(MANY)))
+            return text_reply("ok")
+        return call_reply(*(Call(f"c{at}", "codebase_investigator", {"objective": "look"}) for at in range(MANY)))
 
     return answer
 
@@ -116,7 +116,7 @@ def _answers(child: Answer) -> Answer:
 def _working(request: Request) -> Any:
     match len(request.history):
         case 1:
-            return wants(Call("l", "ls", {"path": "."}))
+            return call_reply(Call("l", "ls", {"path": "."}))
         case 3:
-            return wants(Call("f", "find", {"pattern": "*.py"}))
-    return wants(Call("d", "complete_task", {"report": {"summary": "seen"}}))
+            return call_reply(Call("f", "find", {"pattern": "*.py"}))
+    return call_reply(Call("d", "complete_task", {"report": {"summary": "seen"}}))

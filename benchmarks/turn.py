@@ -20,7 +20,7 @@ from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.app import Crib
 from toolcrib.define.model import Request
 from toolcrib.define.turn import Limits
-from toolcrib.testing.models import FunctionModel, Reply, said, wants
+from toolcrib.testing.models import FunctionModel, Reply, call_reply, text_reply
 
 from . import Row
 from .call import ARGUMENTS, floor_call, forecast
@@ -47,8 +47,8 @@ class Paced:
     def answer(self, _: Request) -> Reply:
         """Ask for the next call, or be done."""
         if not self.more():
-            return said("done")
-        return wants(Call(id=f"c{len(self.stamps)}", name="forecast", args=parse_arguments(ARGUMENTS)))
+            return text_reply("done")
+        return call_reply(Call(id=f"c{len(self.stamps)}", name="forecast", args=parse_arguments(ARGUMENTS)))
 
     def taken(self, first: float = 0.0, last: float = 1.0) -> float:
         """Return the median seconds of a step in a part of the turn."""

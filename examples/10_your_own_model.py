@@ -9,7 +9,7 @@ import toolcrib
 from toolcrib import Call, Message, Text, tool
 from toolcrib.events import Replied
 from toolcrib.models import Request
-from toolcrib.testing import FunctionModel, said, wants
+from toolcrib.testing import FunctionModel, call_reply, text_reply
 
 
 @tool(group="shop", effects={"read"})
@@ -25,9 +25,9 @@ def words(message: Message) -> str:
 def clerk(request: Request) -> Replied:
     answers = [words(message) for message in request.history if message.role == "tool"]
     if answers:
-        return said(f"I asked, and heard: {answers[0]}")
+        return text_reply(f"I asked, and heard: {answers[0]}")
     pieces = next((word for word in words(request.history[-1]).split() if word.isdigit()), "1")
-    return wants(Call("a", "price", {"item": "nut", "pieces": pieces}), Call("b", "exec", {"command": "rm -rf /"}))
+    return call_reply(Call("a", "price", {"item": "nut", "pieces": pieces}), Call("b", "exec", {"command": "rm -rf /"}))
 
 
 async def main() -> None:

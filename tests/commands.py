@@ -12,7 +12,7 @@ from toolcrib.agent.hooks import bind_guards
 from toolcrib.app import Belt
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.local import Terms
-from toolcrib.backends.stores.memory import MemoryBlobs
+from toolcrib.backends.stores.memory import InMemoryBlobs
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports
 from toolcrib.define.ports import Approver
@@ -46,7 +46,7 @@ async def cribbed(
     tools = {**config.pop("tools", {}), "exec": dict(exec)}
     crib = toolcrib.open({"workspace": {"root": str(root)}, **config, "tools": tools})
     terms = Terms(root=root, state=root.parent / "state")
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     commands = CommandRunner(
         config=crib.config,
         policy=crib.loaded.policy,

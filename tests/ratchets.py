@@ -47,7 +47,7 @@ def participles(tree: Tree) -> set[str]:
     return {
         f"{module.removeprefix(f'{ROOT}.')}.{node.name}"
         for module, parsed in tree.parsed.items()
-        for node in ast.walk(parsed)
+        for node in (*parsed.body, *_members(parsed))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and not node.name.startswith("_")
         and _PARTICIPLE.match(node.name)
@@ -84,6 +84,12 @@ def crumbs(tree: Tree) -> set[str]:
 def weigh(tree: Tree) -> tuple[int, int]:
     """Return how many files there are, and how many lines."""
     return len(tree.paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tree.paths.values())
+
+
+def _members(parsed: ast.Module) -> Iterator[ast.stmt]:
+    for node in parsed.body:
+        if isinstance(node, ast.ClassDef):
+            yield from node.body
 
 
 def _exported(parsed: ast.Module) -> set[str]:

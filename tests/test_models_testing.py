@@ -9,7 +9,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History, Model, ModelCard, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import tool
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -36,15 +36,15 @@ def test_the_shipped_models_are_models() -> None:
 
 async def test_a_scripted_model_says_its_replies_one_a_request() -> None:
     call = Call("a", "look")
-    model = ScriptedModel([wants(call, text="let me look", usage=Usage(1, 2)), "done"])
+    model = ScriptedModel([call_reply(call, text="let me look", usage=Usage(1, 2)), "done"])
     assert await events(model, "go") == [
         TextDelta("let me look"),
         CallDelta(0, "look", ""),
-        wants(call, text="let me look", usage=Usage(1, 2)),
+        call_reply(call, text="let me look", usage=Usage(1, 2)),
     ]
     with pytest.raises(AssertionError, match="1 of 2 replies were asked for"):
         model.done()
-    assert await events(model, "go", "on") == [TextDelta("done"), said("done")]
+    assert await events(model, "go", "on") == [TextDelta("done"), text_reply("done")]
     model.done()
 
 
@@ -60,7 +60,7 @@ async def test_a_script_that_is_at_its_end_is_told() -> None:
 async def test_what_a_model_was_asked_can_be_looked_at_as_it_stood_then() -> None:
     model = FunctionModel(lambda request: str(len(request.history)))
     asked = request("one")
-    assert [event async for event in model.reply(asked)][-1] == said("1")
+    assert [event async for event in model.reply(asked)][-1] == text_reply("1")
     asked.history.append(Message(role="user"))
     assert [text.text for text in model.asked[0].messages[0].content if isinstance(text, Text)] == ["one"]
     assert len(model.asked[0].messages) == 1
@@ -74,10 +74,10 @@ async def test_a_function_model_takes_words_messages_replies_and_functions_that_
 
     async def later(request: Request) -> Replied:
         await asyncio.sleep(0)
-        return said("later")
+        return text_reply("later")
 
     assert (await events(FunctionModel(lambda request: message)))[-1] == Replied(message)
-    assert (await events(FunctionModel(later)))[-1] == said("later")
+    assert (await events(FunctionModel(later)))[-1] == text_reply("later")
     wrong = Replied(Message(role="user", content=(Text("x"),)))
     last = (await events(FunctionModel(lambda request: wrong)))[-1]
     assert isinstance(last, Replied)

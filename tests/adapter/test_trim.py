@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from toolcrib.adapter.cut import cut, page
 from toolcrib.adapter.fence import MARK, NOTICE, fence
-from toolcrib.adapter.trim import ERROR_CHARS, RESULT_CHARS, error_text, for_watchers, is_long, present, reason, text_of
+from toolcrib.adapter.trim import (
+    ERROR_CHARS,
+    RESULT_CHARS,
+    error_text,
+    for_watchers,
+    is_long,
+    present,
+    reason,
+    result_text,
+)
 from toolcrib.define.result import Content, Image, Result, Text
 
 TOKEN = "0123456789abcdef"
@@ -217,4 +226,4 @@ def test_the_reason_of_a_failure_is_found_where_strangers_put_it(result: Result,
 
 
 def test_the_words_of_a_result_are_its_texts() -> None:
-    assert text_of(Result(content=(Text(" a "), Text(" "), PICTURE, Text("b\n")))) == "a\nb"
+    assert result_text(Result(content=(Text(" a "), Text(" "), PICTURE, Text("b\n")))) == "a\nb"

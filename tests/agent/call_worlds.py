@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from toolcrib.agent.hooks import bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Ask, Block, Hook, Rewrite
-from toolcrib.define.record import Decided, Entry, Finished, Started
+from toolcrib.define.record import Decided, Finished, RecordEntry, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.verdict import Decision, Selection, Verdict
@@ -89,8 +89,8 @@ class Run:
     """One call on its way: what was written, whether the body ran and what was on record by then."""
 
     world: World
-    entries: list[Entry] = field(default_factory=list)
-    ran: list[list[Entry]] = field(default_factory=list)
+    entries: list[RecordEntry] = field(default_factory=list)
+    ran: list[list[RecordEntry]] = field(default_factory=list)
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     stopped: list[Station] = field(default_factory=list)
     thread_ended: threading.Event = field(default_factory=threading.Event)
@@ -109,7 +109,7 @@ class Run:
 
     # the ports
 
-    async def write(self, entry: Entry, /) -> None:
+    async def write(self, entry: RecordEntry, /) -> None:
         self.writes += 1
         fails_here, station = KINDS[type(entry)]
         how = self.world.record
@@ -268,7 +268,7 @@ def window_of(run: Run) -> CallPipeline:
 def ctx_of(world: World, id: str = "call_1", name: str = "probe") -> Ctx:
     flaw = "the reply was cut off" if world.given == "flawed" else ""
     return Ctx(
-        call=Call(id=id, name=name, args=GIVEN[world.given], key=id, flaw=flaw), caller=Caller(), course=Course()
+        call=Call(id=id, name=name, args=GIVEN[world.given], key=id, flaw=flaw), caller=Caller(), course=CallState()
     )
 
 

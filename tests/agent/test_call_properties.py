@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
-from toolcrib.define.record import Decided, Entry, Finished, Started
+from toolcrib.define.record import Decided, Finished, RecordEntry, Started
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection, Verdict
 
@@ -199,7 +199,7 @@ REPLIES = st.lists(
 )
 
 
-def of_call(id: str, entries: list[Entry]) -> list[Decided | Started | Finished]:
+def of_call(id: str, entries: list[RecordEntry]) -> list[Decided | Started | Finished]:
     return [each for each in entries if isinstance(each, (Decided, Started, Finished)) and each.call.id == id]
 
 

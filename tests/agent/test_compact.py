@@ -30,7 +30,7 @@ from toolcrib.define.log import Line, SessionHead, Shortened
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History, ModelCard, Request, estimate
 from toolcrib.define.result import Image, Text
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said
+from toolcrib.testing.models import FunctionModel, ScriptedModel, text_reply
 
 from .logs import Log, logs, words
 
@@ -110,7 +110,7 @@ def test_a_cut_is_never_at_an_answer_and_always_keeps_something(lines: list[Line
 
 @pytest.mark.anyio
 async def test_a_model_writes_the_summary_of_what_is_put_away() -> None:
-    model = ScriptedModel([said("Goal: reading files.", Usage(900, 20))], _SMALL)
+    model = ScriptedModel([text_reply("Goal: reading files.", Usage(900, 20))], _SMALL)
     messages = talk(6)
     history = History(messages)
     found = await compact(history, model)
@@ -181,7 +181,7 @@ def test_the_lists_of_files_are_read_back_from_a_summary(read: list[str], change
     "answer",
     [
         Replied(Message(role="assistant", finish="error"), error="overloaded"),
-        said("   "),
+        text_reply("   "),
         Replied(Message(role="assistant", calls=(Call("c", "read"),), finish="calls")),
         Replied(Message(role="assistant", content=(Text("I will not"),), finish="refused")),
     ],

@@ -11,8 +11,8 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.event import ToolFinished, ToolStarted
 from toolcrib.define.log import Began, Ended, Line, Said, SessionHead
 from toolcrib.define.message import Call
-from toolcrib.define.record import Entry, Finished, Started
-from toolcrib.testing.models import ScriptedModel, said, wants
+from toolcrib.define.record import Finished, RecordEntry, Started
+from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 
 from .loop_worlds import KEY, Cues, World, call, check_pairs, user
 
@@ -38,7 +38,7 @@ class Hand(MemorySessions):
                     self.handed.append(type(body).__name__)
         return self._future()
 
-    def write(self, entry: Entry, /) -> Awaitable[None] | None:
+    def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         self.handed.append(type(entry).__name__)
         return self._future()
 
@@ -63,7 +63,7 @@ async def settle() -> None:
 
 
 def world_of(hand: Hand, *calls: Call, cues: Cues) -> World:
-    return World(ScriptedModel([wants(*calls), said("done")]), (cues.tool(),), store=hand, record=hand)
+    return World(ScriptedModel([call_reply(*calls), text_reply("done")]), (cues.tool(),), store=hand, record=hand)
 
 
 async def test_the_reply_the_decision_and_the_start_are_handed_in_and_on_the_disk_before_the_body_runs() -> None:
@@ -192,7 +192,7 @@ class Full(MemorySessions):
     def append(self, key: str, lines: Sequence[Line], /, *, at: int) -> Awaitable[None] | None:  # type: ignore[override]  # the port's own promise
         return self._taken(lambda: super(Full, self).append(key, lines, at=at))
 
-    def write(self, entry: Entry, /) -> Awaitable[None] | None:
+    def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         return self._taken(lambda: self.record.write(entry))
 
     def _taken(self, keep: Callable[[], None]) -> Awaitable[None] | None:
@@ -226,7 +226,7 @@ async def test_a_full_disk_ends_the_turn_wherever_it_is_met(
 ) -> None:
     disk, cues = Full(room, fail, now=now), Cues()
     wish = [call(id, "wait") for id in "ab"[:calls]]
-    world = World(ScriptedModel([wants(*wish), said("done")]), (cues.tool(),), store=disk, record=disk)
+    world = World(ScriptedModel([call_reply(*wish), text_reply("done")]), (cues.tool(),), store=disk, record=disk)
     for each in wish:
         cues.give(each.id)
     end = await world.run()

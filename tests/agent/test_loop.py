@@ -22,7 +22,7 @@ from toolcrib.define.plugin import Ask, Word
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
 from toolcrib.define.turn import Limits
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 from .loop_worlds import Cues, World, call, check_pairs, text_of, user
 
@@ -37,7 +37,7 @@ def broken(finish: Finish, *calls: Call, error: str = "") -> Replied:
 
 
 async def test_a_reply_in_words_ends_the_turn() -> None:
-    world = World(ScriptedModel([said("hello", Usage(10, 2))]))
+    world = World(ScriptedModel([text_reply("hello", Usage(10, 2))]))
     end = await world.run()
     assert end == TurnFinished("done", "hello", "", 1, Usage(10, 2), None)
     assert world.told() == ["text hello", "replied stop", "end done"]
@@ -47,7 +47,7 @@ async def test_a_reply_in_words_ends_the_turn() -> None:
 
 
 async def test_a_call_is_run_and_its_answer_goes_back_to_the_model() -> None:
-    model = ScriptedModel([wants(call("a"), text="looking"), said("done")])
+    model = ScriptedModel([call_reply(call("a"), text="looking"), text_reply("done")])
     world = World(model)
     assert (await world.run()).text == "done"
     assert world.told() == [
@@ -60,7 +60,7 @@ async def test_a_call_is_run_and_its_answer_goes_back_to_the_model() -> None:
 
 async def test_a_call_that_cannot_run_is_answered_with_the_reason_and_the_turn_goes_on() -> None:
     flawed = Call("c", "echo", flaw="the arguments are not valid JSON")
-    model = ScriptedModel([wants(call("a", "echoo"), call("b", "echo", wort="x"), flawed), said("done")])
+    model = ScriptedModel([call_reply(call("a", "echoo"), call("b", "echo", wort="x"), flawed), text_reply("done")])
     world = World(model)
     assert (await world.run()).reason == "done"
     answers = world.answers()
@@ -73,7 +73,7 @@ async def test_a_call_that_cannot_run_is_answered_with_the_reason_and_the_turn_g
 
 async def test_calls_of_one_reply_overlap_and_are_answered_in_their_order() -> None:
     cues = Cues()
-    model = ScriptedModel([wants(call("a", "wait"), call("b", "wait"), call("c", "wait")), said("done")])
+    model = ScriptedModel([call_reply(call("a", "wait"), call("b", "wait"), call("c", "wait")), text_reply("done")])
     world = World(model, (cues.tool(),))
     await world.begin()
     for who in "abc":
@@ -95,7 +95,7 @@ async def test_calls_of_one_reply_overlap_and_are_answered_in_their_order() -> N
 async def test_two_calls_with_one_id_both_run_and_are_answered_each_with_its_own_result() -> None:
     cues = Cues()
     calls = [Call("a", "wait", {"word": word}) for word in ("first", "second", "third")]
-    model = ScriptedModel([wants(*calls), said("done")])
+    model = ScriptedModel([call_reply(*calls), text_reply("done")])
     world = World(model, (cues.tool(),))
     await world.begin()
     for word in ("third", "second", "first"):
@@ -114,7 +114,7 @@ async def test_two_calls_with_one_id_both_run_and_are_answered_each_with_its_own
 
 async def test_calls_that_come_with_one_key_get_keys_of_their_own() -> None:
     calls = [call("a")._replace(key="k"), call("b")._replace(key="k")]
-    world = World(ScriptedModel([wants(*calls), said("done")]))
+    world = World(ScriptedModel([call_reply(*calls), text_reply("done")]))
     await world.run()
     first, second = world.history[1].calls
     assert first.key == "k" != second.key
@@ -129,7 +129,7 @@ async def test_a_thousand_steps_share_one_history_and_copy_nothing_of_it() -> No
         seen.add(id(request.history))
         lengths.append(len(request.history))
         step = len(lengths)
-        return wants(call(f"c{step}")) if step <= 1000 else said("done")
+        return call_reply(call(f"c{step}")) if step <= 1000 else text_reply("done")
 
     world = World(FunctionModel(answer, keep=False), options={"limits": Limits(turns=None)})
     end = await world.run()
@@ -143,7 +143,7 @@ async def test_a_thousand_steps_share_one_history_and_copy_nothing_of_it() -> No
 
 
 async def test_a_cut_off_call_never_runs_and_the_model_is_asked_again() -> None:
-    model = ScriptedModel([broken("length", call("a"), call("b")), said("done")])
+    model = ScriptedModel([broken("length", call("a"), call("b")), text_reply("done")])
     world = World(model)
     assert (await world.run()).reason == "done"
     assert world.told() == ["text so far", "replied length", "text done", "replied stop", "end done"]
@@ -161,8 +161,8 @@ async def test_three_cut_off_replies_in_a_row_end_the_turn() -> None:
 
 
 async def test_cut_off_replies_that_are_not_in_a_row_do_not_end_the_turn() -> None:
-    script = [broken("length", call("a")), wants(call("b"))] * 3
-    world = World(ScriptedModel([*script, said("done")]))
+    script = [broken("length", call("a")), call_reply(call("b"))] * 3
+    world = World(ScriptedModel([*script, text_reply("done")]))
     assert (await world.run()).reason == "done"
 
 
@@ -187,7 +187,7 @@ async def test_calls_of_a_reply_that_failed_never_run(finish: Finish, reason: En
 
 
 async def test_a_conversation_that_is_too_long_is_shortened_once_and_asked_again() -> None:
-    model = ScriptedModel([broken("error", error="prompt is too long: 9 tokens > 8 maximum"), said("done")])
+    model = ScriptedModel([broken("error", error="prompt is too long: 9 tokens > 8 maximum"), text_reply("done")])
     forced: list[bool] = []
 
     async def shorten(history: History, force: bool) -> ShortHistory | None:
@@ -209,7 +209,9 @@ async def test_a_conversation_that_is_too_long_is_shortened_once_and_asked_again
 
 async def test_steering_is_heard_before_the_next_reply_and_follow_ups_after_the_answer_one_at_a_time() -> None:
     inbox = Inbox()
-    model = ScriptedModel([wants(call("a")), said("one"), said("two"), said("three"), said("four")])
+    model = ScriptedModel(
+        [call_reply(call("a")), text_reply("one"), text_reply("two"), text_reply("three"), text_reply("four")]
+    )
 
     def speak(event: Event) -> None:
         if isinstance(event, ToolFinished):
@@ -235,7 +237,7 @@ async def test_steering_is_heard_before_the_next_reply_and_follow_ups_after_the_
 async def test_steering_before_the_first_reply_is_heard_with_the_message() -> None:
     inbox = Inbox()
     inbox.steer(user("and quickly"))
-    model = ScriptedModel([said("done")])
+    model = ScriptedModel([text_reply("done")])
     await World(model, options={"inbox": inbox}).run()
     assert [text_of(message) for message in model.asked[0].messages] == ["go", "and quickly"]
 
@@ -245,7 +247,7 @@ async def test_messages_that_no_reply_is_left_for_are_kept_for_the_next_turn() -
     inbox.follow_up(user("more"))
     inbox.steer(user("now"))
     inbox.steer(user("and now"))
-    world = World(ScriptedModel([said("one")]), options={"inbox": inbox, "limits": Limits(turns=1)})
+    world = World(ScriptedModel([text_reply("one")]), options={"inbox": inbox, "limits": Limits(turns=1)})
     end = await world.run()
     assert (end.reason, end.text) == ("turns", "one")
     assert world.told()[-3:] == ["received and now", "received more", "end turns"]
@@ -270,7 +272,7 @@ def test_a_queue_that_is_full_refuses_what_comes_next(put: Any) -> None:
 
 
 async def test_a_limit_on_replies_ends_the_turn_with_what_was_gathered() -> None:
-    replies = [wants(call(f"c{number}"), text=f"step {number}", usage=Usage(10, 1)) for number in range(3)]
+    replies = [call_reply(call(f"c{number}"), text=f"step {number}", usage=Usage(10, 1)) for number in range(3)]
     world = World(ScriptedModel(replies), options={"limits": Limits(turns=3)})
     end = await world.run()
     assert end == TurnFinished(
@@ -280,7 +282,7 @@ async def test_a_limit_on_replies_ends_the_turn_with_what_was_gathered() -> None
 
 
 async def test_a_limit_on_tokens_ends_the_turn_before_the_next_reply() -> None:
-    replies = [wants(call(f"c{number}"), usage=Usage(600, 10)) for number in range(2)]
+    replies = [call_reply(call(f"c{number}"), usage=Usage(600, 10)) for number in range(2)]
     world = World(ScriptedModel(replies), options={"limits": Limits(tokens=1000)})
     end = await world.run()
     assert (end.reason, end.steps, end.usage) == ("tokens", 2, Usage(1200, 20))
@@ -290,7 +292,9 @@ async def test_a_limit_on_tokens_ends_the_turn_before_the_next_reply() -> None:
 
 async def test_a_limit_on_money_ends_the_turn_before_the_next_reply() -> None:
     card = ModelCard(provider="test", model="dear", price=Price(input=1000, output=1000))
-    model = ScriptedModel([wants(call("a"), usage=Usage(400, 100)), wants(call("b"), usage=Usage(400, 100))], card)
+    model = ScriptedModel(
+        [call_reply(call("a"), usage=Usage(400, 100)), call_reply(call("b"), usage=Usage(400, 100))], card
+    )
     world = World(model, options={"limits": Limits(cost=0.75)})
     end = await world.run()
     assert (end.reason, end.cost) == ("cost", 1.0)
@@ -299,7 +303,7 @@ async def test_a_limit_on_money_ends_the_turn_before_the_next_reply() -> None:
 
 
 async def test_a_limit_on_money_ends_the_turn_when_nobody_knows_the_price() -> None:
-    world = World(ScriptedModel([wants(call("a"), usage=Usage(4, 1))]), options={"limits": Limits(cost=9)})
+    world = World(ScriptedModel([call_reply(call("a"), usage=Usage(4, 1))]), options={"limits": Limits(cost=9)})
     end = await world.run()
     assert (end.reason, end.steps, end.cost) == ("cost", 1, None)
     assert "price" in end.sentence
@@ -313,7 +317,7 @@ async def test_a_limit_on_time_stops_a_running_tool_and_keeps_what_it_had_shown(
         await asyncio.Event().wait()
         return ""
 
-    world = World(ScriptedModel([wants(Call("a", "dig"), text="digging")]), (dig,))
+    world = World(ScriptedModel([call_reply(Call("a", "dig"), text="digging")]), (dig,))
     world.options = {"limits": Limits(seconds=0.05)}
     end = await world.run()
     assert (end.reason, end.text) == ("timeout", "digging")
@@ -348,7 +352,7 @@ async def test_a_body_that_swallows_the_stop_does_not_keep_the_turn_going() -> N
             return "not impressed"
         return ""
 
-    world = World(ScriptedModel([wants(Call("a", "stubborn"))]), (stubborn,))
+    world = World(ScriptedModel([call_reply(Call("a", "stubborn"))]), (stubborn,))
     world.options = {"limits": Limits(seconds=0.02)}
     end = await world.run()
     assert (end.reason, end.steps) == ("timeout", 1)
@@ -361,8 +365,8 @@ async def test_calls_of_a_model_that_swallows_the_stop_never_run() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return wants(call("a"))
-        return said("never")
+            return call_reply(call("a"))
+        return text_reply("never")
 
     world = World(FunctionModel(stubborn), options={"limits": Limits(seconds=0.02)})
     end = await world.run()
@@ -386,7 +390,7 @@ async def test_the_clock_stands_still_while_a_human_is_asked() -> None:
     async def careful(ctx: Ctx, args: Mapping[str, Any]) -> Word:
         return Ask("really?")
 
-    world = World(ScriptedModel([wants(call("a"), call("b")), said("done")]))
+    world = World(ScriptedModel([call_reply(call("a"), call("b")), text_reply("done")]))
     world.options = {"limits": Limits(seconds=0.05)}
     world.window = {"approver": Human(), "guards": bind_guards([careful])}
     end = await world.run()
@@ -398,7 +402,9 @@ async def test_the_clock_stands_still_while_a_human_is_asked() -> None:
 
 
 async def test_the_same_calls_with_the_same_results_five_times_end_the_turn() -> None:
-    world = World(FunctionModel(lambda request: wants(Call(f"c{len(request.history)}", "echo", {"word": "again"}))))
+    world = World(
+        FunctionModel(lambda request: call_reply(Call(f"c{len(request.history)}", "echo", {"word": "again"})))
+    )
     end = await world.run()
     assert (end.reason, end.steps) == ("repeating", 5)
     assert end.sentence == "stopped: the same calls gave the same results 5 times"
@@ -414,8 +420,8 @@ async def test_somebody_who_steers_gets_a_turn_out_of_its_circle() -> None:
         if len(steps) == 5:
             inbox.steer(user("stop that"))
         if len(steps) > 5:
-            return said("sorry")
-        return wants(Call(f"c{len(steps)}", "echo", {"word": "again"}))
+            return text_reply("sorry")
+        return call_reply(Call(f"c{len(steps)}", "echo", {"word": "again"}))
 
     world = World(FunctionModel(answer), options={"inbox": inbox})
     assert (await world.run()).text == "sorry"
@@ -432,7 +438,7 @@ async def test_stop_while_calls_run_answers_those_that_were_done_those_that_ran_
         """Never gets its turn."""
         raise AssertionError("a call that had not started was started")
 
-    world = World(ScriptedModel([wants(call("a", "wait"), call("b", "wait"), Call("c", "alone"))]))
+    world = World(ScriptedModel([call_reply(call("a", "wait"), call("b", "wait"), Call("c", "alone"))]))
     world.tools = (cues.tool(), alone)
     await world.begin()
     await cues.came("a")
@@ -455,7 +461,7 @@ async def test_stop_while_calls_run_answers_those_that_were_done_those_that_ran_
 
 async def test_stopping_twice_is_stopping_once_and_the_end_is_told() -> None:
     cues = Cues()
-    world = World(ScriptedModel([wants(call("a", "wait"))]), (cues.tool(),))
+    world = World(ScriptedModel([call_reply(call("a", "wait"))]), (cues.tool(),))
     world.on_event = lambda event: world.task.cancel() if isinstance(event, ToolFinished) else None
     await world.begin()
     await cues.came("a")
@@ -474,7 +480,7 @@ async def test_what_a_hook_was_about_to_keep_is_said_to_be_lost_when_the_turn_is
         await asyncio.Event().wait()
         return message
 
-    world = World(ScriptedModel([wants(call("a"))]), options={"keep": keep})
+    world = World(ScriptedModel([call_reply(call("a"))]), options={"keep": keep})
     await world.begin()
     await reached.wait()
     world.task.cancel()
@@ -489,7 +495,7 @@ async def test_what_a_hook_keeps_of_an_answer_is_what_the_model_reads_and_the_se
     async def keep(call: Call, message: Message) -> Message:
         return replace(message, content=(Text(f"{call.name}: [kept]"),))
 
-    model = ScriptedModel([wants(call("a")), said("done")])
+    model = ScriptedModel([call_reply(call("a")), text_reply("done")])
     world = World(model, options={"keep": keep})
     await world.run()
     assert text_of(model.asked[1].messages[-1]) == "echo: [kept]"
@@ -503,7 +509,7 @@ async def test_a_failure_of_our_own_leaves_the_history_whole_and_is_not_hidden()
         return message
 
     cues = Cues()
-    world = World(ScriptedModel([wants(call("a", "wait"), call("b"))]), options={"keep": keep})
+    world = World(ScriptedModel([call_reply(call("a", "wait"), call("b"))]), options={"keep": keep})
     world.tools = (cues.tool(), *world.tools)
     await world.begin()
     with pytest.raises(RuntimeError, match="a bug"):
@@ -521,7 +527,7 @@ async def test_progress_is_told_as_it_comes() -> None:
         ctx.progress(Result.text("half"))
         return "all"
 
-    world = World(ScriptedModel([wants(Call("a", "dig")), said("done")]), (dig,))
+    world = World(ScriptedModel([call_reply(Call("a", "dig")), text_reply("done")]), (dig,))
     await world.run()
     assert [event.partial.content for event in world.events if isinstance(event, ToolProgress)] == [(Text("half"),)]
     assert world.told()[1:4] == ["started a", "progress a half", "finished a ok"]

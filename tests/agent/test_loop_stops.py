@@ -18,11 +18,11 @@ from toolcrib.define.event import Event, Replied, ToolFinished, ToolStarted, Tur
 from toolcrib.define.log import Line
 from toolcrib.define.message import Call, Finish, Message
 from toolcrib.define.model import Request
-from toolcrib.define.record import Entry
+from toolcrib.define.record import RecordEntry
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits
-from toolcrib.testing.models import FunctionModel, said
+from toolcrib.testing.models import FunctionModel, text_reply
 
 from .loop_worlds import World, user
 
@@ -41,7 +41,7 @@ class LateSessions(MemorySessions):
 class LateRecord(MemoryRecord):
     """A record that takes a while for every entry."""
 
-    def write(self, entry: Entry, /) -> Awaitable[None]:  # type: ignore[override]  # the port's own promise
+    def write(self, entry: RecordEntry, /) -> Awaitable[None]:  # type: ignore[override]  # the port's own promise
         super().write(entry)
         return _turns(1)
 
@@ -150,7 +150,7 @@ def model_of(script: Script) -> FunctionModel:
         asked.append(1)
         await asyncio.sleep(0)
         if len(asked) > len(script.replies):
-            return said("done")
+            return text_reply("done")
         kinds, finish = script.replies[len(asked) - 1]
         # ids come again in every reply, and twice in some
         calls = tuple(Call(f"c{at % 3}", kind) for at, kind in enumerate(kinds))

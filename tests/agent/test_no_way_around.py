@@ -24,19 +24,19 @@ from toolcrib.agent import invoke as real_invoke
 from toolcrib.agent.session_log import Journal
 from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.plugin import Block, Guard, Rewrite
 from toolcrib.define.ports import Approver
-from toolcrib.define.record import Decided, Entry, Finished
+from toolcrib.define.record import Decided, Finished, RecordEntry
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
 from toolcrib.doors.bridges import run_calls
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
-from toolcrib.testing.models import ScriptedModel, wants
+from toolcrib.testing.models import ScriptedModel, call_reply
 
 SOURCE = Path(toolcrib.__file__).parent
 
@@ -166,7 +166,7 @@ class Seen:
 
     status: str
     text: str
-    entries: Sequence[Entry]
+    entries: Sequence[RecordEntry]
 
 
 Enter = Callable[[Situation], Awaitable[Seen]]
@@ -203,7 +203,7 @@ _APP = {"toolcrib.app": "app/__init__.py", "toolcrib.app.belt": "app/belt.py"}
 def by_invoke(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
-        ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
+        ctx = Ctx(call=situation.call, caller=handle.caller, course=CallState())
         return seen(handle, await module.invoke(handle.selection, ctx, handle.pipeline))
 
     return enter
@@ -212,7 +212,7 @@ def by_invoke(module: ModuleType) -> Enter:
 def by_invoke_all(module: ModuleType) -> Enter:
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
-        ctx = Ctx(call=situation.call, caller=handle.caller, course=Course())
+        ctx = Ctx(call=situation.call, caller=handle.caller, course=CallState())
         return seen(handle, (await module.invoke_all(handle.selection, [ctx], handle.pipeline))[0])
 
     return enter
@@ -255,7 +255,7 @@ def by_turn(module: ModuleType) -> Enter:
 
     async def enter(situation: Situation) -> Seen:
         handle = opened(toolcrib.app, situation)
-        model = ScriptedModel([wants(situation.call), "done"])
+        model = ScriptedModel([call_reply(situation.call), "done"])
         setup = loops.TurnSetup(model=model, belt=handle.selection, caller=handle.caller, pipeline=handle.pipeline)
         history = History([Message(role="user", content=(Text("go"),))])
         await loops.Loop(setup, history, Journal(handle.pipeline.record), lambda event: None).run()
@@ -287,7 +287,7 @@ async def spoiled(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite:
     return Rewrite({"text": ["no", "text"]})
 
 
-def outcome_of(entries: Sequence[Entry]) -> tuple[list[str], str, bool]:
+def outcome_of(entries: Sequence[RecordEntry]) -> tuple[list[str], str, bool]:
     """Return the kinds of entries in their order, the code of the outcome, and whether it says that the body ran."""
     finished = [entry for entry in entries if isinstance(entry, Finished)]
     last = finished[-1] if finished else None

@@ -10,7 +10,7 @@ from toolcrib.define.event import Replied, ReplyEvent, Retrying, TextDelta, Usag
 from toolcrib.define.message import Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 from .loop_worlds import World, call, text_of
 
@@ -51,7 +51,7 @@ class Speaker:
 
 async def test_a_passing_failure_is_asked_again_and_leaves_nothing_behind() -> None:
     waits = Waits()
-    model = ScriptedModel([failed(text="half a sent"), failed("busy"), said("whole")])
+    model = ScriptedModel([failed(text="half a sent"), failed("busy"), text_reply("whole")])
     world = World(model, options=waits.options())
     end = await world.run()
     assert (end.reason, end.text, end.steps) == ("done", "whole", 1)
@@ -76,7 +76,7 @@ async def test_the_waits_grow_with_some_spread_and_never_beyond_the_longest() ->
 
 async def test_the_time_that_a_provider_asks_for_is_waited() -> None:
     waits = Waits()
-    world = World(ScriptedModel([failed(retry=17.5), said("done")]), options=waits.options())
+    world = World(ScriptedModel([failed(retry=17.5), text_reply("done")]), options=waits.options())
     assert (await world.run()).reason == "done"
     assert waits.seconds == [17.5]
 
@@ -145,7 +145,7 @@ async def test_a_model_that_never_says_how_its_reply_ended_has_failed() -> None:
 async def test_what_comes_behind_the_end_of_a_reply_is_not_heard_and_cannot_take_it_back() -> None:
     async def speak(request: Request) -> AsyncIterator[ReplyEvent]:
         try:
-            yield said("done")
+            yield text_reply("done")
             yield TextDelta("one more thing")
         finally:
             raise OSError("could not hang up")
@@ -162,7 +162,7 @@ async def test_a_model_that_babbles_is_broken_off() -> None:
         for number in range(100_000):
             spoken.append(number)
             yield TextDelta("and so it goes on, ")
-        yield said("never")
+        yield text_reply("never")
 
     world = World(Speaker(speak))
     end = await world.run()
@@ -181,7 +181,7 @@ async def test_a_function_that_fails_is_a_reply_that_failed(answer: Callable[[Re
 
 async def test_calls_of_a_failed_attempt_never_run() -> None:
     waits, ran = Waits(), list[Sequence[str]]()
-    world = World(ScriptedModel([failed(), wants(call("a")), said("done")]), options=waits.options())
+    world = World(ScriptedModel([failed(), call_reply(call("a")), text_reply("done")]), options=waits.options())
     world.on_event = lambda event: (
         ran.append([event.message.calls[0].id]) if isinstance(event, Replied) and event.message.calls else None
     )

@@ -17,7 +17,7 @@ from toolcrib.agent.subagent_report import Activity, Outcome, result_of
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Replied, ReplyEvent, TextDelta, ToolProgress, ToolStarted, Usage
 from toolcrib.define.message import Call, Message
@@ -27,7 +27,7 @@ from toolcrib.define.record import Decided
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ def told(result: Result) -> str:
 
 
 async def test_an_answer_that_was_handed_in_is_the_goal() -> None:
-    model, run = ends(wants(call("a")), wants(done()))
+    model, run = ends(call_reply(call("a")), call_reply(done()))
     outcome = await run
     model.done()
     assert (outcome.reason, outcome.turns, outcome.answer) == ("goal", 2, {"result": "R"})
@@ -77,7 +77,7 @@ async def test_an_answer_that_was_handed_in_is_the_goal() -> None:
 
 
 async def test_the_first_answer_that_fits_wins() -> None:
-    model, run = ends(wants(Call("x", "complete_task", {}), done("first"), done("second", "e")))
+    model, run = ends(call_reply(Call("x", "complete_task", {}), done("first"), done("second", "e")))
     outcome = await run
     model.done()
     assert (outcome.reason, outcome.answer) == ("goal", {"result": "first"})
@@ -85,7 +85,7 @@ async def test_the_first_answer_that_fits_wins() -> None:
 
 async def test_an_answer_that_does_not_fit_can_be_mended() -> None:
     agent = worker(output={"count": {"type": "integer", "required": True}})
-    model, run = ends(wants(done("three")), wants(done({"count": 3})), agent=agent)
+    model, run = ends(call_reply(done("three")), call_reply(done({"count": 3})), agent=agent)
     outcome = await run
     assert (outcome.reason, outcome.answer) == ("goal", {"result": {"count": 3}})
     refused = model.asked[1].messages[-1]
@@ -94,7 +94,7 @@ async def test_an_answer_that_does_not_fit_can_be_mended() -> None:
 
 
 async def test_words_alone_get_one_more_reply_and_then_end_without_completion() -> None:
-    model, run = ends(said("done"), said("still text"))
+    model, run = ends(text_reply("done"), text_reply("still text"))
     outcome = await run
     model.done()
     assert (outcome.reason, outcome.turns) == ("no_completion", 1)
@@ -107,7 +107,7 @@ async def test_words_alone_get_one_more_reply_and_then_end_without_completion() 
 
 
 async def test_a_run_that_was_rescued_says_so_and_why() -> None:
-    model, run = ends(said("done"), wants(done("late")))
+    model, run = ends(text_reply("done"), call_reply(done("late")))
     outcome = await run
     result = result_of(worker(), outcome)
     assert (outcome.reason, result.status, result.details["reason"]) == ("rescued", "ok", "rescued")
@@ -125,7 +125,7 @@ async def test_nothing_but_the_answer_runs_in_the_last_reply() -> None:
         ran_with.append(word)
         return word
 
-    script = [wants(call("a", "look", word="1")), wants(call("b", "look", word="2"))]
+    script = [call_reply(call("a", "look", word="1")), call_reply(call("b", "look", word="2"))]
     outcome = await ran(ScriptedModel(script), look, agent=worker(max_turns=1))
     assert (outcome.reason, ran_with) == ("max_turns", ["1"])
     assert "limit of a turn" in outcome.why
@@ -152,19 +152,21 @@ class Hanging:
 
 
 async def test_a_limit_of_time_while_the_model_answers_is_a_timeout() -> None:
-    outcome = await ran(Hanging(said("no")), agent=worker(timeout=0.05))
+    outcome = await ran(Hanging(text_reply("no")), agent=worker(timeout=0.05))
     assert outcome.reason == "timeout"
-    rescued = await ran(Hanging(wants(done())), agent=worker(timeout=0.05))
+    rescued = await ran(Hanging(call_reply(done())), agent=worker(timeout=0.05))
     assert (rescued.reason, rescued.answer) == ("rescued", {"result": "R"})
 
 
 async def test_a_limit_of_time_while_a_tool_runs_is_a_timeout_too_and_can_be_rescued() -> None:
     cues = Cues()
-    outcome = await ran(ScriptedModel([wants(call("a", "wait")), said("no")]), cues.tool(), agent=worker(timeout=0.05))
+    outcome = await ran(
+        ScriptedModel([call_reply(call("a", "wait")), text_reply("no")]), cues.tool(), agent=worker(timeout=0.05)
+    )
     assert (outcome.reason, cues.happened) == ("timeout", ["a in"])
     assert any("it was stopped while it ran" in part.text for part in outcome.gathered)
     rescued = await ran(
-        ScriptedModel([wants(call("a", "wait")), wants(done())]), Cues().tool(), agent=worker(timeout=0.05)
+        ScriptedModel([call_reply(call("a", "wait")), call_reply(done())]), Cues().tool(), agent=worker(timeout=0.05)
     )
     assert rescued.reason == "rescued"
 
@@ -174,7 +176,7 @@ async def test_the_last_reply_has_a_limit_of_its_own() -> None:
         async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
             self.heard += 1
             await asyncio.Event().wait()
-            yield said("")
+            yield text_reply("")
 
     model = Never()
     outcome = await ran(model, agent=worker(timeout=0.02), grace=0.02)
@@ -182,7 +184,7 @@ async def test_the_last_reply_has_a_limit_of_its_own() -> None:
 
 
 async def test_tokens_of_its_own_are_a_budget_and_leave_one_last_reply() -> None:
-    script = [wants(call("a"), usage=Usage(input=60, output=60)), wants(done(), usage=Usage(input=5))]
+    script = [call_reply(call("a"), usage=Usage(input=60, output=60)), call_reply(done(), usage=Usage(input=5))]
     outcome = await ran(ScriptedModel(script), agent=worker(max_tokens=100))
     assert (outcome.reason, outcome.usage.input) == ("rescued", 65)
     assert "100" in outcome.why
@@ -190,7 +192,7 @@ async def test_tokens_of_its_own_are_a_budget_and_leave_one_last_reply() -> None
 
 async def test_a_model_that_fails_is_an_error_with_its_sentence_and_no_last_reply() -> None:
     broken = Replied(Message(role="assistant", finish="error"), error="quota is used up")
-    model, run = ends(wants(call("a")), broken)
+    model, run = ends(call_reply(call("a")), broken)
     outcome = await run
     model.done()
     assert (outcome.reason, outcome.why) == ("error", "quota is used up")
@@ -200,7 +202,7 @@ async def test_a_model_that_fails_is_an_error_with_its_sentence_and_no_last_repl
 
 
 async def test_going_round_in_circles_ends_without_completion() -> None:
-    model = FunctionModel(lambda request: wants(Call(f"c{len(request.history)}", "echo", {"word": "again"})))
+    model = FunctionModel(lambda request: call_reply(Call(f"c{len(request.history)}", "echo", {"word": "again"})))
     outcome = await ran(model)
     assert outcome.reason == "no_completion"
     assert "the same calls" in outcome.why
@@ -208,7 +210,7 @@ async def test_going_round_in_circles_ends_without_completion() -> None:
 
 async def test_stopping_leaves_as_stopped_with_every_body_ended() -> None:
     cues = Cues()
-    task = asyncio.ensure_future(ran(ScriptedModel([wants(call("a", "wait"))]), cues.tool()))
+    task = asyncio.ensure_future(ran(ScriptedModel([call_reply(call("a", "wait"))]), cues.tool()))
     await cues.came("a")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -218,7 +220,10 @@ async def test_stopping_leaves_as_stopped_with_every_body_ended() -> None:
 
 async def test_one_that_is_stopped_has_told_its_parent_what_it_had() -> None:
     cues, told_parent = Cues(), list[Result]()
-    script = [wants(call("e", "echo", word="the key is under the mat"), text="I look around"), wants(call("a", "wait"))]
+    script = [
+        call_reply(call("e", "echo", word="the key is under the mat"), text="I look around"),
+        call_reply(call("a", "wait")),
+    ]
     setup = TurnSetup(
         model=ScriptedModel(script),
         belt=belt_of((echo, cues.tool())),
@@ -256,7 +261,9 @@ async def test_no_guard_takes_the_end_away(caplog: pytest.LogCaptureFixture) -> 
     hooks = [*map(guard, words), Hook(run=hangs, seconds=0.05), Hook(run=meddles)]
     with caplog.at_level(logging.CRITICAL, "toolcrib"):
         pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards(hooks))
-        setup = TurnSetup(model=ScriptedModel([wants(done("kept"))]), belt=belt_of(()), caller=CHILD, pipeline=pipeline)
+        setup = TurnSetup(
+            model=ScriptedModel([call_reply(done("kept"))]), belt=belt_of(()), caller=CHILD, pipeline=pipeline
+        )
         outcome = await run_agent(worker(), setup, "begin")
     assert (outcome.reason, outcome.answer) == ("goal", {"result": "kept"})
 
@@ -270,7 +277,7 @@ async def test_a_guard_sees_the_answer_and_may_rewrite_it_within_its_schema() ->
 
     pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards([hide]))
     setup = TurnSetup(
-        model=ScriptedModel([wants(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, pipeline=pipeline
+        model=ScriptedModel([call_reply(done("it is hunter2"))]), belt=belt_of(()), caller=CHILD, pipeline=pipeline
     )
     outcome = await run_agent(worker(), setup, "begin")
     assert seen == [{"result": "it is hunter2"}]
@@ -279,7 +286,7 @@ async def test_a_guard_sees_the_answer_and_may_rewrite_it_within_its_schema() ->
 
 async def test_every_other_call_of_a_subagent_is_blocked_by_its_guards_as_ever() -> None:
     pipeline = CallPipeline(record=MemoryRecord(), guards=bind_guards([guard(Block("not here"))]))
-    model = ScriptedModel([wants(call("e", "echo", word="x")), wants(done())])
+    model = ScriptedModel([call_reply(call("e", "echo", word="x")), call_reply(done())])
     outcome = await run_agent(
         worker(), TurnSetup(model=model, belt=belt_of((echo,)), caller=CHILD, pipeline=pipeline), "begin"
     )
@@ -295,7 +302,7 @@ async def test_policy_cannot_take_the_end_away_and_every_decision_is_recorded() 
     record = MemoryRecord()
     belt = belt_of(())
     setup = TurnSetup(
-        model=ScriptedModel([wants(done())]), belt=belt, caller=CHILD, pipeline=CallPipeline(record=record)
+        model=ScriptedModel([call_reply(done())]), belt=belt, caller=CHILD, pipeline=CallPipeline(record=record)
     )
     outcome = await run_agent(worker(), setup, "begin")
     assert outcome.reason == "goal"
@@ -311,7 +318,7 @@ async def test_a_tool_of_the_same_name_does_not_stand_in_for_the_end() -> None:
         """Pretend."""
         raise AssertionError
 
-    outcome = await ran(ScriptedModel([wants(done())]), complete_task)
+    outcome = await ran(ScriptedModel([call_reply(done())]), complete_task)
     assert outcome.reason == "goal"
 
 
@@ -327,7 +334,7 @@ async def test_markdown_that_cannot_be_made_is_told_as_json(caplog: pytest.LogCa
         raise ValueError("no")
 
     agent = worker(output={"n": {"type": "integer"}}, render=render)
-    outcome = await ran(ScriptedModel([wants(done({"n": 1}))]), agent=agent)
+    outcome = await ran(ScriptedModel([call_reply(done({"n": 1}))]), agent=agent)
     with caplog.at_level(logging.CRITICAL, "toolcrib"):
         result = result_of(agent, outcome)
     assert told(result) == '{\n  "n": 1\n}'
@@ -338,7 +345,7 @@ async def test_the_history_of_a_run_is_whole_however_it_ended() -> None:
 
     def answer(request: Request) -> Replied:
         seen.append(list(request.history))
-        return wants(call("a"), call("b")) if len(seen) == 1 else wants(done())
+        return call_reply(call("a"), call("b")) if len(seen) == 1 else call_reply(done())
 
     await ran(FunctionModel(answer), agent=worker(max_turns=1))
     check_pairs(seen[-1])
@@ -347,7 +354,7 @@ async def test_the_history_of_a_run_is_whole_however_it_ended() -> None:
 
 async def test_an_agent_that_nobody_can_run_says_so() -> None:
     made = agent_tool(worker())
-    ctx = Ctx(Call("1", "worker"), Caller(), Course())
+    ctx = Ctx(Call("1", "worker"), Caller(), CallState())
     with pytest.raises(ToolError, match="nothing that could run the agent worker"):
         await made.run(ctx, {})
 

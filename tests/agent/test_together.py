@@ -10,7 +10,7 @@ from toolcrib.agent.hooks import bind_guards
 from toolcrib.agent.invoke import CallPipeline, invoke_all
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Block, Word
 from toolcrib.define.record import Finished
@@ -55,7 +55,7 @@ class Stage:
 
 
 def ctxs(*calls: tuple[str, str]) -> list[Ctx]:
-    return [Ctx(Call(id="same", name=name, args={"who": who}), Caller(), Course()) for name, who in calls]
+    return [Ctx(Call(id="same", name=name, args={"who": who}), Caller(), CallState()) for name, who in calls]
 
 
 async def until(stage: Stage, *happened: str) -> None:

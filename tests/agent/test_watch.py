@@ -8,7 +8,7 @@ import pytest
 from toolcrib.agent.invoke import CallPipeline, invoke, new_key
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
 from toolcrib.define.message import Call
@@ -38,7 +38,7 @@ def count_beside(ctx: Ctx, to: int) -> str:
 
 
 def ctx_of(name: str, **args: object) -> Ctx:
-    return Ctx(Call(id="1", name=name, args=args), Caller(), Course())
+    return Ctx(Call(id="1", name=name, args=args), Caller(), CallState())
 
 
 async def heard(this: Tool, ctx: Ctx) -> list[CallEvent]:
@@ -155,7 +155,7 @@ async def test_a_call_whose_arguments_could_not_be_read_is_answered_and_never_ru
         ran.append("ran")
         return "done"
 
-    ctx = Ctx(Call(id="1", name="note", flaw="the arguments are not JSON"), Caller(), Course())
+    ctx = Ctx(Call(id="1", name="note", flaw="the arguments are not JSON"), Caller(), CallState())
     result = await invoke(belt_of(note), ctx, CallPipeline(record=MemoryRecord()))
     assert (result.details["error"], ran) == ("note: the arguments are not JSON", [])
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.agent.hooks import bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline, invoke
-from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord
+from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.plugin import Ask, Block, Hook, Rewrite, Word
@@ -232,7 +232,7 @@ async def test_outside_text_is_fenced_with_marks_of_this_call() -> None:
 
 
 async def test_a_long_text_is_cut() -> None:
-    result = await run(echo()[0], {"text": "x" * 9_000}, blobs=MemoryBlobs(), limit=100)
+    result = await run(echo()[0], {"text": "x" * 9_000}, blobs=InMemoryBlobs(), limit=100)
     shown = "".join(part.text for part in result.content if isinstance(part, Text))
     assert shown.count("x") < 200
     assert "100 of 9,000 characters" in shown
@@ -254,7 +254,7 @@ async def test_pictures_pass_as_they_are() -> None:
 
 def test_blobs_forget_the_oldest_first() -> None:
     async def fill() -> None:
-        blobs = MemoryBlobs(most=10)
+        blobs = InMemoryBlobs(most=10)
         first, second = await blobs.put(b"a" * 6), await blobs.put(b"b" * 6)
         assert await blobs.get(second) == b"b" * 6
         with pytest.raises(ToolError, match="any more"):

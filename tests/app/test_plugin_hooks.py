@@ -10,7 +10,7 @@ import toolcrib
 from toolcrib.define.event import ToolFinished, TurnFinished
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Text
-from toolcrib.testing.models import ScriptedModel, said, wants
+from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def test_the_hooks_of_a_plugin_are_told_of_a_turn_and_stand_around_its_cal
     (folder / "toolcrib.plugin.json").write_text(json.dumps(manifest))
     crib = toolcrib.open({"plugins": {"folders": [str(tmp_path)], "ears": {"enabled": True}}})
     model = ScriptedModel(
-        [wants(Call("a", "stock", {"item": "nuts"}), Call("b", "stock", {"item": "bolts"})), said("done")]
+        [call_reply(Call("a", "stock", {"item": "nuts"}), Call("b", "stock", {"item": "bolts"})), text_reply("done")]
     )
     try:
         async with crib.turn("what is left?", caller=toolcrib.OWNER, model=model) as turn:

@@ -20,7 +20,7 @@ from toolcrib.define.event import (
     TurnStarted,
 )
 from toolcrib.define.model import Request
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -45,8 +45,8 @@ class Steps:
         self.asked[at].set()
         await self._gates[at].wait()
         if at + 1 < len(self._words):
-            return wants(Call(id=f"c{at}", name="tick", args={}), text=self._words[at])
-        return said(self._words[at])
+            return call_reply(Call(id=f"c{at}", name="tick", args={}), text=self._words[at])
+        return text_reply(self._words[at])
 
     def turn(self, crib: Crib) -> Running:
         return crib.turn("go", caller=toolcrib.OWNER, model=FunctionModel(self.answer), extra=[tick])
@@ -209,7 +209,7 @@ async def test_a_long_turn_is_remembered_without_the_pieces_of_what_has_come_who
         await may_end.wait()
         return "quiet"
 
-    model = ScriptedModel([wants(Call("c", "chatter", {}), text="on my way"), said("done")])
+    model = ScriptedModel([call_reply(Call("c", "chatter", {}), text="on my way"), text_reply("done")])
     async with toolcrib.open({}) as crib:
         turn = crib.turn("go", caller=toolcrib.OWNER, model=model, extra=[chatter])
         quick, slow = turn.subscribe(), turn.subscribe()

@@ -23,7 +23,7 @@ from toolcrib.define.plugin import Moment
 from toolcrib.define.turn import Limits
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +60,7 @@ async def turned(crib: Crib, text: str, *script: Any, **options: Any) -> tuple[T
 
 async def test_a_turn_is_a_stream_of_events_from_its_start_to_its_end() -> None:
     async with toolcrib.open({}) as crib:
-        model = ScriptedModel([wants(RAIN), said("Take a coat.")])
+        model = ScriptedModel([call_reply(RAIN), text_reply("Take a coat.")])
         turn = crib.turn("what is the weather in Paris?", caller=toolcrib.OWNER, model=model, extra=[weather])
         events = [event async for event in turn]
     assert isinstance(events[0], TurnStarted)
@@ -77,24 +77,24 @@ async def test_a_turn_is_a_stream_of_events_from_its_start_to_its_end() -> None:
 
 async def test_a_session_goes_on_where_it_stood() -> None:
     async with toolcrib.open({}) as crib:
-        await turned(crib, "weather?", wants(RAIN), said("rain"))
-        _, model = await turned(crib, "and now?", said("still rain"))
+        await turned(crib, "weather?", call_reply(RAIN), text_reply("rain"))
+        _, model = await turned(crib, "and now?", text_reply("still rain"))
     assert words(model.asked[0].messages) == ["weather?", "", "rain in Paris", "rain", "and now?"]
 
 
 async def test_a_session_outlives_its_crib(tmp_path: Path) -> None:
     async with toolcrib.open({}, state=tmp_path) as crib:
-        await turned(crib, "weather?", wants(RAIN), said("rain"))
+        await turned(crib, "weather?", call_reply(RAIN), text_reply("rain"))
     async with toolcrib.open({}, state=tmp_path) as crib:
-        _, model = await turned(crib, "and now?", said("still rain"))
+        _, model = await turned(crib, "and now?", text_reply("still rain"))
     assert words(model.asked[0].messages) == ["weather?", "", "rain in Paris", "rain", "and now?"]
 
 
 async def test_two_cribs_take_turns_in_one_session(tmp_path: Path) -> None:
     async with toolcrib.open({}, state=tmp_path) as one, toolcrib.open({}, state=tmp_path) as other:
-        await turned(one, "1", said("one"))
-        await turned(other, "2", said("two"))
-        _, model = await turned(one, "3", said("three"))
+        await turned(one, "1", text_reply("one"))
+        await turned(other, "2", text_reply("two"))
+        _, model = await turned(one, "3", text_reply("three"))
     assert words(model.asked[0].messages) == ["1", "one", "2", "two", "3"]
 
 
@@ -120,12 +120,12 @@ async def test_messages_in_one_session_are_answered_one_after_another() -> None:
 
 async def test_an_older_line_is_gone_on_from_as_a_branch() -> None:
     async with toolcrib.open({}) as crib:
-        await turned(crib, "name a colour", said("red"))
+        await turned(crib, "name a colour", text_reply("red"))
         lines = await crib.sessions.lines(KEY)
-        await turned(crib, "another", said("blue"))
-        _, model = await turned(crib, "a number", said("seven"), leaf=lines[-1].id)
+        await turned(crib, "another", text_reply("blue"))
+        _, model = await turned(crib, "a number", text_reply("seven"), leaf=lines[-1].id)
         assert words(model.asked[0].messages) == ["name a colour", "red", "a number"]
-        _, model = await turned(crib, "again", said("eight"))
+        _, model = await turned(crib, "again", text_reply("eight"))
     assert words(model.asked[0].messages) == ["name a colour", "red", "a number", "seven", "again"]
 
 
@@ -139,7 +139,7 @@ async def test_what_is_steered_is_heard_after_the_calls_under_way() -> None:
         return "rain"
 
     async with toolcrib.open({}) as crib:
-        model = ScriptedModel([wants(Call(id="a", name="slow")), said("Fine, Rome then.")])
+        model = ScriptedModel([call_reply(Call(id="a", name="slow")), text_reply("Fine, Rome then.")])
         turn = crib.turn("weather?", caller=toolcrib.OWNER, model=model, extra=[slow])
         heard = []
         async for event in turn:
@@ -174,7 +174,7 @@ async def test_what_a_stopped_turn_has_not_heard_is_kept_for_the_next() -> None:
         turn.steer("2")
         turn.stop()
         assert (await turn.end()).reason == "stopped"
-        _, model = await turned(crib, "3", said("all three"))
+        _, model = await turned(crib, "3", text_reply("all three"))
     assert words(model.asked[0].messages) == ["1", "2", "3"]
 
 
@@ -201,7 +201,9 @@ async def test_stopping_a_turn_ends_its_bodies_and_keeps_the_session_whole() -> 
         return "never"
 
     async with toolcrib.open({}) as crib:
-        model = ScriptedModel([wants(Call(id="a", name="forever"), Call(id="b", name="weather", args={"place": "x"}))])
+        model = ScriptedModel(
+            [call_reply(Call(id="a", name="forever"), Call(id="b", name="weather", args={"place": "x"}))]
+        )
         turn = crib.turn("go", caller=toolcrib.OWNER, session=KEY, model=model, extra=[forever, weather])
         await asyncio.wait_for(started.wait(), 60)
         turn.stop()
@@ -210,7 +212,7 @@ async def test_stopping_a_turn_ends_its_bodies_and_keeps_the_session_whole() -> 
         found = recall(await crib.sessions.lines(KEY))
         assert found.mended == ()
         assert [each.role for each in found.history] == ["user", "assistant", "tool", "tool"]
-        _, model = await turned(crib, "go on", said("here"))
+        _, model = await turned(crib, "go on", text_reply("here"))
     assert model.asked[0].messages[2].status == "error"
 
 
@@ -262,7 +264,7 @@ async def test_a_call_in_flight_when_the_crib_died_is_uncertain_and_never_repeat
         ],
     )
     async with toolcrib.open({}, state=tmp_path) as crib:
-        end, model = await turned(crib, "go on", said("I will look first"))
+        end, model = await turned(crib, "go on", text_reply("I will look first"))
         assert end.reason == "done"
         begun, not_begun = model.asked[0].messages[2:4]
         assert (begun.status, not_begun.status) == ("error", "error")
@@ -276,7 +278,7 @@ async def test_a_long_conversation_is_shortened_and_nothing_kept_is_lost() -> No
     card = ModelCard(provider="test", model="small", window=4_000)
     async with toolcrib.open({}) as crib:
         for number in range(3):
-            await turned(crib, f"{number} {'lorem ' * 400}", said(f"answer {number}"), card=card)
+            await turned(crib, f"{number} {'lorem ' * 400}", text_reply(f"answer {number}"), card=card)
         model = FunctionModel(lambda request: "notes" if not request.tools else "answer", card)
         events = [
             event
@@ -291,7 +293,7 @@ async def test_a_long_conversation_is_shortened_and_nothing_kept_is_lost() -> No
         assert shortened.after < shortened.before
         found = recall(await crib.sessions.lines(KEY))
         assert "notes" in found.summary
-        _, later = await turned(crib, "go on", said("yes"))
+        _, later = await turned(crib, "go on", text_reply("yes"))
     assert words(later.asked[0].messages)[-1] == "go on"
     assert "notes" in words(later.asked[0].messages)[0]
 
@@ -307,14 +309,19 @@ async def test_content_from_outside_makes_policy_ask() -> None:
 
     async with toolcrib.open(config, approver=Person()) as crib:
         _, model = await turned(
-            crib, "go", wants(RAIN), wants(Call(id="p", name="page")), wants(RAIN._replace(id="c")), said("ok")
+            crib,
+            "go",
+            call_reply(RAIN),
+            call_reply(Call(id="p", name="page")),
+            call_reply(RAIN._replace(id="c")),
+            text_reply("ok"),
         )
         answers = [each for each in model.asked[3].messages if each.role == "tool"]
         assert [each.status for each in answers] == ["ok", "ok", "error"]
         assert len(asked) == 1
         assert "web:https://shop.test" in asked[0]
         # and a later turn has not forgotten it
-        _, model = await turned(crib, "again", wants(RAIN._replace(id="d")), said("ok"))
+        _, model = await turned(crib, "again", call_reply(RAIN._replace(id="d")), text_reply("ok"))
         assert len(asked) == 2
 
 
@@ -332,8 +339,8 @@ async def test_hooks_are_told_of_a_turn_and_may_change_what_the_model_is_told() 
     hooks = {"before_agent_start": start, **dict.fromkeys(names, listen)}
     offer = Offer(source="plugin:listener", tools=(), hooks=hooks)
     async with toolcrib.open({}, plugins=[offer]) as crib:
-        _, model = await turned(crib, "what day is it?", said("Monday"))
-        await turned(crib, "sure?", said("yes"))
+        _, model = await turned(crib, "what day is it?", text_reply("Monday"))
+        await turned(crib, "sure?", text_reply("yes"))
     assert model.asked[0].system == "Be brief."
     assert words(model.asked[0].messages) == ["It is Monday.\n\nwhat day is it?"]
     assert told == [
@@ -346,14 +353,14 @@ async def test_limits_come_from_the_agent_then_from_everybody() -> None:
     config = {"limits": {"turns": 3}, "agents": {"hasty": {"limits": {"turns": 1}}}}
     async with toolcrib.open(config) as crib:
         for key, steps in (("agent:main:x", 3), ("agent:hasty:x", 1)):
-            model = FunctionModel(lambda _: wants(RAIN))
+            model = FunctionModel(lambda _: call_reply(RAIN))
             end = await crib.turn("go", caller=toolcrib.OWNER, session=key, model=model, extra=[weather]).end()
             assert (end.reason, end.steps) == ("turns", steps)
 
 
 async def test_money_is_counted_and_bounded() -> None:
     card = ModelCard(provider="test", model="dear", price=Price(input=1_000_000, output=2_000_000))
-    model = FunctionModel(lambda _: wants(RAIN, usage=Usage(input=1, output=2)), card)
+    model = FunctionModel(lambda _: call_reply(RAIN, usage=Usage(input=1, output=2)), card)
     async with toolcrib.open({}) as crib:
         end = await crib.turn(
             "go", caller=toolcrib.OWNER, model=model, extra=[weather], limits=Limits(cost=9, repeats=0)
@@ -363,7 +370,7 @@ async def test_money_is_counted_and_bounded() -> None:
 
 async def test_a_denied_tool_is_told_to_the_model_with_its_why() -> None:
     async with toolcrib.open({"tools": {"deny": ["weather"]}}) as crib:
-        end, model = await turned(crib, "go", wants(RAIN), said("sorry"))
+        end, model = await turned(crib, "go", call_reply(RAIN), text_reply("sorry"))
     assert end.reason == "done"
     assert "tools.deny" in words(model.asked[1].messages)[2]
     assert "weather" not in model.asked[0].tools
@@ -371,7 +378,7 @@ async def test_a_denied_tool_is_told_to_the_model_with_its_why() -> None:
 
 async def test_a_human_is_asked_within_a_turn() -> None:
     async with toolcrib.open({"tools": {"ask": ["weather"]}}) as crib:
-        _, model = await turned(crib, "go", wants(RAIN), said("wet"), approver=FakeApprover([True]))
+        _, model = await turned(crib, "go", call_reply(RAIN), text_reply("wet"), approver=FakeApprover([True]))
     assert words(model.asked[1].messages)[2] == "rain in Paris"
 
 
@@ -412,7 +419,7 @@ async def test_without_a_key_the_offline_model_answers(tmp_path: Path) -> None:
 async def test_a_session_keeps_the_model_it_was_switched_to() -> None:
     config = {"models": {"default": "offline:rules"}, "agents": {"main": {"model": "offline:rules"}}}
     async with toolcrib.open(config, env={}) as crib:
-        await turned(crib, "hello", said("hi"))
+        await turned(crib, "hello", text_reply("hi"))
         lines = await crib.sessions.lines(KEY)
         switched = Line("s1", lines[-1].id, 1.0, Switched("offline:rules"))
         writing = crib.sessions.append(KEY, (switched,), at=len(lines))

@@ -15,7 +15,7 @@ from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Labelled, Line, SessionHead
 from toolcrib.define.message import Call
@@ -136,7 +136,7 @@ class _World:
         tool = _TOOLS[name]
         given = {key: value for key, value in args.items() if value is not None}
         ctx = Ctx(
-            call=Call(id="call_1", name=name, args=given, key="call_1"), caller=Caller(), course=Course(),
+            call=Call(id="call_1", name=name, args=given, key="call_1"), caller=Caller(), course=CallState(),
             ports=Ports(workspace=self.workspace),
         )  # fmt: skip
         result: Result = await tool.run(ctx, tool.check(given))

@@ -14,7 +14,7 @@ from toolcrib.backends.plugins import DeclaredTool
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ConfigError, DeclarationError
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Block, Hook, Observer, Rewrite
@@ -111,7 +111,7 @@ def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
 
 async def _made(belt: Selection, caller: Caller, calls: Sequence[Call], window: CallPipeline) -> list[Result]:
     logging.getLogger("toolcrib").addHandler(_QUIET)
-    first, *more = (Ctx(call=call, caller=caller, course=Course()) for call in calls)
+    first, *more = (Ctx(call=call, caller=caller, course=CallState()) for call in calls)
     return await invoke_all(belt, [first, *more], window) if more else [await invoke(belt, first, window)]
 
 

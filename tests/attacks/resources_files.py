@@ -12,7 +12,7 @@ from typing import Any
 
 from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
@@ -67,7 +67,7 @@ async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool
     """Return whether the tool did it, what it said, and whether nothing else could be done meanwhile."""
     workspaces = Workspaces()
     ctx = Ctx(
-        Call(id="1", name=name, args=args, key="1"), Caller(), Course(),
+        Call(id="1", name=name, args=args, key="1"), Caller(), CallState(),
         Ports(workspace=workspaces.open(Terms(root=root, state=state), "main")),
     )  # fmt: skip
     lateness, tool = Lateness(), _TOOLS[name]

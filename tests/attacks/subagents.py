@@ -15,7 +15,7 @@ from toolcrib import Call, Caller, Result
 from toolcrib.app import Crib
 from toolcrib.define.event import ToolFinished
 from toolcrib.define.model import Request
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 from . import Outcome, broken, kept, resources
 from .lateness import Lateness
@@ -49,7 +49,10 @@ async def _called(config: Json, caller: Caller, name: str, args: Json) -> Result
             if name == "session_status":  # both sessions are there: that of the caller, and somebody else's
                 for session in dict.fromkeys((caller.session or _MAIN, _OTHER)):
                     await crib.turn(
-                        "hi", caller=toolcrib.OWNER, session=session, model=FunctionModel(lambda request: said("hello"))
+                        "hi",
+                        caller=toolcrib.OWNER,
+                        session=session,
+                        model=FunctionModel(lambda request: text_reply("hello")),
                     ).end()
             return await crib.belt(caller).call(name, args)
 
@@ -63,7 +66,7 @@ async def _child(crib: Crib, session: str, label: str) -> None:
             came.set()
             await asyncio.Event().wait()
         first = len(request.history) == 1
-        return wants(Call("s", "sessions_spawn", {"task": "wait", "label": label})) if first else said("ok")
+        return call_reply(Call("s", "sessions_spawn", {"task": "wait", "label": label})) if first else text_reply("ok")
 
     await crib.turn("start", caller=toolcrib.OWNER, session=session, model=FunctionModel(answer)).end()
     await asyncio.wait_for(came.wait(), 60)
@@ -107,10 +110,10 @@ async def _chain(asked: Json, limits: Json) -> Json:
         if len(request.history) == 1 and len(started) < asked["depth"]:
             offered = {tool.name for tool in request.tools}
             ways = [Call("a", "generalist", {"task": "go on"}), Call("b", "sessions_spawn", {"task": "go on"})]
-            return wants(*(ways[:1] if "generalist" in offered else ways))
+            return call_reply(*(ways[:1] if "generalist" in offered else ways))
         refusals.extend(_words(message) for message in request.history if message.status == "error")
         is_child = any(tool.name == "complete_task" for tool in request.tools)
-        return wants(Call("d", "complete_task", {"result": "done"})) if is_child else said("done")
+        return call_reply(Call("d", "complete_task", {"result": "done"})) if is_child else text_reply("done")
 
     late = Lateness()
     async with toolcrib.open(_config(limits), env={}) as crib, late:
@@ -127,8 +130,8 @@ async def _many(asked: Json, limits: Json) -> Json:
         if ":subagent:" in request.session:
             await asyncio.Event().wait()
         if len(request.history) > 1:
-            return said("ok")
-        return wants(*(Call(f"c{at}", "sessions_spawn", {"task": str(at)}) for at in range(asked["count"])))
+            return text_reply("ok")
+        return call_reply(*(Call(f"c{at}", "sessions_spawn", {"task": str(at)}) for at in range(asked["count"])))
 
     late, told = Lateness(), list[Result]()
     async with toolcrib.open(_config(limits), env={}) as crib, late:

@@ -13,7 +13,7 @@ from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call, Message, Role
 from toolcrib.define.names import canonical
@@ -55,7 +55,7 @@ async def call(tool: Tool, name: str, args: Any, around: Around = Around()) -> R
         approver=around.approver,
     )
     wish = Call(id="call1", name=name, args={} if args is None else args, key="call1")
-    return await invoke(belt, Ctx(call=wish, caller=caller, course=Course()), pipeline)
+    return await invoke(belt, Ctx(call=wish, caller=caller, course=CallState()), pipeline)
 
 
 def tool_of(given: Json, run: Run) -> Tool:

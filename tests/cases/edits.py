@@ -15,7 +15,7 @@ from typing import Any
 
 from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
@@ -69,7 +69,7 @@ def call(tool: Tool, root: Path, args: Any) -> Result:
     workspaces = Workspaces()
     with tempfile.TemporaryDirectory() as state:
         workspace = workspaces.open(Terms(root=root, state=Path(state)), "main")
-        ctx = Ctx(Call(id="1", name=tool.name, args=args, key="1"), Caller(), Course(), Ports(workspace=workspace))
+        ctx = Ctx(Call(id="1", name=tool.name, args=args, key="1"), Caller(), CallState(), Ports(workspace=workspace))
         try:
             return asyncio.run(_run(tool, ctx, args))
         finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
@@ -62,7 +62,7 @@ def run(tool: Tool, root: Path, args: Any) -> Result:
         raise ArgumentError(f"{tool.name}: the arguments are no object")
     workspaces = Workspaces()
     workspace = workspaces.open(Terms(root=root, state=root.parent / "state"), "main")
-    ctx = Ctx(Call(id="1", name=tool.name, args=args, key="1"), Caller(), Course(), Ports(workspace=workspace))
+    ctx = Ctx(Call(id="1", name=tool.name, args=args, key="1"), Caller(), CallState(), Ports(workspace=workspace))
     try:
         return asyncio.run(_run(tool, ctx, args))
     finally:

@@ -143,7 +143,7 @@ def _commanded(args: Json, crib: Crib, belt: Belt) -> tuple[str, bool]:
     if decision != "allow":
         return _DECISIONS[decision], False
     rules = rules_from(crib.config.tools.exec)
-    for id, agent in crib.config.listed_agents():
+    for id, agent in crib.config.list_agents():
         if id == belt.caller.agent:
             rules = rules_from(agent.tools.exec, f"agents.{id}.tools.exec", over=rules)
     line = str((args["call"].get("args") or {}).get("command", ""))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config.load import Loaded, load
-from toolcrib.config.parse import parse
+from toolcrib.config.parse import parse_document
 from toolcrib.define.approval import digest_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ConfigError, ToolError
@@ -145,7 +145,7 @@ def _from_workspace(text: str) -> Loaded:
 
 def _config(text: str) -> Json:
     """Return a file of theirs as our configuration: what has no place there is handed on as it is, to be refused."""
-    content, _ = parse(text, ".toml", "p.toml")
+    content, _ = parse_document(text, ".toml", "p.toml")
     config: Json = {**content, "tools": {"exec": {}}}
     rules = config.get("rule", [])
     if isinstance(rules, list) and all(isinstance(rule, dict) for rule in rules):
@@ -177,7 +177,7 @@ def _add(config: Json, rule: Json) -> None:
 def _rules_of(loaded: Loaded) -> list[Json]:
     """Return what stands in the lists, as rules."""
     found: list[Json] = []
-    for tools in (loaded.config.tools, *(agent.tools for _, agent in loaded.config.listed_agents())):
+    for tools in (loaded.config.tools, *(agent.tools for _, agent in loaded.config.list_agents())):
         for decision, names in (("allow", tools.also_allow), ("ask_user", tools.ask), ("deny", tools.deny)):
             found += [{"toolName": name, "decision": decision} for name in names]
         for decision, entries in (("allow", tools.exec.allow), ("deny", tools.exec.deny)):

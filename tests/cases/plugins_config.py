@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolcrib.app import enabled_plugins
+from toolcrib.app import list_enabled_plugins
 from toolcrib.backends.plugins import MANIFEST, read_manifest
 from toolcrib.config.load import load
 from toolcrib.define.errors import ConfigError, PluginError
@@ -46,7 +46,7 @@ def _same_manifest(case: Case, ours: Any) -> str:
 def _enabled(args: Json) -> Json:
     plugins = args.get("plugins") or {}
     config = load({"plugins": plugins} if plugins else {}, {}, openclaw=True).config
-    return {"enabled": args["id"] in enabled_plugins(config)}
+    return {"enabled": args["id"] in list_enabled_plugins(config)}
 
 
 def _same_enabled(case: Case, ours: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
-from toolcrib.define.names import canonical, fold
+from toolcrib.define.names import canonical, fold_name
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerName, Rule
 from toolcrib.policy.gate import Facts, gate, is_plugin_only
@@ -39,7 +39,7 @@ def _tool(name: str, plugin: str | None = None, *, optional: bool = False) -> To
     known = _OURS.get(name)
     group = known.group if known else None
     tool = Tool.declared(name, name, group=group, effects=known.effects if known else None, optional=optional)
-    return replace(tool, source=f"plugin:{fold(plugin)}") if plugin else tool
+    return replace(tool, source=f"plugin:{fold_name(plugin)}") if plugin else tool
 
 
 def _world(items: Iterable[Any]) -> tuple[Inventory, dict[str, str]]:
@@ -112,7 +112,7 @@ def _is_room(args: Json) -> bool:
 def _name(args: Json) -> str:
     written = args["name"]
     if "*" in written or ":" in written:
-        return fold(written)
+        return fold_name(written)
     name = canonical(written)
     if name is None:
         raise CribError(f"{written!r} is no name of a tool")
@@ -413,7 +413,7 @@ def _same_strip(case: Case, ours: Any) -> str:
     if ours.get("policy") != recorded.get("policy") or ours["strippedAllowlist"] != recorded["strippedAllowlist"]:
         return f"recorded: {recorded}"
     plain = [entry for entry in recorded["unknownAllowlist"] if "*" not in entry and ":" not in entry]
-    missing = [entry for entry in plain if entry not in map(fold, ours["unknownAllowlist"])]
+    missing = [entry for entry in plain if entry not in map(fold_name, ours["unknownAllowlist"])]
     return f"not told to be unknown: {missing}" if missing else ""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from toolcrib.backends.exec.pty import PtyScreen
 from toolcrib.backends.exec.running import Output
 from toolcrib.define.display import strip_unseen
-from toolcrib.define.shell import Limits
+from toolcrib.define.shell import CommandLimits
 from toolcrib.services.exec.output import decode_output, encode_keys, encode_paste, page_log
 from toolcrib.services.exec.process import cut_middle, format_duration, short_name
 from toolcrib.services.exec.processes import clamp
@@ -44,7 +44,7 @@ def _requests(args: Json) -> Json:
 
 def _registry(args: Json) -> Json:
     """Print the chunks, whichever stream they are for: we keep the order in which they came."""
-    output = Output(Limits(output=args["maxOutputChars"], whole=0))
+    output = Output(CommandLimits(output=args["maxOutputChars"], whole=0))
     for chunk in args["chunks"]:
         if "text" in chunk:
             text = chunk["text"]

@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 def _parse(args: Json) -> Json | None:
-    key = session.parse(_text(args.get("key")))
+    key = session.parse_key(_text(args.get("key")))
     return {"agentId": key.agent, "rest": key.rest} if key else None
 
 

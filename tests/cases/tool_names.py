@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.agent.belt import Belts
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.names import ALIASES, canonical, fold, nearest, tool_name
+from toolcrib.define.names import ALIASES, canonical, fold_name, nearest, tool_name
 from toolcrib.define.tool import Tool
 from toolcrib.registry.catalog import Catalog
 
@@ -49,7 +49,7 @@ def _same_name(case: Case, ours: Any) -> str:
     """Compare that both made a valid name in which the beginning of the old one can still be read."""
     if canonical(ours) != ours or not ours.startswith(f"{_SERVER}__"):
         return "ours is no name of a tool of that server"
-    for run in re.findall(r"[a-z0-9]+", fold(case.args["name"])[:_READABLE]):
+    for run in re.findall(r"[a-z0-9]+", fold_name(case.args["name"])[:_READABLE]):
         if run in case.expected.lower() and run not in ours:
             return f"{run!r} cannot be read in ours"
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.adapter.cut import cut, page
-from toolcrib.adapter.trim import for_watchers, reason, text_of
+from toolcrib.adapter.trim import for_watchers, reason, result_text
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Result, Text
 
@@ -44,7 +44,7 @@ def _reason(args: Json) -> str | None:
 
 
 def _words(args: Json) -> str | None:
-    return text_of(Result(content=_texts(_made(args.get("result"))))) or None
+    return result_text(Result(content=_texts(_made(args.get("result"))))) or None
 
 
 def _texts(given: Any) -> tuple[Text, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import joined, parts_of, plain
+from toolcrib.define.files import join_parts, parts_of, plain
 from toolcrib.define.result import Text
 from toolcrib.tools.fs._text import normalize_spaces
 from toolcrib.tools.fs.ls import ls
@@ -97,7 +97,7 @@ def _resolved(args: Json) -> str:
     parts = plain(parts_of(normalize_spaces(args["path"]), args["cwd"]))
     if parts is None:
         raise ToolError("out of the workspace")
-    return posixpath.normpath(posixpath.join(args["cwd"], joined(parts)))
+    return posixpath.normpath(posixpath.join(args["cwd"], join_parts(parts)))
 
 
 def _same(case: Case, ours: Any) -> str:

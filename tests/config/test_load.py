@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import toolcrib
 from toolcrib.config.load import find_file, load
-from toolcrib.config.read import dotted
+from toolcrib.config.read import format_path
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.policy.layers import layers_for
 
 from .origins import NOWHERE, is_written, written_at
@@ -47,7 +47,7 @@ def test_only_a_mapping_is_a_configuration(source: Any) -> None:
 
 def test_a_program_gets_the_key_and_no_file() -> None:
     error = complaint({"agents": [{"id": "a"}, {"id": "b", "tools": {"dney": []}}]})
-    assert error.place == Place("", None, "agents[1].tools.dney")
+    assert error.place == ConfigLocation("", None, "agents[1].tools.dney")
     assert str(error) == "agents[1].tools.dney: unknown key; did you mean 'deny'?"
 
 
@@ -94,14 +94,14 @@ SECOND = "agents[1].tools.deny[1]"
 )  # fmt: skip
 def test_a_complaint_names_the_line_and_the_key(tmp_path: Path, name: str, text: str, line: int, path: str) -> None:
     source = file(tmp_path, text, name)
-    assert complaint(source).place == Place(str(source), line, path)
+    assert complaint(source).place == ConfigLocation(str(source), line, path)
 
 
 def test_a_complaint_about_an_included_key_names_that_file(tmp_path: Path) -> None:
     inner = file(tmp_path, "# agents\n- not read\n", "list.yaml")
     inner = file(tmp_path, "support:\n  tools:\n    deny: [exec]\n    profile: codng\n", "agents.yaml")
     outer = file(tmp_path, "tools: {deny: [exec]}\nagents:\n  $include: agents.yaml\n  main: {}\n")
-    assert complaint(outer).place == Place(str(inner), 4, "agents.support.tools.profile")
+    assert complaint(outer).place == ConfigLocation(str(inner), 4, "agents.support.tools.profile")
 
 
 def test_the_first_line_comes_first_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -126,7 +126,9 @@ def test_a_key_knows_its_way_back(tmp_path: Path) -> None:
     source = file(tmp_path, '{"agents": {"list": [{"id": "a"},\n{"id": "b", "tools": {}}]}}', "openclaw.json")
     loaded = load(source, {})
     assert loaded.origin("agents", 1, "tools") == "agents.list[1].tools"
-    assert loaded.place("agents", 1, "tools", "deny", 0) == Place(str(source), 2, "agents.list[1].tools.deny[0]")
+    assert loaded.place("agents", 1, "tools", "deny", 0) == ConfigLocation(
+        str(source), 2, "agents.list[1].tools.deny[0]"
+    )
 
 
 # Origins
@@ -274,4 +276,4 @@ def test_the_users_folder_is_the_only_other_place(tmp_path: Path, monkeypatch: p
 
 
 def test_paths_are_written_the_way_people_write_them() -> None:
-    assert dotted(("agents", 1, "tools", "deny", 0)) == "agents[1].tools.deny[0]"
+    assert format_path(("agents", 1, "tools", "deny", 0)) == "agents[1].tools.deny[0]"

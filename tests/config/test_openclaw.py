@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toolcrib
-from toolcrib.app import enabled_plugins
+from toolcrib.app import list_enabled_plugins
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ConfigError
@@ -79,7 +79,7 @@ def test_agents_and_their_defaults_are_found() -> None:
     assert (loaded.config.tools.subagents.max_concurrent, loaded.config.tools.subagents.max_depth) == (3, 2)
     assert list(loaded.policy.agents) == ["main", "support-bot"]
     assert loaded.policy.agents["support-bot"].sandbox == "all"
-    assert [agent.model for _, agent in loaded.config.listed_agents()] == [None, "anthropic/claude"]
+    assert [agent.model for _, agent in loaded.config.list_agents()] == [None, "anthropic/claude"]
     assert loaded.ignored == ()
     assert decisions(config, "exec") == ["deny"]
     assert decisions(config, "exec", agent="support bot") == ["allow"]
@@ -192,7 +192,7 @@ def test_web_is_a_part_of_tools_there() -> None:
     ],
 )
 def test_plugins_are_on_only_where_nothing_shuts_them(plugins: Json, on: tuple[str, ...]) -> None:
-    assert enabled_plugins(load({"plugins": plugins}, {}, openclaw=True).config) == on
+    assert list_enabled_plugins(load({"plugins": plugins}, {}, openclaw=True).config) == on
 
 
 def test_plugin_folders_config_and_the_rest() -> None:

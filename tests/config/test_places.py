@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.parse import parse
-from toolcrib.config.positions import KeyPath, Places, Scan, dotted, place, scan_json5, scan_toml
-from toolcrib.define.errors import ConfigError, Place
+from toolcrib.config.parse import parse_document
+from toolcrib.config.positions import KeyPath, Places, Scan, format_path, place, scan_json5, scan_toml
+from toolcrib.define.errors import ConfigError, ConfigLocation
 
 steady = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 
@@ -232,7 +232,7 @@ def test_json5_in_any_style_reads_back_with_the_line_of_every_key(value: dict[st
     writer = Json5Writer(dice)
     writer.put(writer.space())
     writer.write(value)
-    assert parse(writer.text, ".json5", "f") == (value, writer.lines)
+    assert parse_document(writer.text, ".json5", "f") == (value, writer.lines)
 
 
 @steady
@@ -241,7 +241,7 @@ def test_yaml_in_any_style_reads_back_with_the_line_of_every_key(value: dict[str
     writer = YamlWriter(dice)
     writer.write(value)
     writer.lines.pop((), None)
-    assert parse(writer.text, ".yaml", "f") == (value, writer.lines)
+    assert parse_document(writer.text, ".yaml", "f") == (value, writer.lines)
 
 
 @steady
@@ -249,7 +249,7 @@ def test_yaml_in_any_style_reads_back_with_the_line_of_every_key(value: dict[str
 def test_toml_in_any_style_reads_back_with_the_line_of_every_key(value: dict[str, Any], dice: random.Random) -> None:
     writer = TomlWriter(dice)
     writer.table(value, (), "")
-    assert parse(writer.text, ".toml", "f") == (value, writer.lines)
+    assert parse_document(writer.text, ".toml", "f") == (value, writer.lines)
 
 
 # --- texts that may be anything
@@ -328,8 +328,8 @@ def test_a_key_that_stands_twice_is_told_with_both_lines(
     suffix: str, text: str, path: str, line: int, first: int
 ) -> None:
     with pytest.raises(ConfigError, match=f"stands twice, first on line {first};") as caught:
-        parse(text, suffix, "f")
-    assert caught.value.place == Place("f", line, path)
+        parse_document(text, suffix, "f")
+    assert caught.value.place == ConfigLocation("f", line, path)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_key_that_stands_twice_is_told_with_both_lines(
     ],
 )
 def test_nesting_of_32_is_read(suffix: str, fits: str) -> None:
-    assert len(max(paths(parse(fits, suffix, "f")[0]), key=len)) in (31, 32)
+    assert len(max(paths(parse_document(fits, suffix, "f")[0]), key=len)) in (31, 32)
 
 
 @pytest.mark.timeout(10)
@@ -365,7 +365,7 @@ def test_nesting_of_32_is_read(suffix: str, fits: str) -> None:
 )
 def test_deeper_nesting_is_refused_at_once(suffix: str, text: str) -> None:
     with pytest.raises(ConfigError, match=r"nested more than 32 levels deep|cannot be a key"):
-        parse(text, suffix, "f")
+        parse_document(text, suffix, "f")
 
 
 @pytest.mark.parametrize(
@@ -423,12 +423,12 @@ def test_a_scan_that_loses_the_thread_keeps_what_it_found() -> None:
     ],
 )
 def test_a_key_path_has_a_dotted_name(path: KeyPath, name: str) -> None:
-    assert dotted(path) == name
+    assert format_path(path) == name
 
 
 def test_places_are_a_mapping_from_key_paths() -> None:
     places = Places({(): ("f", None), ("a", 0): ("g", 7)})
-    assert dict(places) == {(): Place("f", None, ""), ("a", 0): Place("g", 7, "a[0]")}
+    assert dict(places) == {(): ConfigLocation("f", None, ""), ("a", 0): ConfigLocation("g", 7, "a[0]")}
     assert len(places) == 2
     assert ("b",) not in places
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.read import document, read
-from toolcrib.define.errors import ConfigError, Place
+from toolcrib.config.read import document, read_document
+from toolcrib.define.errors import ConfigError, ConfigLocation
 
 SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
 MIB = 1 << 20
@@ -31,7 +31,7 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
 def refusal(folder: Path, files: dict[str, str | bytes], env: dict[str, str] | None = None) -> tuple[str, str]:
     """The place (files by their names) and the message of the error that reading the first file raises."""
     with pytest.raises(ConfigError) as caught:
-        read(write(folder, files), env or {})
+        read_document(write(folder, files), env or {})
     return tuple(str(part).replace(f"{folder}/", "") for part in (caught.value.place, caught.value.message))  # type: ignore[return-value]  # two
 
 
@@ -53,7 +53,7 @@ def refusal(folder: Path, files: dict[str, str | bytes], env: dict[str, str] | N
 )
 def test_every_format_says_the_same(tmp_path: Path, name: str, text: str) -> None:
     file = write(tmp_path, {name: text})
-    found = read(file, {})
+    found = read_document(file, {})
     assert found.value == {"tools": {"deny": ["exec", "cron"]}, "agents": {"main": {"sandbox": "off"}}}
     assert found.files == (file,)
     assert found.referenced == frozenset()
@@ -71,9 +71,9 @@ def test_every_format_says_the_same(tmp_path: Path, name: str, text: str) -> Non
 
 def test_a_place_names_file_line_and_dotted_path(tmp_path: Path) -> None:
     file = write(tmp_path, {"c.yaml": "tools:\n  deny:\n    - exec\n    - cron\n"})
-    places = read(file, {}).places
-    assert places[("tools", "deny", 1)] == Place(str(file), 4, "tools.deny[1]")
-    assert places[()] == Place(str(file), None, "")
+    places = read_document(file, {}).places
+    assert places[("tools", "deny", 1)] == ConfigLocation(str(file), 4, "tools.deny[1]")
+    assert places[()] == ConfigLocation(str(file), None, "")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_place_names_file_line_and_dotted_path(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_is_an_empty_configuration(tmp_path: Path, name: str, text: str) -> None:
-    assert read(write(tmp_path, {name: text}), {}).value == {}
+    assert read_document(write(tmp_path, {name: text}), {}).value == {}
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_nothing_is_an_empty_configuration(tmp_path: Path, name: str, text: str)
     ],
 )
 def test_yaml_scalars_are_those_of_the_core_schema(tmp_path: Path, text: str, value: Any) -> None:
-    found = read(write(tmp_path, {"c.yaml": f"a: {text}"}), {}).value["a"]
+    found = read_document(write(tmp_path, {"c.yaml": f"a: {text}"}), {}).value["a"]
     assert (found, type(found)) == (value, type(value))
 
 
 @pytest.mark.parametrize("key", ["-100123", "7", "+380501234567", "on", "'1.5'", "'*'", "__proto__", "é"])
 def test_yaml_keys_are_the_text_that_was_written(tmp_path: Path, key: str) -> None:
-    assert read(write(tmp_path, {"c.yaml": f"{key}: x"}), {}).value == {key.strip("'"): "x"}
+    assert read_document(write(tmp_path, {"c.yaml": f"{key}: x"}), {}).value == {key.strip("'"): "x"}
 
 
 # --- references
@@ -156,13 +156,13 @@ def test_a_reference_is_replaced_once_and_noted(
     tmp_path: Path, name: str, text: str, value: str, is_reference: bool
 ) -> None:
     line = {"c.json": '{a: ["%s"]}', "c.yaml": 'a: ["%s"]', "c.toml": 'a = ["%s"]'}[name]
-    found = read(write(tmp_path, {name: line % text}), {"KEY": "s3cr3t", "_b2": "${KEY}: ["})
+    found = read_document(write(tmp_path, {name: line % text}), {"KEY": "s3cr3t", "_b2": "${KEY}: ["})
     assert found.value == {"a": [value]}
     assert found.referenced == ({("a", 0)} if is_reference else frozenset())
 
 
 def test_a_key_is_never_a_reference(tmp_path: Path) -> None:
-    assert read(write(tmp_path, {"c.yaml": "'${KEY}': x"}), {"KEY": "y"}).value == {"${KEY}": "x"}
+    assert read_document(write(tmp_path, {"c.yaml": "'${KEY}': x"}), {"KEY": "y"}).value == {"${KEY}": "x"}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_what_is_not_a_regular_file_is_refused_without_waiting(tmp_path: Path) -
     found = {}
     for name in ("gone", "folder", "pipe", "null", "loop", "folder.json/x", "x" * 300, "a\0b"):
         with pytest.raises(ConfigError) as caught:
-            read(tmp_path / f"{name}.json", {})
+            read_document(tmp_path / f"{name}.json", {})
         found[name] = caught.value.message.split(";")[0]
     assert found == {
         "gone": "no such file",
@@ -224,7 +224,7 @@ def test_a_socket_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{folder}/c.json")  # a socket's name may have 107 characters, more than a test's folder leaves
         with pytest.raises(ConfigError, match="not a regular file"):
-            read(Path(folder, "c.json"), {})
+            read_document(Path(folder, "c.json"), {})
 
 
 @pytest.mark.parametrize("name", ["c", "c.ini", "c.json.bak", ".json"])
@@ -250,7 +250,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path, content: bytes, wher
 
 
 def test_a_file_of_exactly_one_mebibyte_is_read(tmp_path: Path) -> None:
-    assert read(write(tmp_path, {"c.json": "{" + " " * (MIB - 2) + "}"}), {}).value == {}
+    assert read_document(write(tmp_path, {"c.json": "{" + " " * (MIB - 2) + "}"}), {}).value == {}
 
 
 # --- texts that are no configuration
@@ -349,7 +349,7 @@ def test_a_value_that_cannot_be_carried_is_refused(tmp_path: Path, name: str, va
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_numbers_within_the_limits_are_read(tmp_path: Path, suffix: str, value: float) -> None:
     text = f"a = {value}" if suffix == ".toml" else f"{{a: {value}}}"
-    assert read(write(tmp_path, {f"c{suffix}": text}), {}).value == {"a": value}
+    assert read_document(write(tmp_path, {f"c{suffix}": text}), {}).value == {"a": value}
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_whatever_a_file_holds_only_a_config_error_is_raised(
 ) -> None:
     file = write(tmp_path_factory.getbasetemp(), {f"anything{suffix}": content})
     with contextlib.suppress(ConfigError):
-        read(file, {})
+        read_document(file, {})
 
 
 # --- includes
@@ -392,7 +392,7 @@ def test_an_included_file_is_merged_beneath_the_mapping_that_includes_it(tmp_pat
             "parts/log.yaml": "level: info",
         },
     )
-    found = read(file, {"MODEL": "x:y"})
+    found = read_document(file, {"MODEL": "x:y"})
     assert found.value == {
         "tools": {"deny": ["exec"], "allow": ["read"]},
         "logging": {"level": "info"},
@@ -424,7 +424,7 @@ def test_an_included_file_is_merged_beneath_the_mapping_that_includes_it(tmp_pat
 
 def test_one_file_may_be_included_in_two_places(tmp_path: Path) -> None:
     file = write(tmp_path, {"c.yaml": "a: {$include: x.yaml}\nb: [{$include: x.yaml}]", "x.yaml": "k: {v: 1}"})
-    found = read(file, {})
+    found = read_document(file, {})
     assert found.value == {"a": {"k": {"v": 1}}, "b": [{"k": {"v": 1}}]}
     assert len(found.files) == 2
 
@@ -489,7 +489,7 @@ def test_an_include_is_a_name_or_a_list_of_names(tmp_path: Path, value: str) -> 
 
 def test_a_symbolic_link_within_the_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link.yaml").symlink_to("real.yaml")
-    assert read(write(tmp_path, {"c.yaml": "$include: link.yaml", "real.yaml": "a: 1"}), {}).value == {"a": 1}
+    assert read_document(write(tmp_path, {"c.yaml": "$include: link.yaml", "real.yaml": "a: 1"}), {}).value == {"a": 1}
 
 
 def test_a_circle_of_includes_is_refused_with_its_chain(tmp_path: Path) -> None:
@@ -512,7 +512,7 @@ def test_includes_go_eight_files_deep(tmp_path: Path, count: int, fits: bool) ->
     files: dict[str, str | bytes] = {f"{at}.yaml": f"$include: {at + 1}.yaml" for at in range(count)}
     files[f"{count}.yaml"] = "a: 1"
     if fits:
-        assert read(write(tmp_path, files), {}).value == {"a": 1}
+        assert read_document(write(tmp_path, files), {}).value == {"a": 1}
     else:
         assert refusal(tmp_path, files) == (
             "8.yaml:1: $include",
@@ -540,7 +540,7 @@ def test_nesting_counts_across_files(tmp_path: Path) -> None:
         "a.json": "{a:" * 20 + "{$include: 'b.json'}" + "}" * 20,
         "b.json": "{b:" * 12 + "1" + "}" * 12,
     }
-    assert ("a",) * 20 + ("b",) * 12 in read(write(tmp_path, files), {}).places
+    assert ("a",) * 20 + ("b",) * 12 in read_document(write(tmp_path, files), {}).places
     files["b.json"] = "{b:" * 13 + "1" + "}" * 13
     assert refusal(tmp_path, files)[1] == "nested more than 32 levels deep; flatten it"
 
@@ -569,7 +569,7 @@ def test_a_mapping_of_a_program_becomes_plain() -> None:
     assert found.value == {"a": [{"b": "s3cr3t"}, 1.5], "-100": None}
     assert found.files == ()
     assert found.referenced == {("a", 0, "b")}
-    assert found.places[("a", 0, "b")] == Place("", None, "a[0].b")
+    assert found.places[("a", 0, "b")] == ConfigLocation("", None, "a[0].b")
 
 
 RING: dict[str, Any] = {}

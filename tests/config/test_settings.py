@@ -381,7 +381,7 @@ def test_an_agent_is_found_however_its_id_is_spelled_and_main_when_none_is_named
     }
     assert found == {None: "a:b", "": "a:b", "main": "a:b", " WORK ": "c:d", "work": "c:d", "other": None}
     assert config.agent_ids() == ("main", "work")
-    assert config.written_id("work") == "Work"
+    assert config.find_written_id("work") == "Work"
 
 
 def test_there_is_always_a_main_agent() -> None:

@@ -9,8 +9,8 @@ from toolcrib.define.names import (
     RESOURCES_READ,
     beginning_of,
     canonical,
+    mcp_name,
     server_part,
-    spoken_name,
     tool_name,
 )
 
@@ -69,7 +69,7 @@ def test_no_tool_of_a_server_is_called_like_ours_for_its_resources(tool: str) ->
 
 
 def test_a_rule_may_call_a_tool_as_its_server_does() -> None:
-    assert spoken_name("github__createissue__706a5e", "mcp:github") == "github__createissue"
-    assert spoken_name("github__create_issue", "mcp:github") == "github__create_issue"
-    assert spoken_name("read", "core") is None
+    assert mcp_name("github__createissue__706a5e", "mcp:github") == "github__createissue"
+    assert mcp_name("github__create_issue", "mcp:github") == "github__create_issue"
+    assert mcp_name("read", "core") is None
     assert beginning_of("plugin:github") == ""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.define.names import canonical, fold, is_name, nearest
+from toolcrib.define.names import canonical, fold_name, is_name, nearest
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_name_has_one_canonical_spelling_or_none(written: str, name: str | Non
 
 @given(st.text())
 def test_folding_twice_changes_nothing_more(text: str) -> None:
-    assert fold(fold(text)) == fold(text)
+    assert fold_name(fold_name(text)) == fold_name(text)
 
 
 @given(st.text())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.define import session
-from toolcrib.define.session import Chat, DmScope, Kind, Peer, SessionKey, Target
+from toolcrib.define.session import AnnounceTarget, Chat, DmScope, Peer, SessionKey, SessionKind
 
 WORDS = ["agent", "main", "Main", "telegram", "group", "Group", "channel", "subagent", "SUBAGENT", "thread", "topic"]
 KEYS = st.lists(
@@ -31,14 +31,14 @@ KEYS = st.lists(
     ],
 )
 def test_a_key_is_an_agent_and_the_rest(key: str, parsed: SessionKey | None) -> None:
-    assert session.parse(key) == parsed
+    assert session.parse_key(key) == parsed
 
 
 @given(KEYS)
 def test_a_parsed_key_written_out_parses_to_itself(key: str) -> None:
-    parsed = session.parse(key)
+    parsed = session.parse_key(key)
     if parsed is not None:
-        assert session.parse(str(parsed)) == parsed
+        assert session.parse_key(str(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_a_thread_hangs_from_what_stands_before_its_last_marker(key: str, parent
 @pytest.mark.parametrize(
     ("key", "target"),
     [
-        ("agent:main:telegram:group:-1:topic:9", Target("telegram", "group:-1", "9")),
-        ("agent:main:slack:group:c1:thread:1700.1", Target("slack", "channel:c1:thread:1700.1")),
-        ("agent:main:Discord:channel:1:thread:2:topic:3", Target("discord", "channel:1:thread:2", "3")),
-        ("imsg:group:7", Target("imessage", "group:7")),
-        ("agent:main:Matrix:group:!r:x", Target("matrix", "!r:x")),
+        ("agent:main:telegram:group:-1:topic:9", AnnounceTarget("telegram", "group:-1", "9")),
+        ("agent:main:slack:group:c1:thread:1700.1", AnnounceTarget("slack", "channel:c1:thread:1700.1")),
+        ("agent:main:Discord:channel:1:thread:2:topic:3", AnnounceTarget("discord", "channel:1:thread:2", "3")),
+        ("imsg:group:7", AnnounceTarget("imessage", "group:7")),
+        ("agent:main:Matrix:group:!r:x", AnnounceTarget("matrix", "!r:x")),
         ("agent:main:telegram:Group:-1", None),
         ("agent:main:telegram:dm:42", None),
         ("agent:main:main", None),
         ("", None),
     ],
 )
-def test_an_announcement_goes_to_the_chat(key: str, target: Target | None) -> None:
+def test_an_announcement_goes_to_the_chat(key: str, target: AnnounceTarget | None) -> None:
     assert session.target_from_key(key) == target
 
 
@@ -124,7 +124,9 @@ def test_an_announcement_goes_to_the_chat(key: str, target: Target | None) -> No
         ("agent:main:main", "main", (None,), "unknown"),
     ],
 )
-def test_a_session_belongs_to_a_channel(key: str, kind: Kind, known: tuple[str | None, ...], channel: str) -> None:
+def test_a_session_belongs_to_a_channel(
+    key: str, kind: SessionKind, known: tuple[str | None, ...], channel: str
+) -> None:
     assert session.channel_from_key(key, kind, known) == channel
 
 
@@ -147,7 +149,7 @@ def test_a_session_belongs_to_a_channel(key: str, kind: Kind, known: tuple[str |
         ("", "other"),
     ],
 )
-def test_a_full_key_is_of_the_same_kind_as_its_short_form(key: str, kind: Kind) -> None:
+def test_a_full_key_is_of_the_same_kind_as_its_short_form(key: str, kind: SessionKind) -> None:
     assert session.kind_from_key(key, ("main", "home")) == kind
 
 

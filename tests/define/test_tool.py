@@ -232,7 +232,7 @@ def test_declaring_and_narrowing_make_neither_schema_nor_check() -> None:
         return schema
 
     probe = Tool(name="probe", description="Probe.", shape=Shape(schema, check), narrow=narrow)
-    narrowed = probe.narrowed(Caller(), ())
+    narrowed = probe.narrow_for(Caller(), ())
     assert made == []
     assert narrowed.check({"place": "Kyiv"}) == narrowed.check({"place": "Kyiv"}) == {"place": "Kyiv"}
     assert made == ["schema", "narrowed schema", "check"]
@@ -394,14 +394,14 @@ def message(text: str, buttons: list[str] | None = None) -> str:
 def test_narrowing_sees_the_current_channel_or_all_configured_ones(
     channel: str | None, configured: list[str], parameters: list[str], told: str
 ) -> None:
-    narrowed = message.narrowed(Caller(channel=channel), configured)
+    narrowed = message.narrow_for(Caller(channel=channel), configured)
     assert list(narrowed.parameters["properties"]) == parameters
     assert narrowed.parameters["description"] == told
     assert list(message.parameters["properties"]) == ["text", "buttons"]
 
 
 def test_a_narrowed_tool_refuses_what_it_no_longer_shows() -> None:
-    narrowed = message.narrowed(Caller(channel="irc"), [])
+    narrowed = message.narrow_for(Caller(channel="irc"), [])
     assert narrowed.check({"text": 5}) == {"text": "5"}
     with pytest.raises(ArgumentError, match=r"^message: there is no parameter 'buttons' \(it takes text\)$"):
         narrowed.check({"text": "a", "buttons": ["b"]})
@@ -413,13 +413,13 @@ def test_narrowing_never_widens_what_the_tool_takes() -> None:
         """Probe."""
         return text
 
-    narrowed = probe.narrowed(Caller(), [])
+    narrowed = probe.narrow_for(Caller(), [])
     with pytest.raises(ArgumentError, match=r"there is no parameter 'other'.*text is required"):
         narrowed.check({"other": 1})
 
 
 def test_a_tool_that_does_not_narrow_is_itself_for_everybody() -> None:
-    assert by_function.narrowed(Caller(channel="irc"), []) is by_function
+    assert by_function.narrow_for(Caller(channel="irc"), []) is by_function
 
 
 def test_a_factory_of_tools_is_an_ordinary_function() -> None:

@@ -9,20 +9,20 @@ from pydantic import BaseModel
 
 from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.context import Course, Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import (
     ArgumentError,
     ConfigError,
+    ConfigLocation,
     CribError,
     DeclarationError,
-    Place,
     PluginError,
     ToolError,
 )
 from toolcrib.define.message import Call, Message
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.define.verdict import Layer, Rule, Selection, Step, Verdict, Verdicts
+from toolcrib.define.verdict import Layer, LayerStep, Rule, Selection, Verdict, Verdicts
 
 pytestmark = pytest.mark.anyio
 
@@ -39,17 +39,17 @@ def test_every_error_raised_on_purpose_is_a_crib_error() -> None:
 @pytest.mark.parametrize(
     ("place", "sentence"),
     [
-        (Place("crib.yaml", 3, "tools.allow"), "crib.yaml:3: tools.allow: is empty"),
-        (Place("crib.yaml", 3), "crib.yaml:3: is empty"),
-        (Place("crib.yaml"), "crib.yaml: is empty"),
-        (Place(path="tools.allow"), "tools.allow: is empty"),
-        (Place(line=3), "is empty"),
+        (ConfigLocation("crib.yaml", 3, "tools.allow"), "crib.yaml:3: tools.allow: is empty"),
+        (ConfigLocation("crib.yaml", 3), "crib.yaml:3: is empty"),
+        (ConfigLocation("crib.yaml"), "crib.yaml: is empty"),
+        (ConfigLocation(path="tools.allow"), "tools.allow: is empty"),
+        (ConfigLocation(line=3), "is empty"),
         (None, "is empty"),
     ],
 )
-def test_a_configuration_error_says_where(place: Place | None, sentence: str) -> None:
+def test_a_configuration_error_says_where(place: ConfigLocation | None, sentence: str) -> None:
     error = ConfigError("is empty", place)
-    assert (str(error), error.message, error.place) == (sentence, "is empty", place or Place())
+    assert (str(error), error.message, error.place) == (sentence, "is empty", place or ConfigLocation())
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_a_configuration_error_says_where(place: Place | None, sentence: str) ->
         Selection(tools={}, verdicts={}, steps=lambda name: ()),
         Call(id="1", name="read"),
         Caller(),
-        Ctx(Call(id="1", name="read"), Caller(), Course()),
+        Ctx(Call(id="1", name="read"), Caller(), CallState()),
         Image(b"", "image/png"),
         Layer("global", "tools", Rule()),
         Message(role="user"),
-        Place(),
+        ConfigLocation(),
         Plugin(name="p"),
         Result(),
         Rule(),
         Sender(),
-        Step("global", None, "allow", None),
+        LayerStep("global", None, "allow", None),
         Text(""),
         Verdict("read", "allow", None, None, None, "", None),
     ],
@@ -82,7 +82,7 @@ def test_what_is_passed_between_rooms_is_frozen_and_slotted(value: Any) -> None:
 
 
 async def test_a_port_that_is_not_wired_says_so_in_one_sentence() -> None:
-    ctx = Ctx(Call(id="1", name="read"), Caller(), Course())
+    ctx = Ctx(Call(id="1", name="read"), Caller(), CallState())
     for awaited, sentence in (
         (ctx.workspace.read("a"), "this crib has no workspace"),
         (ctx.workspace.write("a", b""), "this crib has no workspace"),

@@ -86,7 +86,7 @@ def test_questions_and_grants_still_stand(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_pins_and_accepted_agents_still_stand(state: Path) -> None:
-    pins = SqlitePins(SqliteFile(state / "crib.db")).known()
+    pins = SqlitePins(SqliteFile(state / "crib.db")).list_all()
     assert [(pin.server, pin.tool, pin.pinned_at) for pin in pins] == [("web", "", 1.5), ("web", "search", 2.5)]
     accepted = AcceptedAgents(state / "agents").of_file("gardener.md")
     assert accepted is not None

@@ -16,7 +16,7 @@ from toolcrib.define.message import Call, Part
 from toolcrib.define.model import Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import tool
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 KEY = "agent:main:run:crowded"
 
@@ -57,11 +57,11 @@ async def main(folder: Path, when: str) -> None:
         if words == "2":
             if when == "before the body":
                 fill(filler)
-            return wants(Call("c", "pay", {"text": "x" * 7_000}))
+            return call_reply(Call("c", "pay", {"text": "x" * 7_000}))
         for message in request.history:
             if words == "3" and message.role == "tool":
                 tell("told", _words(message.content).partition(";")[0])
-        return said(f"fine {words}")
+        return text_reply(f"fine {words}")
 
     async with toolcrib.open({}, state=folder / "state", env={}) as crib:
         for text in "123":

@@ -53,11 +53,11 @@ from toolcrib.define.event import (
 from toolcrib.define.log import Line
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
-from toolcrib.define.record import Entry
+from toolcrib.define.record import RecordEntry
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import TurnRequest, user_message
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 __all__ = ["CARD", "KEY", "KINDS", "Life", "config_for", "long_text", "picture", "tell", "tools_for"]
 
@@ -174,17 +174,17 @@ class Mind:
     def answer(self, request: Request) -> Replied:
         if request.choice == "none":
             self._say("summary")
-            return said(f"notes by life {self._life.number}")
+            return text_reply(f"notes by life {self._life.number}")
         if not self._was_asked:
             self._was_asked = True
             for key, kind in _without_result(request.history.since(0)):
                 self._say(f"told {key} {kind}")
             self._say("asked")
         if request.history[-1].role == "tool" and self._chance.random() < 0.4:
-            return said(f"done {self.number()}")
+            return text_reply(f"done {self.number()}")
         if self._life.first and self._count == 1:
-            return wants(Call("first", "exec", {"command": self._life.first}))
-        return wants(*(self._call(at) for at in range(self._chance.choice((1, 1, 2, 3)))))
+            return call_reply(Call("first", "exec", {"command": self._life.first}))
+        return call_reply(*(self._call(at) for at in range(self._chance.choice((1, 1, 2, 3)))))
 
     def _call(self, at: int) -> Call:
         number, how = self.number(), self._life.only or self._chance.choice(_HOWS)
@@ -222,7 +222,7 @@ class HastySessions(SqliteSessions):
 class HastyRecord(SqliteRecord):
     """Says that an entry is kept before it is."""
 
-    def write(self, entry: Entry, /) -> None:  # type: ignore[override]
+    def write(self, entry: RecordEntry, /) -> None:  # type: ignore[override]
         super().write(entry)
 
 
@@ -318,7 +318,11 @@ async def measure(life: Life, turns: int = 3) -> None:
         async with news:
             await news.wait_for(lambda: shown == roles.count("user") + answers)
         number = f"{life.number}.{len(messages)}"
-        return said("done") if answers == 2 else wants(Call(f"c{number}", "pay", {"number": number, "how": "quick"}))
+        return (
+            text_reply("done")
+            if answers == 2
+            else call_reply(Call(f"c{number}", "pay", {"number": number, "how": "quick"}))
+        )
 
     model = FunctionModel(answer, ModelCard(provider="test", model="patient"), keep=False)
     async with starting(life) as start:

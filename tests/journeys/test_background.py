@@ -18,7 +18,7 @@ from toolcrib.define.log import Said
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.turn import Limits
 from toolcrib.testing import FakeApprover
-from toolcrib.testing.models import FunctionModel, ScriptedModel, said, wants
+from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
 from .farm import COUNTER, MAIN, crib_with, is_child, spawn
 
@@ -50,7 +50,7 @@ class Farm:
             return self._parent.pop(0)
         self.came.set()
         await self.may_end.wait()
-        return said("forty sheep", usage=Usage(input=7, output=3))
+        return text_reply("forty sheep", usage=Usage(input=7, output=3))
 
     async def child(self) -> None:
         await asyncio.wait_for(self.came.wait(), 60)
@@ -64,7 +64,7 @@ async def settled(crib: Crib, caller: Caller) -> list[dict[str, Any]]:
 
 
 async def test_a_spawned_subagent_returns_at_once_and_its_outcome_is_kept_for_the_next_turn() -> None:
-    farm = Farm(wants(spawn(label="sheep")), said("started"))
+    farm = Farm(call_reply(spawn(label="sheep")), text_reply("started"))
     async with toolcrib.open({}) as crib:
         events = [event async for event in crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model)]
         (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
@@ -74,7 +74,7 @@ async def test_a_spawned_subagent_returns_at_once_and_its_outcome_is_kept_for_th
         farm.may_end.set()
         (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert (row["state"], row["label"], row["text"]) == ("done", "sheep", "forty sheep")
-        model = ScriptedModel([said("there are forty")])
+        model = ScriptedModel([text_reply("there are forty")])
         await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
         (announced,) = [text for text in texts(model.asked[0].messages) if "subagent" in text]
         assert announced.startswith("The subagent 'sheep' that you started")
@@ -86,7 +86,9 @@ async def test_a_spawned_subagent_returns_at_once_and_its_outcome_is_kept_for_th
 
 
 async def test_a_turn_that_still_runs_hears_the_outcome_before_it_ends() -> None:
-    farm = Farm(wants(spawn()), wants(Call("w", "hold", {})), said("not yet"), said("forty, I hear"))
+    farm = Farm(
+        call_reply(spawn()), call_reply(Call("w", "hold", {})), text_reply("not yet"), text_reply("forty, I hear")
+    )
 
     @toolcrib.tool(effects=set())
     async def hold() -> str:
@@ -106,7 +108,7 @@ async def test_a_turn_that_still_runs_hears_the_outcome_before_it_ends() -> None
 
 
 async def test_a_subagent_in_the_background_has_the_belt_of_a_subagent() -> None:
-    farm = Farm(wants(spawn()), said("ok"))
+    farm = Farm(call_reply(spawn()), text_reply("ok"))
     farm.may_end.set()
     async with toolcrib.open({"tools": {"deny": ["write"]}}) as crib:
         await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
@@ -125,8 +127,8 @@ async def test_one_that_runs_is_steered_and_one_that_ended_goes_on_in_its_sessio
             heard.append(last(request))
             came.set()
             await may_go.wait()
-            return said(f"heard {len(heard)}")
-        return wants(spawn(label="ears")) if len(request.history) == 1 else said("ok")
+            return text_reply(f"heard {len(heard)}")
+        return call_reply(spawn(label="ears")) if len(request.history) == 1 else text_reply("ok")
 
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=FunctionModel(answer)).end()
@@ -146,7 +148,10 @@ async def test_one_that_runs_is_steered_and_one_that_ended_goes_on_in_its_sessio
 
 
 async def test_stop_ends_one_or_all_and_announces_nothing() -> None:
-    farm = Farm(wants(spawn("one", label="one"), spawn("two", label="two"), spawn("three", label="three")), said("ok"))
+    farm = Farm(
+        call_reply(spawn("one", label="one"), spawn("two", label="two"), spawn("three", label="three")),
+        text_reply("ok"),
+    )
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         belt = crib.belt(Caller(session=MAIN, owner=True))
@@ -157,13 +162,13 @@ async def test_stop_ends_one_or_all_and_announces_nothing() -> None:
         assert len(rest.details["stopped"]) == 2
         rows = await settled(crib, Caller(session=MAIN, owner=True))
         assert [row["state"] for row in rows] == ["stopped"] * 3
-        model = ScriptedModel([said("fine")])
+        model = ScriptedModel([text_reply("fine")])
         await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     assert not any("subagent" in text for text in texts(model.asked[0].messages))
 
 
 async def test_a_run_survives_a_restart_as_interrupted_and_goes_on_in_its_session(tmp_path: Path) -> None:
-    farm = Farm(wants(spawn("count the sheep", label="sheep")), said("ok"))
+    farm = Farm(call_reply(spawn("count the sheep", label="sheep")), text_reply("ok"))
     caller = Caller(session=MAIN, owner=True)
     async with toolcrib.open({}, state=tmp_path) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
@@ -195,9 +200,9 @@ async def test_who_speaks_in_the_session_of_another_agent_has_its_own_folder_and
 
     def answer(request: Request) -> Any:
         if not is_child(request):
-            return wants(spawn("look", agentId="counter")) if len(request.history) == 1 else said("ok")
+            return call_reply(spawn("look", agentId="counter")) if len(request.history) == 1 else text_reply("ok")
         if len(request.history) == 1:
-            return wants(Call("l", "ls", {}))
+            return call_reply(Call("l", "ls", {}))
         seen.append(last(request))
         return count(1)
 
@@ -212,25 +217,25 @@ async def test_who_speaks_in_the_session_of_another_agent_has_its_own_folder_and
 
 
 async def test_a_time_limit_of_a_run_is_told_as_such() -> None:
-    farm = Farm(wants(spawn(runTimeoutSeconds=0.05)), said("ok"))
+    farm = Farm(call_reply(spawn(runTimeoutSeconds=0.05)), text_reply("ok"))
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         (row,) = await settled(crib, Caller(session=MAIN, owner=True))
         assert row["state"] == "timeout"
-        model = ScriptedModel([said("too bad")])
+        model = ScriptedModel([text_reply("too bad")])
         await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     assert any("ended without finishing: stopped after 0.05 seconds" in text for text in texts(model.asked[0].messages))
 
 
 async def test_a_session_that_is_to_be_deleted_is_gone_once_its_outcome_was_told() -> None:
-    farm = Farm(wants(spawn(cleanup="delete")), said("ok"))
+    farm = Farm(call_reply(spawn(cleanup="delete")), text_reply("ok"))
     farm.may_end.set()
     async with toolcrib.open({}) as crib:
         events = [event async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model)]
         (started,) = [event.result.details for event in events if isinstance(event, ToolFinished)]
         await asyncio.wait_for(crib.subagents.idle(), 60)
         assert await crib.sessions.find(started["childSessionKey"]) is None
-        model = ScriptedModel([said("fine")])
+        model = ScriptedModel([text_reply("fine")])
         await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     assert any("forty sheep" in text for text in texts(model.asked[0].messages))
 
@@ -272,7 +277,7 @@ async def test_whom_an_agent_may_start_is_what_its_configuration_says() -> None:
 
 
 def count(number: Any) -> Any:
-    return wants(Call("d", "complete_task", {"result": {"count": number}}))
+    return call_reply(Call("d", "complete_task", {"result": {"count": number}}))
 
 
 class Counting:
@@ -289,19 +294,19 @@ class Counting:
             self.children.append(request)
             self.offered.append(tuple(tool.name for tool in request.tools))
             return self._child.pop(0)
-        return wants(self._task) if len(request.history) == 1 else said("ok")
+        return call_reply(self._task) if len(request.history) == 1 else text_reply("ok")
 
 
 async def announced(crib: Crib) -> str:
     """Return what the next turn of the parent is told."""
-    model = ScriptedModel([said("fine")])
+    model = ScriptedModel([text_reply("fine")])
     await crib.turn("and?", caller=toolcrib.OWNER, session=MAIN, model=model).end()
     (told,) = [text for text in texts(model.asked[0].messages) if text.startswith("The subagent")]
     return told
 
 
 async def test_a_registered_agent_in_the_background_has_its_prompt_its_tools_and_its_end() -> None:
-    farm = Counting(wants(Call("l", "ls", {})), count("many"), count(40))
+    farm = Counting(call_reply(Call("l", "ls", {})), count("many"), count(40))
     agent = replace(COUNTER, max_turns=5)
     async with crib_with(agent) as crib:
         await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
@@ -317,7 +322,7 @@ async def test_a_registered_agent_in_the_background_has_its_prompt_its_tools_and
 
 
 async def test_a_registered_agent_in_the_background_has_one_last_reply_after_a_limit() -> None:
-    farm = Counting(wants(Call("a", "ls", {})), wants(Call("b", "ls", {})), count(7))
+    farm = Counting(call_reply(Call("a", "ls", {})), call_reply(Call("b", "ls", {})), count(7))
     async with crib_with(COUNTER) as crib:
         await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         (row,) = await settled(crib, Caller(session=MAIN, owner=True))
@@ -329,7 +334,7 @@ async def test_a_registered_agent_in_the_background_has_one_last_reply_after_a_l
 
 
 async def test_a_registered_agent_in_the_background_that_hands_in_nothing_says_so(tmp_path: Path) -> None:
-    farm = Counting(said("about forty"), said("I said forty"))
+    farm = Counting(text_reply("about forty"), text_reply("I said forty"))
     async with crib_with(COUNTER, state=tmp_path) as crib:
         await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         (row,) = await settled(crib, Caller(session=MAIN, owner=True))
@@ -388,14 +393,16 @@ KILLED = """
 import asyncio, os, signal, sys
 from tests.journeys.farm import COUNTER, MAIN, crib_with, is_child, spawn
 from toolcrib import OWNER, Call
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 def answer(request):
     if is_child(request):
         if len(request.history) == 1:
-            return wants(Call("l", "ls", {}))
+            return call_reply(Call("l", "ls", {}))
         os.kill(os.getpid(), signal.SIGKILL)
-    return wants(spawn("black sheep", agentId="counter", label="flock")) if len(request.history) == 1 else said("ok")
+    if len(request.history) > 1:
+        return text_reply("ok")
+    return call_reply(spawn("black sheep", agentId="counter", label="flock"))
 
 async def main():
     async with crib_with(COUNTER, state=sys.argv[1], workspace={"root": sys.argv[2]}) as crib:
@@ -418,7 +425,7 @@ async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on_as_it_w
             heard.append(request)
             return count(3)
         resume = Call("r", "subagents", {"action": "steer", "target": "flock", "message": "go on"})
-        return wants(resume) if request.history[-1].role == "user" else said("ok")
+        return call_reply(resume) if request.history[-1].role == "user" else text_reply("ok")
 
     async with crib_with(COUNTER, state=state, workspace={"root": str(tmp_path)}) as crib:
         (row,) = await settled(crib, Caller(session=MAIN, owner=True))
@@ -447,7 +454,7 @@ async def test_what_cannot_be_started_says_why(args: dict[str, Any], code: str) 
 
 
 async def test_nobody_touches_the_subagents_of_somebody_else() -> None:
-    farm = Farm(wants(spawn(label="sheep")), said("ok"))
+    farm = Farm(call_reply(spawn(label="sheep")), text_reply("ok"))
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         await farm.child()
@@ -465,8 +472,12 @@ async def test_what_a_subagent_in_the_background_takes_is_bounded_by_the_turn_th
     def answer(request: Request) -> Any:
         if is_child(request):
             came.set()
-            return wants(Call(f"l{len(request.history)}", "ls", {"path": "."}), usage=Usage(input=10))
-        return wants(spawn(), usage=Usage(input=10)) if len(request.history) == 1 else said("ok", usage=Usage(input=10))
+            return call_reply(Call(f"l{len(request.history)}", "ls", {"path": "."}), usage=Usage(input=10))
+        return (
+            call_reply(spawn(), usage=Usage(input=10))
+            if len(request.history) == 1
+            else text_reply("ok", usage=Usage(input=10))
+        )
 
     async with toolcrib.open({}) as crib:
         turn = crib.turn(
@@ -479,7 +490,7 @@ async def test_what_a_subagent_in_the_background_takes_is_bounded_by_the_turn_th
 
 
 async def test_a_thousand_at_once_are_as_many_as_may_run() -> None:
-    farm = Farm(wants(*(spawn(str(number)) for number in range(100))), said("ok"))
+    farm = Farm(call_reply(*(spawn(str(number)) for number in range(100))), text_reply("ok"))
     async with toolcrib.open({}) as crib:
         events = [event async for event in crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model)]
         told = [event.result.details for event in events if isinstance(event, ToolFinished)]
@@ -509,8 +520,8 @@ OUTSIDE: dict[str, Any] = {"tools": {"askAfterOutside": ["order"]}}
 
 async def test_whoever_has_read_from_outside_starts_nobody_who_acts_unasked() -> None:
     person = FakeApprover([False])
-    parent = [wants(Call("p", "page", {})), wants(spawn("order it")), said("started")]
-    child = [wants(Call("o", "order", {})), said("no")]
+    parent = [call_reply(Call("p", "page", {})), call_reply(spawn("order it")), text_reply("started")]
+    child = [call_reply(Call("o", "order", {})), text_reply("no")]
     model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
     async with toolcrib.open(OUTSIDE) as crib:
         await crib.turn(
@@ -522,9 +533,12 @@ async def test_whoever_has_read_from_outside_starts_nobody_who_acts_unasked() ->
 
 async def test_whoever_has_read_from_outside_steers_nobody_to_act_unasked() -> None:
     person, came, steered = FakeApprover([False]), asyncio.Event(), asyncio.Event()
-    parent = [wants(spawn("wait", label="sheep")), wants(Call("p", "page", {}))]
-    parent += [wants(Call("t", "subagents", {"action": "steer", "target": "sheep", "message": "order"})), said("ok")]
-    child = [wants(Call("w", "hold", {})), wants(Call("o", "order", {})), said("no")]
+    parent = [call_reply(spawn("wait", label="sheep")), call_reply(Call("p", "page", {}))]
+    parent += [
+        call_reply(Call("t", "subagents", {"action": "steer", "target": "sheep", "message": "order"})),
+        text_reply("ok"),
+    ]
+    child = [call_reply(Call("w", "hold", {})), call_reply(Call("o", "order", {})), text_reply("no")]
     model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
 
     @toolcrib.tool(effects=set())
@@ -544,7 +558,10 @@ async def test_whoever_has_read_from_outside_steers_nobody_to_act_unasked() -> N
 
 
 async def test_what_is_listed_of_one_that_has_read_from_outside_is_marked_as_well() -> None:
-    parent, child = [wants(spawn("look")), said("started")], [wants(Call("p", "page", {})), said("BUY NOW, it says")]
+    parent, child = (
+        [call_reply(spawn("look")), text_reply("started")],
+        [call_reply(Call("p", "page", {})), text_reply("BUY NOW, it says")],
+    )
     model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page]).end()
@@ -557,7 +574,7 @@ async def test_what_is_listed_of_one_that_has_read_from_outside_is_marked_as_wel
 
 async def test_an_outcome_is_marked_with_what_was_read_also_when_that_is_no_longer_shown() -> None:
     person = FakeApprover([False])
-    parent = [wants(spawn("look")), said("started"), wants(Call("o", "order", {})), said("no")]
+    parent = [call_reply(spawn("look")), text_reply("started"), call_reply(Call("o", "order", {})), text_reply("no")]
 
     @toolcrib.tool(effects=set(), limit=100_000)
     async def book(number: int) -> str:
@@ -566,13 +583,13 @@ async def test_an_outcome_is_marked_with_what_was_read_also_when_that_is_no_long
 
     def answer(request: Request) -> Any:
         if not request.tools:
-            return said("a summary")
+            return text_reply("a summary")
         if not is_child(request):
             return parent.pop(0)
         if summary_in(request.history):
-            return said("buy")
+            return text_reply("buy")
         count = len(request.history)
-        return wants(Call(f"c{count}", "page", {}) if count == 1 else Call(f"c{count}", "book", {"number": count}))
+        return call_reply(Call(f"c{count}", "page", {}) if count == 1 else Call(f"c{count}", "book", {"number": count}))
 
     model = FunctionModel(answer, card=ModelCard(provider="test", model="small", window=40_000))
     async with toolcrib.open(OUTSIDE) as crib:
@@ -588,8 +605,8 @@ async def test_an_outcome_is_marked_with_what_was_read_also_when_that_is_no_long
 
 async def test_what_is_asked_about_for_a_parent_is_asked_about_for_those_it_starts() -> None:
     person = FakeApprover([False])
-    parent, child = [wants(spawn("order", agentId="clerk")), said("started")], []
-    child += [wants(Call("p", "page", {})), wants(Call("o", "order", {})), said("no")]
+    parent, child = [call_reply(spawn("order", agentId="clerk")), text_reply("started")], []
+    child += [call_reply(Call("p", "page", {})), call_reply(Call("o", "order", {})), text_reply("no")]
     model = FunctionModel(lambda request: (child if is_child(request) else parent).pop(0))
     agents = {
         "main": {"tools": {"askAfterOutside": ["order"]}, "subagents": {"allowAgents": ["clerk"]}},
@@ -604,7 +621,7 @@ async def test_what_is_asked_about_for_a_parent_is_asked_about_for_those_it_star
 
 
 async def test_one_that_was_stopped_in_its_midst_does_not_say_that_it_never_began() -> None:
-    farm = Farm(wants(spawn('{"animal": "sheep"}', agentId="counter")), said("started"))
+    farm = Farm(call_reply(spawn('{"animal": "sheep"}', agentId="counter")), text_reply("started"))
     async with crib_with(COUNTER) as crib:
         await crib.turn("count", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         await farm.child()

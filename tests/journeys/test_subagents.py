@@ -26,7 +26,7 @@ from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.sources import Offer
 from toolcrib.services.subagents.service import root_of
 from toolcrib.testing import FakeApprover
-from toolcrib.testing.models import FunctionModel, said, wants
+from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ def script(*said_in_turn: Any) -> Callable[[int, Request], Any]:
 
 
 def done(result: Any = "R") -> Any:
-    return wants(Call("done", "complete_task", {"result": result}))
+    return call_reply(Call("done", "complete_task", {"result": result}))
 
 
 def go(name: str, task: str = "go") -> Call:
@@ -97,9 +97,9 @@ async def test_three_generations_work_over_real_tools_and_each_lacks_what_it_was
         "inner": Call("x", "grep", {"pattern": "oak"}),
     }
     model = cast(
-        main=script(wants(tried["main"], go("outer")), said("found")),
-        outer=script(wants(tried["outer"], go("inner")), done("inner says it")),
-        inner=script(wants(tried["inner"], read), done("under the oak")),
+        main=script(call_reply(tried["main"], go("outer")), text_reply("found")),
+        outer=script(call_reply(tried["outer"], go("inner")), done("inner says it")),
+        inner=script(call_reply(tried["inner"], read), done("under the oak")),
     )
     async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
         events = [event async for event in crib.turn("where is it?", caller=toolcrib.OWNER, session=MAIN, model=model)]
@@ -134,9 +134,9 @@ async def test_every_step_is_on_record_with_the_whole_chain_and_can_be_derived_a
     (tmp_path / "note.txt").write_text("x")
     outer, inner = agent("outer", tools=("inner", "read")), agent("inner", tools=("read",))
     model = cast(
-        main=script(wants(go("outer")), said("ok")),
-        outer=script(wants(go("inner")), done()),
-        inner=script(wants(Call("r", "read", {"path": "note.txt"})), done()),
+        main=script(call_reply(go("outer")), text_reply("ok")),
+        outer=script(call_reply(go("inner")), done()),
+        inner=script(call_reply(Call("r", "read", {"path": "note.txt"})), done()),
     )
     config: dict[str, Any] = {
         "workspace": {"root": str(tmp_path)},
@@ -157,9 +157,9 @@ async def test_every_run_has_a_log_of_its_own_under_its_parent_s(tmp_path: Path)
     (tmp_path / "note.txt").write_text("under the oak")
     outer, inner = agent("outer", tools=("inner", "read")), agent("inner", tools=("read",))
     model = cast(
-        main=script(wants(go("outer", "find it")), said("ok")),
-        outer=script(wants(go("inner", "read it")), done("it is under the oak")),
-        inner=script(wants(Call("r", "read", {"path": "note.txt"})), said("hm"), done("oak")),
+        main=script(call_reply(go("outer", "find it")), text_reply("ok")),
+        outer=script(call_reply(go("inner", "read it")), done("it is under the oak")),
+        inner=script(call_reply(Call("r", "read", {"path": "note.txt"})), text_reply("hm"), done("oak")),
     )
     config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}, "tools": {"subagents": {"maxDepth": 2}}}
     async with crib_with(outer, inner, state=tmp_path / "state", **config) as crib:
@@ -182,7 +182,7 @@ async def test_every_run_has_a_log_of_its_own_under_its_parent_s(tmp_path: Path)
 
 
 async def test_a_crib_that_keeps_nothing_keeps_no_logs_of_runs() -> None:
-    model = cast(main=script(wants(go("worker")), said("ok")), worker=script(done()))
+    model = cast(main=script(call_reply(go("worker")), text_reply("ok")), worker=script(done()))
     async with crib_with(agent("worker")) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model).end()
         assert [head.key for head in await crib.sessions.list()] == [MAIN]
@@ -198,8 +198,8 @@ async def test_a_run_that_was_stopped_has_no_outcome_in_its_log_and_its_parent_w
         await asyncio.Event().wait()
         return ""
 
-    worker = script(wants(Call("l", "ls", {"path": "."}), text="I look around"), wants(Call("h", "hang", {})))
-    model = cast(main=script(wants(go("worker"))), worker=worker)
+    worker = script(call_reply(Call("l", "ls", {"path": "."}), text="I look around"), call_reply(Call("h", "hang", {})))
+    model = cast(main=script(call_reply(go("worker"))), worker=worker)
     config: dict[str, Any] = {"workspace": {"root": str(tmp_path)}}
     async with crib_with(agent("worker"), state=tmp_path / "state", **config) as crib:
         turn = crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[hang])
@@ -218,7 +218,7 @@ async def test_a_run_that_was_stopped_has_no_outcome_in_its_log_and_its_parent_w
 
 async def test_a_child_on_another_model_is_bound_by_the_rules_about_its_parent_s(tmp_path: Path) -> None:
     model = FunctionModel(
-        lambda request: wants(go("worker", "what is 2 + 2?")) if len(request.history) == 1 else said("ok"),
+        lambda request: call_reply(go("worker", "what is 2 + 2?")) if len(request.history) == 1 else text_reply("ok"),
         card=ModelCard(provider="openai", model="gpt"),
     )
     config: dict[str, Any] = {
@@ -259,9 +259,9 @@ async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_eve
 
     outer, inner = agent("outer", timeout=1.0), agent("inner", timeout=1.0)
     model = cast(
-        main=script(wants(go("outer")), said("ok")),
-        outer=script(wants(go("inner")), done()),
-        inner=script(wants(Call("k", "knock", {})), done()),
+        main=script(call_reply(go("outer")), text_reply("ok")),
+        outer=script(call_reply(go("inner")), done()),
+        inner=script(call_reply(Call("k", "knock", {})), done()),
     )
     config: dict[str, Any] = {"tools": {"ask": ["knock"], "subagents": {"maxDepth": 2}}}
     async with crib_with(outer, inner, **config) as crib:
@@ -283,11 +283,11 @@ async def test_what_subagents_take_counts_in_the_turn_above_them() -> None:
     spends = Usage(input=10)
 
     def child(at: int, request: Request) -> Any:
-        return wants(Call(f"l{at}", "ls", {}), usage=spends)
+        return call_reply(Call(f"l{at}", "ls", {}), usage=spends)
 
     model = FunctionModel(
         lambda request: (
-            child(replies(request), request) if who(request) == "worker" else wants(go("worker"), usage=spends)
+            child(replies(request), request) if who(request) == "worker" else call_reply(go("worker"), usage=spends)
         ),
         card=card,
     )
@@ -301,8 +301,8 @@ async def test_what_subagents_take_counts_in_the_turn_above_them() -> None:
 async def test_a_child_is_told_that_the_budget_of_the_tree_is_spent() -> None:
     spends = Usage(input=10)
     model = cast(
-        main=lambda at, request: wants(go("worker"), usage=spends),
-        worker=lambda at, request: wants(Call(f"l{at}", "ls", {}), text="so far so good", usage=spends),
+        main=lambda at, request: call_reply(go("worker"), usage=spends),
+        worker=lambda at, request: call_reply(Call(f"l{at}", "ls", {}), text="so far so good", usage=spends),
     )
     seen: list[Event] = []
     async with crib_with(agent("worker")) as crib:
@@ -323,9 +323,9 @@ async def test_pictures_reach_the_model_of_a_subagent() -> None:
 
     def worker(at: int, request: Request) -> Any:
         seen.extend(request.history.since(0))
-        return wants(Call("s", "shot", {})) if not at else done()
+        return call_reply(Call("s", "shot", {})) if not at else done()
 
-    model = cast(main=script(wants(go("worker")), said("ok")), worker=worker)
+    model = cast(main=script(call_reply(go("worker")), text_reply("ok")), worker=worker)
     async with crib_with(agent("worker")) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[shot]).end()
     assert Image(PNG, "image/png") in [part for message in seen for part in message.content]
@@ -338,8 +338,8 @@ async def test_a_subagent_streams_what_it_does_and_hides_secrets() -> None:
         return "welcome"
 
     model = cast(
-        main=script(wants(go("worker")), said("ok")),
-        worker=script(wants(Call("l", "login", {"password": "hunter2"}), text="I log in first"), done()),
+        main=script(call_reply(go("worker")), text_reply("ok")),
+        worker=script(call_reply(Call("l", "login", {"password": "hunter2"}), text="I log in first"), done()),
     )
     async with crib_with(agent("worker")) as crib:
         events = [
@@ -367,8 +367,8 @@ async def test_what_a_subagent_read_outside_marks_its_answer_and_asks_before_the
 
     person = FakeApprover([False, False])
     model = cast(
-        main=script(wants(go("worker")), wants(Call("o", "order", {})), said("no")),
-        worker=script(wants(Call("p", "page", {})), wants(Call("o", "order", {})), done("they say buy")),
+        main=script(call_reply(go("worker")), call_reply(Call("o", "order", {})), text_reply("no")),
+        worker=script(call_reply(Call("p", "page", {})), call_reply(Call("o", "order", {})), done("they say buy")),
     )
     config: dict[str, Any] = {"tools": {"askAfterOutside": ["order"]}}
     async with crib_with(agent("worker"), **config) as crib:
@@ -414,12 +414,12 @@ async def test_stop_ends_fifty_subagents_and_whatever_they_run() -> None:
         return word
 
     def main(at: int, request: Request) -> Any:
-        return wants(*(Call(f"c{number}", "worker", {"task": str(number)}) for number in range(50)))
+        return call_reply(*(Call(f"c{number}", "worker", {"task": str(number)}) for number in range(50)))
 
     def worker(at: int, request: Request) -> Any:
         (first,) = request.history[0].content
         assert isinstance(first, Text)
-        return wants(Call("h", "hang", {"word": first.text}))
+        return call_reply(Call("h", "hang", {"word": first.text}))
 
     config: dict[str, Any] = {"tools": {"subagents": {"maxConcurrent": 50}}}
     async with crib_with(agent("worker"), **config) as crib:
@@ -438,9 +438,9 @@ async def test_no_more_subagents_run_at_once_than_the_tree_may_have() -> None:
     async def answer(request: Request) -> Any:
         if who(request) == "main":
             return (
-                said("ok")
+                text_reply("ok")
                 if replies(request)
-                else wants(*(Call(f"c{number}", "worker", {"task": "wait"}) for number in range(5)))
+                else call_reply(*(Call(f"c{number}", "worker", {"task": "wait"}) for number in range(5)))
             )
         await may_end.wait()
         return done()
@@ -477,12 +477,12 @@ async def test_what_a_run_without_an_answer_had_is_marked_with_what_it_read() ->
 
     person = FakeApprover([False])
     model = cast(
-        main=script(wants(go("worker")), wants(Call("o", "order", {})), said("no")),
+        main=script(call_reply(go("worker")), call_reply(Call("o", "order", {})), text_reply("no")),
         worker=script(
-            wants(Call("p", "page", {})),
-            *(wants(Call(f"c{number}", "count", {"number": number}), text="buy!") for number in range(4)),
-            said("buy!"),
-            said("buy, I say!"),
+            call_reply(Call("p", "page", {})),
+            *(call_reply(Call(f"c{number}", "count", {"number": number}), text="buy!") for number in range(4)),
+            text_reply("buy!"),
+            text_reply("buy, I say!"),
         ),
     )
     async with crib_with(agent("worker"), tools={"askAfterOutside": ["order"]}) as crib:
@@ -507,8 +507,8 @@ async def test_what_the_environment_gave_is_shown_to_nobody_who_watches_a_subage
         raise ToolError(f"{word} is wrong")
 
     model = cast(
-        main=script(wants(go("worker")), said("ok")),
-        worker=script(wants(Call("l", "login", {"word": "hunter2-hunter2"}), text="with hunter2-hunter2"), done()),
+        main=script(call_reply(go("worker")), text_reply("ok")),
+        worker=script(call_reply(Call("l", "login", {"word": "hunter2-hunter2"}), text="with hunter2-hunter2"), done()),
     )
     config = {"models": {"openai": {"apiKey": "${KEY}"}}}
     offer = Offer(source="plugin:farm", tools=(), agents=(agent("worker"),))
@@ -567,8 +567,8 @@ async def test_what_is_asked_about_for_a_parent_is_asked_about_for_its_children_
 
     person = FakeApprover([False])
     model = cast(
-        main=script(wants(go("worker")), said("no")),
-        worker=script(wants(Call("p", "page", {})), wants(Call("o", "order", {})), done("they say buy")),
+        main=script(call_reply(go("worker")), text_reply("no")),
+        worker=script(call_reply(Call("p", "page", {})), call_reply(Call("o", "order", {})), done("they say buy")),
     )
     agents: dict[str, Any] = {"main": {"tools": {"askAfterOutside": ["order"]}}}
     async with crib_with(agent("worker"), agents=agents) as crib:

@@ -16,14 +16,14 @@ from toolcrib.agent.belt import no_such_tool
 from toolcrib.agent.replay import judge_from
 from toolcrib.app import Crib
 from toolcrib.app.stores import STATE_FILE, audit_in
-from toolcrib.backends.stores.record import SqliteRows, body_of, opened
+from toolcrib.backends.stores.record import SqliteRows, body_of, encode_grounds
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
-from toolcrib.define.record import NOTHING, Decided, Entry, Finished, Head, Row, Started, hash_after, text_of
+from toolcrib.define.record import NOTHING, Decided, Finished, Head, RecordEntry, Row, Started, entry_text, hash_after
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.verdict import Verdict
 from toolcrib.registry.sources import Offer
@@ -65,7 +65,7 @@ def own() -> str:
 def chained(kinds: list[tuple[str, str]]) -> list[Row]:
     rows, before = [], NOTHING
     for at, (kind, body) in enumerate(kinds, 1):
-        text = text_of(at, 1.5, kind.encode(), body.encode())
+        text = entry_text(at, 1.5, kind.encode(), body.encode())
         before = hash_after(before, text)
         rows.append(Row(at, text, before))
     return rows
@@ -80,7 +80,7 @@ def decisions(crib: Crib, caller: Caller) -> list[tuple[str, str]]:
     """Return what the crib writes down when this caller calls every tool there is, and some that are not."""
     belt = crib.belt(caller, extra=[own]).selection
     assert belt.grounds is not None
-    kinds = [("opened", opened(belt.grounds))]
+    kinds = [("opened", encode_grounds(belt.grounds))]
     for name in NAMES:
         verdict = belt.verdicts.get(canonical(name) or "")
         reason = verdict.reason if verdict else no_such_tool(name, belt)
@@ -161,7 +161,7 @@ ALLOW = Verdict("t", "allow", None, None, None, "", None)
 DENY = Verdict("t", "deny", "global", "t", "tools", "", "")
 
 
-def of(*entries: Entry) -> list[tuple[str, str]]:
+def of(*entries: RecordEntry) -> list[tuple[str, str]]:
     return [body_of(entry) for entry in entries]
 
 
@@ -173,7 +173,7 @@ def test_a_call_that_started_without_a_permission_is_found() -> None:
     for before in ([], [Decided(call("a"), Caller(), DENY, "")], [Decided(call("b"), Caller(), ALLOW, "")]):
         found = checked(of(*before, Started(call("a"), "t"))).findings
         assert [(each.row, each.wrong) for each in found] == [(len(before) + 1, "unpermitted")]
-    done: list[Entry]
+    done: list[RecordEntry]
     done = [Decided(call("a"), Caller(), ALLOW, ""), Started(call("a"), "t"), Finished(call("a"), "t", "ok", "", True)]
     assert checked(of(*done)).findings == ()
     assert [each.row for each in checked(of(*done, Started(call("a"), "t"))).findings] == [4], (

@@ -13,7 +13,7 @@ import pytest
 from tests.backends.mcp.world import HASTY, QUICK, World, liar, mounted, opened, said
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp import digest_of
+from toolcrib.define.mcp import definition_digest
 from toolcrib.services.mcp.service import McpTerms
 from toolcrib.services.router import Router
 
@@ -109,7 +109,7 @@ async def test_accepting_is_for_the_owner_and_for_what_was_looked_at(tmp_path: P
             await service.accept(OWNER, "sry")
         assert world.theirs == []
         (change,) = service.servers["srv"].changes()
-        assert await service.accept(OWNER, "srv", "echo", digest_of(change.after)) == ["echo"]
+        assert await service.accept(OWNER, "srv", "echo", definition_digest(change.after)) == ["echo"]
         assert await service.accept(OWNER, "srv", "echo") == []
 
 

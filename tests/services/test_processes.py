@@ -10,7 +10,7 @@ import pytest
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.ports import Rpc
-from toolcrib.define.shell import Ended, Leftover, Limits
+from toolcrib.define.shell import CommandEnded, CommandLimits, Leftover
 from toolcrib.services.exec.processes import ExecTarget, Permit, Processes, ProcessTerms
 from toolcrib.services.router import Router
 from toolcrib.testing import FakeRun, FakeRunning, FakeShell, MemoryBlobs
@@ -23,12 +23,12 @@ ANN, BOB = Caller(agent="ann"), Caller(agent="bob")
 class World:
     """A service over a fake shell, asked through the router as tools ask it."""
 
-    def __init__(self, runs: dict[str, Any], *, limits: Limits | None = None, **place: Any) -> None:
+    def __init__(self, runs: dict[str, Any], *, limits: CommandLimits | None = None, **place: Any) -> None:
         self.shell, self.blobs, self.now = FakeShell(runs), MemoryBlobs(), 0.0
         terms = place.pop("terms", None)
 
         def target_of(caller: Caller) -> ExecTarget:
-            return ExecTarget(shell=self.shell, scope=str(caller.agent), limits=limits or Limits(), **place)
+            return ExecTarget(shell=self.shell, scope=str(caller.agent), limits=limits or CommandLimits(), **place)
 
         self.service = Processes(target_of, blobs=self.blobs, terms=terms, now=lambda: self.now, sweep=self.sweep)
         self.left: Sequence[Leftover] = ()
@@ -115,15 +115,18 @@ async def test_what_changed_after_it_was_shown_is_not_started() -> None:
 @pytest.mark.parametrize(
     ("ended", "sentence"),
     [
-        (Ended(reason="exit", duration=1, code=7), "exited with code 7"),
-        (Ended(reason="signal", duration=1, signal=9), "was ended by signal 9 (SIGKILL)"),
-        (Ended(reason="timeout", duration=3), "did not end within 3 s and was ended"),
-        (Ended(reason="timeout", duration=3, left=2), "did not end within 3 s and was ended; 2 of its processes could"),
-        (Ended(reason="stop", duration=1), "was stopped"),
-        (Ended(reason="signal", duration=1, signal=9, limit="memory"), "; it reached its limit of memory"),
+        (CommandEnded(reason="exit", duration=1, code=7), "exited with code 7"),
+        (CommandEnded(reason="signal", duration=1, signal=9), "was ended by signal 9 (SIGKILL)"),
+        (CommandEnded(reason="timeout", duration=3), "did not end within 3 s and was ended"),
+        (
+            CommandEnded(reason="timeout", duration=3, left=2),
+            "did not end within 3 s and was ended; 2 of its processes could",
+        ),
+        (CommandEnded(reason="stop", duration=1), "was stopped"),
+        (CommandEnded(reason="signal", duration=1, signal=9, limit="memory"), "; it reached its limit of memory"),
     ],
 )
-async def test_every_failure_says_which_and_keeps_the_output(ended: Ended, sentence: str) -> None:
+async def test_every_failure_says_which_and_keeps_the_output(ended: CommandEnded, sentence: str) -> None:
     world = World({"make": FakeRun("so far\n", code=None)})
     task = asyncio.create_task(world.run("make", seconds=3))
     while not world.shell.started:
@@ -186,7 +189,7 @@ async def test_a_cancelled_call_ends_its_command_and_a_background_one_goes_on() 
     with pytest.raises(asyncio.CancelledError):
         await task
     fore = world.shell.started[1]
-    assert fore.ended == Ended(reason="stop", duration=1.0)
+    assert fore.ended == CommandEnded(reason="stop", duration=1.0)
     assert back.ended is None
 
 
@@ -200,7 +203,7 @@ async def test_long_output_shows_its_end_in_whole_lines_and_keeps_the_rest() -> 
 
 
 async def test_output_beyond_what_is_kept_is_counted() -> None:
-    limits = Limits(output=1_000, whole=2_000)
+    limits = CommandLimits(output=1_000, whole=2_000)
     world = World({"yes": "y\n" * 10_000}, limits=limits)
     state = await world.run("yes")
     assert (state["bytes"], state["totalLines"], len(state["text"])) == (20_000, None, 1_000)
@@ -209,7 +212,7 @@ async def test_output_beyond_what_is_kept_is_counted() -> None:
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 60.0), (0, 60.0), (-1, 60.0), (5, 5.0), (90, 90.0), (9e9, 100.0)])
 async def test_a_call_may_ask_for_less_time_and_for_more_only_within_bounds(asked: float | None, given: float) -> None:
-    world = World({"ls": ""}, limits=Limits(seconds=60.0), longest=100.0)
+    world = World({"ls": ""}, limits=CommandLimits(seconds=60.0), longest=100.0)
     await world.run("ls", seconds=asked)
     assert world.shell.started[0].limits.seconds == given
 
@@ -246,7 +249,7 @@ async def test_a_poll_gives_only_what_is_new_and_tears_nothing() -> None:
 
 
 async def test_a_poll_says_what_it_missed() -> None:
-    world = World({"cat": FakeRun(code=None)}, limits=Limits(output=10))
+    world = World({"cat": FakeRun(code=None)}, limits=CommandLimits(output=10))
     id, running = await world.background("cat")
     running.prints("0123456789abcdef")
     polled = await world.ask("poll", id)

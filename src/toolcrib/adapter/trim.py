@@ -13,7 +13,7 @@ from toolcrib.define.result import Content, Image, Result, Text
 from .cut import cut
 from .fence import defuse, fence
 
-__all__ = ["ERROR_CHARS", "RESULT_CHARS", "error_text", "for_watchers", "is_long", "present", "reason", "text_of"]
+__all__ = ["ERROR_CHARS", "RESULT_CHARS", "error_text", "for_watchers", "is_long", "present", "reason", "result_text"]
 
 RESULT_CHARS = 8_000
 ERROR_CHARS = 400
@@ -66,11 +66,11 @@ def error_text(message: str, redact: Callable[[str], str] = str) -> str:
 
 def reason(result: Result) -> str | None:
     """Return the sentence in which a result of any make says what went wrong: in its details, else in its text."""
-    words = text_of(result)
+    words = result_text(result)
     return _complaint(result.details) or _complaint(_json(words)) or _sentence(words)
 
 
-def text_of(result: Result) -> str:
+def result_text(result: Result) -> str:
     """Return the words of a result without its pictures, one text a line."""
     texts = (trim(part.text) for part in result.content if isinstance(part, Text))
     return "\n".join(text for text in texts if text)

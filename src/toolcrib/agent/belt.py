@@ -231,7 +231,7 @@ class Belts:
         who = resolve(self.settings, caller)
         facts = self._facts(who, tuple(map(self._facts, who.ceiling)))
         belt = gate(catalog.tools, catalog.groups, layers_of(who), facts)
-        seen = {name: tool.narrowed(caller, self._channels) for name, tool in belt.tools.items()}
+        seen = {name: tool.narrow_for(caller, self._channels) for name, tool in belt.tools.items()}
         return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
 
     def _facts(self, who: ResolvedCaller, above: tuple[Facts, ...] = ()) -> Facts:

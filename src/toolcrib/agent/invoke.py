@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from toolcrib.adapter.fence import new_token
-from toolcrib.adapter.trim import RESULT_CHARS, error_text, for_watchers, is_long, present, text_of
+from toolcrib.adapter.trim import RESULT_CHARS, error_text, for_watchers, is_long, present, result_text
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
@@ -119,7 +119,7 @@ async def _keep_whole(result: Result, blobs: Blobs) -> str:
     """Return the key under which the whole text is kept, "" when it could not be."""
     sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
     # the source goes with the text, so that every page of it is fenced again
-    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(text_of(result))})
+    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(result_text(result))})
     try:
         return await blobs.put(whole)
     except Exception:

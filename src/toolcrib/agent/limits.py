@@ -120,7 +120,7 @@ def _still_runs(result: Result) -> bool:
 
 
 _LOOK_EVERY, _TAIL = 1_000, 4_000  # characters
-_TIMES, _UNIT_CHARS, _LEAST = 10, 400, 600
+_TIMES, _UNIT_CHARS, _MIN_CHARS = 10, 400, 600
 
 
 class Babble:
@@ -142,7 +142,7 @@ class Babble:
         return any(self._repeats(size) for size in range(2, min(_UNIT_CHARS, len(self._tail) // _TIMES) + 1))
 
     def _repeats(self, size: int) -> bool:
-        times = max(_TIMES, -(-_LEAST // size))
+        times = max(_TIMES, -(-_MIN_CHARS // size))
         unit = self._tail[-size:]
         # rows of dashes, dots, blanks and zeros are how people draw
         return self._tail.endswith(unit * times) and len({each for each in unit if each.isalpha()}) > 1

@@ -18,7 +18,7 @@ from toolcrib.adapter.fence import new_token
 from toolcrib.adapter.reply import is_overflow
 from toolcrib.adapter.trim import for_watchers, present
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import (
     CallEvent,
@@ -405,7 +405,7 @@ class _Open:
     __slots__ = ("answer", "call", "course", "is_done", "is_shown", "outcome", "partial")
 
     def __init__(self, call: Call) -> None:
-        self.call, self.course, self.partial = call, Course(), Result()
+        self.call, self.course, self.partial = call, CallState(), Result()
         self.is_shown = self.is_done = False
         self.answer: Message | None = None
         self.outcome: ToolFinished | None = None

@@ -24,7 +24,7 @@ from toolcrib.define.event import Usage
 from toolcrib.define.log import Began, Body, Labelled, Line, Said, SessionStore, Shortened, Switched
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
-from toolcrib.define.record import Entry, Record, Started
+from toolcrib.define.record import Record, RecordEntry, Started
 from toolcrib.define.result import Text
 
 __all__ = ["Conversation", "Journal", "path_to", "recall", "summary_in", "summary_message"]
@@ -81,7 +81,7 @@ class Journal:
         said = (line for line in reversed(self.path) if type(line.body) is Said and line.body.message is message)
         return next((line.id for line in said), None)
 
-    def write(self, entry: Entry, /) -> Awaitable[None] | None:
+    def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take an entry of the record; a body waits until its start is kept, with all that led to it."""
         if is_start := isinstance(entry, Started):
             self.add(Began(_plain(entry.call)))

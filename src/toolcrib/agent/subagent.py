@@ -31,7 +31,7 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits
-from toolcrib.define.verdict import Selection, Step, Verdict
+from toolcrib.define.verdict import LayerStep, Selection, Verdict
 
 from .compact import ShortHistory, compact, is_due
 from .hooks import BoundHook, bind_guards
@@ -77,7 +77,7 @@ class Completion:
         """Return the belt with this tool on it: still called through `invoke`, with a decision on record."""
         verdict = completion_verdict(self._agent)
 
-        def steps(name: str) -> tuple[Step, ...]:
+        def steps(name: str) -> tuple[LayerStep, ...]:
             return () if name == COMPLETE else belt.steps(name)
 
         return replace(

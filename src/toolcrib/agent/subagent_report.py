@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.trim import text_of
+from toolcrib.adapter.trim import result_text
 from toolcrib.define.agent import Agent, answer_text
 from toolcrib.define.display import strip
 from toolcrib.define.event import (
@@ -81,12 +81,12 @@ class Activity:
             case ToolProgress(call=call, partial=partial):
                 if (step := self._calls.get(call.key)) is None:
                     return
-                step["progress"] = self._end_of(text_of(partial))
+                step["progress"] = self._end_of(result_text(partial))
             case ToolFinished(call=call, result=result):
                 if (step := self._calls.pop(call.key, None)) is None:
                     return
                 step.pop("progress", None)
-                step |= {"status": result.status, "result": self._short(text_of(result))}
+                step |= {"status": result.status, "result": self._short(result_text(result))}
             case Retrying(error=error):
                 self._steps.append({"kind": "retry", "text": self._short(error)})
             case Compacted():

@@ -45,12 +45,12 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, PortsOf, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, guards_of, mount_features, mount_turn_features
 from .models import Models
-from .sources import collect_tools, enabled_plugins, folders_for, offers_from_program
+from .sources import collect_tools, folders_for, list_enabled_plugins, offers_from_program
 from .stores import redact_for, state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
 
-__all__ = ["Belt", "Crib", "Running", "enabled_plugins", "open", "run_sync", "sender_from"]
+__all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
 
 Answer = TypeVar("Answer")
 

@@ -57,9 +57,9 @@ class SubagentStarter:
         self._registered = {session.to_agent(agent.name): agent for agent in registered}
         self.agents = {
             session.to_agent(id): AgentListing(each.name or "", each.subagents.allow_agents)
-            for id, each in loaded.config.listed_agents()
+            for id, each in loaded.config.list_agents()
         }
-        self.model_named, self.tell, self.add = models.named, turns.tell, turns.add
+        self.model_named, self.tell, self.add = models.find_named, turns.tell, turns.add
 
     def is_tool(self, agent: str, /) -> bool:
         """Tell whether there is such an agent among the tools."""

@@ -14,13 +14,13 @@ from toolcrib.backends.files.local import Terms, Workspaces
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports, constructor
+from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.event import CallEvent
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Selection, Step, Verdict
+from toolcrib.define.verdict import LayerStep, Selection, Verdict
 from toolcrib.policy.resolve import resolve
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog
@@ -58,7 +58,7 @@ class Belt:
         """The verdict on every tool that exists, each with its reason."""
         return self.selection.verdicts
 
-    def steps(self, name: str) -> tuple[Step, ...]:
+    def steps(self, name: str) -> tuple[LayerStep, ...]:
         """Return what every layer said about one tool, in order."""
         return self.selection.steps(name)
 
@@ -79,7 +79,7 @@ class Belt:
         `progress` hears what the body shows of its work, as it is and in the body's own thread, unless the belt is
         watched; `watched_by` is for whoever wants to hear more, or to hear it on the loop.
         """
-        key, course = new_key(), Course()
+        key, course = new_key(), CallState()
         if progress is not None:
             course.watch = progress
         call = _make_call(id or key, name, args or {}, key)
@@ -88,7 +88,7 @@ class Belt:
     async def call_all(self, calls: Iterable[Call]) -> list[Result]:
         """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
         keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
-        ctxs = [Ctx(call, self.caller, Course(), self.ports) for call in keyed]
+        ctxs = [Ctx(call, self.caller, CallState(), self.ports) for call in keyed]
         return await invoke_all(self.selection, ctxs, self.pipeline)
 
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":

@@ -58,12 +58,12 @@ class Models:
             model = self._made[key] = self._make(*key)
         return model
 
-    def named(self, word: str) -> str | None:
+    def find_named(self, word: str) -> str | None:
         """Return the model that a word of the conversation stands for, None when the configuration names no such one.
 
         A conversation may choose among what the operator chose: the models of the agents, the default, the offline one.
         """
-        own = (each.model for _, each in self._config.listed_agents())
+        own = (each.model for _, each in self._config.list_agents())
         known = [*own, self._config.default_model, OFFLINE]
         names = [":".join(model_name(name)) for name in known if name]
         try:
@@ -74,7 +74,7 @@ class Models:
 
     def names(self) -> ModelNames:
         """Return what services are told about models."""
-        return ModelNames(named=self.named, default=self.name_for, window=lambda name: self.get(name).card.window)
+        return ModelNames(named=self.find_named, default=self.name_for, window=lambda name: self.get(name).card.window)
 
     def prepare(self, provider: str | None, say: Callable[[str], None]) -> None:
         """Fetch what a provider's model needs before it is first asked; `say` hears what is downloaded."""

@@ -28,14 +28,21 @@ from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 from .stores import user_folder
 
 __all__ = [
-    "AgentFolders", "accepted_agents", "agents_for", "collect_tools", "enabled_plugins", "file_at", "folders_for",
-    "offers_from_program", "plugin_offers",
+    "AgentFolders",
+    "agents_for",
+    "collect_tools",
+    "file_at",
+    "folders_for",
+    "list_enabled_plugins",
+    "offers_from_program",
+    "open_accepted_agents",
+    "plugin_offers",
 ]  # fmt: skip
 
 IN_WORKSPACE = Path(".toolcrib", "agents")
 
 
-def enabled_plugins(config: Config) -> tuple[str, ...]:
+def list_enabled_plugins(config: Config) -> tuple[str, ...]:
     """Return the plugins the configuration turns on by name; `enabled: false` wins over the short list."""
     allowed = config.plugins.get("allow", ())
     named = {name: entry for name, entry in config.plugins.items() if isinstance(entry, PluginSettings)}
@@ -48,7 +55,7 @@ def enabled_plugins(config: Config) -> tuple[str, ...]:
 
 def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer], list[Problem]]:
     """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
-    wanted, folders = enabled_plugins(loaded.config), _plugin_folders(loaded)
+    wanted, folders = list_enabled_plugins(loaded.config), _plugin_folders(loaded)
     if not wanted and not folders:
         return [], []
     found, broken = find_plugins(folders)
@@ -164,7 +171,7 @@ class AgentFolders:
 
 def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, own: bool) -> AgentFolders:
     """Return the folders of a crib; with `own` the user's are among them."""
-    roots = [loaded.config.workspace.root or "", *(each.workspace for _, each in loaded.config.listed_agents())]
+    roots = [loaded.config.workspace.root or "", *(each.workspace for _, each in loaded.config.list_agents())]
     workspaces: dict[Path, Path] = {}
     for root in roots:
         if root is not None:
@@ -173,11 +180,11 @@ def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, o
     return AgentFolders(
         own=Path(platformdirs.user_config_dir("toolcrib", appauthor=False)) / "agents" if own else None,
         workspaces=tuple(workspaces.values()),
-        accepted=accepted_agents(env, state),
+        accepted=open_accepted_agents(env, state),
     )
 
 
-def accepted_agents(env: Mapping[str, str], state: Path | None) -> AcceptedAgents:
+def open_accepted_agents(env: Mapping[str, str], state: Path | None) -> AcceptedAgents:
     """Return what the owner accepted: it stands in the state folder, which is the user's when none is named."""
     return AcceptedAgents((state or user_folder(env)) / "agents")
 
@@ -198,7 +205,7 @@ def agents_for(
     for workspace in folders.workspaces:
         found += _from_files(workspace / IN_WORKSPACE, folders.accepted, "workspace", problems)
     known = KnownNames(
-        catalog, servers=tuple(loaded.config.mcp_servers), is_whole=imported or not enabled_plugins(loaded.config)
+        catalog, servers=tuple(loaded.config.mcp_servers), is_whole=imported or not list_enabled_plugins(loaded.config)
     )
     agents = collect_agents(found, known, problems)
     # the name of a file is whatever somebody gave it

@@ -11,7 +11,7 @@ from toolcrib.agent.replay import judge_from
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
-from toolcrib.backends.stores.memory import MemoryBlobs, MemoryRecord, MemorySessions
+from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
 from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.record import RecordFile, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
@@ -21,7 +21,7 @@ from toolcrib.config.load import Loaded
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionStore
 from toolcrib.define.ports import Blobs
-from toolcrib.define.record import Entry, Record
+from toolcrib.define.record import Record, RecordEntry
 from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
@@ -52,7 +52,7 @@ class StateFolder:
 def state_in(folder: Path | None) -> StateFolder:
     """Return the stores in a folder, which is touched when something is kept; without one, stores in memory."""
     if folder is None:
-        return StateFolder(sessions=MemorySessions(), blobs=MemoryBlobs())
+        return StateFolder(sessions=MemorySessions(), blobs=InMemoryBlobs())
     commits = Commits(SqliteFile(folder / STATE_FILE))
     return StateFolder(sessions=SqliteSessions(commits), blobs=SqliteBlobs(commits), commits=commits)
 
@@ -90,7 +90,7 @@ def record_for(loaded: Loaded, commits: Commits | None) -> Record:
 class _NoRecord:
     """Stands where a record is wanted on disk and there is no place for it: such a crib explains, and runs nothing."""
 
-    def write(self, entry: Entry, /) -> None:
+    def write(self, entry: RecordEntry, /) -> None:
         raise ToolError(
             "audit.file is set, and this crib has no state folder that its record could be kept in; open it with one",
             code="unrecorded",

@@ -19,13 +19,13 @@ from toolcrib.agent.subagent_report import result_of
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import AgentSettings
 from toolcrib.define import session
-from toolcrib.define.agent import Agent, called_key, prompts_of
+from toolcrib.define.agent import Agent, make_called_key, prompts_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionHead, SessionStore
 from toolcrib.define.model import Model
-from toolcrib.define.names import fold
+from toolcrib.define.names import fold_name
 from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
@@ -66,7 +66,7 @@ def _permitted(agents: tuple[Agent, ...], settings: SubagentSettings) -> list[Ag
 
 
 def _names(entry: str, agent: Agent) -> bool:
-    folded = fold(entry)
+    folded = fold_name(entry)
     return folded == _EVERY_AGENT or fnmatchcase(agent.name, folded)
 
 
@@ -136,7 +136,7 @@ class SubagentRunner:
     def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> TurnSetup:
         """Return who works: its own model, belt and limits, within what its parent has."""
         model = self.model_of(agent, parent, above)
-        child = child_of(self._policy, parent, agent.name, called_key(agent.name, token_hex(8)))
+        child = child_of(self._policy, parent, agent.name, make_called_key(agent.name, token_hex(8)))
         child = replace(child, provider=model.card.provider, model=model.card.model)
         belt = within.belts.belt_for(child, within.extra)
         return TurnSetup(

@@ -93,7 +93,7 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
 def _spawnable(loaded: Loaded) -> Iterator[Finding]:
     """Agents that another one may start, by an id that nobody has."""
     ids = loaded.config.agent_ids()
-    for at, (id, agent) in enumerate(loaded.config.listed_agents()):
+    for at, (id, agent) in enumerate(loaded.config.list_agents()):
         by = id if id in loaded.config.agents else at
         for wanted in agent.subagents.allow_agents:
             if wanted.strip() != "*" and session.to_agent(wanted) not in ids:
@@ -121,7 +121,7 @@ def _plugins(loaded: Loaded) -> Iterator[Finding]:
 def _commands(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config
     places = [(loaded.origin("tools", "exec"), config.tools.exec)]
-    for at, (id, agent) in enumerate(config.listed_agents()):
+    for at, (id, agent) in enumerate(config.list_agents()):
         places.append((loaded.origin("agents", id if id in config.agents else at, "tools", "exec"), agent.tools.exec))
     for origin, commands in places:
         if commands.security == "full" and commands.ask == "off":

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolcrib.define.display import escape_unprintable
-from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import nearest
 
 from .openclaw import Key, Translated
@@ -32,7 +32,7 @@ _WORDS = {
     "too_short": "is empty; write something in it",
 }
 _FORMS = {"<text>": "text", "<list>": "a list", "<map>": "a mapping"}
-_LONGEST, _TAIL = 300, 100
+_MAX_CHARS, _TAIL = 300, 100
 _SHORTEST_HIDDEN = 4  # anything shorter stands in ordinary words, too
 _QUOTED = re.compile(r"""(["']).*\1""")
 _POINTS = re.compile(r": | (?=is empty)")
@@ -61,7 +61,7 @@ def conceal(text: str, document: Document) -> str:
     return text
 
 
-def _told(detail: ErrorDetails, translated: Translated) -> tuple[Place, str]:
+def _told(detail: ErrorDetails, translated: Translated) -> tuple[ConfigLocation, str]:
     key, sentence = _pointed(_key(detail), _sentence(detail), translated.value)
     if detail["type"] == "value_error" and translated.key(key) in translated.document.referenced:
         sentence = _without_value(sentence)
@@ -79,7 +79,7 @@ def _without_value(sentence: str) -> str:
 
 def _cut(sentence: str) -> str:
     clean = escape_unprintable(sentence)
-    return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - _TAIL]}…{clean[-_TAIL:]}"
+    return clean if len(clean) <= _MAX_CHARS else f"{clean[: _MAX_CHARS - _TAIL]}…{clean[-_TAIL:]}"
 
 
 def _at(value: Any, path: Key) -> Any:

@@ -12,8 +12,8 @@ import platformdirs
 from pydantic import ValidationError
 
 from toolcrib.define import session
-from toolcrib.define.errors import ConfigError, Place
-from toolcrib.define.names import fold
+from toolcrib.define.errors import ConfigError, ConfigLocation
+from toolcrib.define.names import fold_name
 from toolcrib.policy.command import CommandRules, judge, look_up_in, rules_from
 from toolcrib.policy.settings import (
     LOCAL_BELT,
@@ -28,7 +28,7 @@ from toolcrib.policy.settings import (
 
 from .complain import complaint, conceal, unknown_keys
 from .openclaw import Key, Translated, from_openclaw
-from .read import Document, document, dotted, read
+from .read import Document, document, format_path, read_document
 from .settings import (
     UNUSED,
     AgentSettings,
@@ -47,7 +47,9 @@ _LONGEST_SHOWN = 60
 _ExampleKey = tuple[str | int, ...]
 
 
-def check_examples(config: Config, place: Callable[[_ExampleKey], Place], conceal: Callable[[str], str]) -> None:
+def check_examples(
+    config: Config, place: Callable[[_ExampleKey], ConfigLocation], conceal: Callable[[str], str]
+) -> None:
     """Raise ConfigError at the first example that the rules beside it judge otherwise than it says.
 
     Whether a program is installed is no matter of the rules: every name counts as one of a trusted folder.
@@ -71,7 +73,7 @@ def _with_examples(config: Config) -> Iterator[tuple[_ExampleKey, Lines, Command
     path: _ExampleKey = ("tools", "exec")
     if "examples" in own.model_fields_set:
         yield path, own.examples, rules_from(own)
-    for at, (id, agent) in enumerate(config.listed_agents()):
+    for at, (id, agent) in enumerate(config.list_agents()):
         theirs = agent.tools.exec
         if "examples" in theirs.model_fields_set:
             where: _ExampleKey = ("agents", at if isinstance(config.agents, (list, tuple)) else id, *path)
@@ -110,7 +112,7 @@ class Loaded:
         """Return where the thing at `path` stands in the file."""
         return self.translated.origin(path)
 
-    def place(self, *path: str | int) -> Place:
+    def place(self, *path: str | int) -> ConfigLocation:
         """Return file, line and key path of the thing at `path`."""
         return self.translated.place(path)
 
@@ -139,7 +141,7 @@ def _is_there(path: Path) -> bool:
         return False
     except OSError as error:
         raise ConfigError(
-            f"it cannot be looked at ({error.strerror}); mend that, or say --config", Place(str(path))
+            f"it cannot be looked at ({error.strerror}); mend that, or say --config", ConfigLocation(str(path))
         ) from None
     return True
 
@@ -150,7 +152,7 @@ def load(
     """Return the settings in a file or mapping (None: the defaults). `openclaw` None decides by the file's name."""
     surroundings = os.environ if env is None else env
     if isinstance(source, Path):
-        read_in, theirs = read(source, surroundings), source.name == "openclaw.json"
+        read_in, theirs = read_document(source, surroundings), source.name == "openclaw.json"
     else:
         read_in, theirs = document({} if source is None else source, surroundings), False
     foreign = theirs if openclaw is None else openclaw
@@ -172,8 +174,8 @@ def _loaded(translated: Translated, *, foreign: bool) -> Loaded:
         config=config,
         policy=_policy(config, translated.origin),
         translated=translated,
-        ignored=tuple(dict.fromkeys(map(dotted, ignored))),
-        eclipsed=tuple((dotted(lost), dotted(counts)) for lost, counts in translated.eclipsed),
+        ignored=tuple(dict.fromkeys(map(format_path, ignored))),
+        eclipsed=tuple((format_path(lost), format_path(counts)) for lost, counts in translated.eclipsed),
         unused=tuple(section for section in UNUSED if _is_unused(section, value)),
         exposed=_exposed(translated.document, config),
         foreign=foreign,
@@ -238,7 +240,7 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
         tools=_with_local_belt(config),
         agents={
             session.to_agent(id): _agent(agent, origin(("agents", id if by_id else at)))
-            for at, (id, agent) in enumerate(config.listed_agents())
+            for at, (id, agent) in enumerate(config.list_agents())
         },
         channels={
             session.to_channel(name) or name: _channel(channel, ("channels", name), origin)
@@ -259,7 +261,7 @@ def _with_local_belt(config: Config) -> ToolsSettings:
     """
     given = config.models.get("local")
     is_server = isinstance(given, ProviderSettings) and given.base_url is not None
-    if is_server or any(fold(key).partition("/")[0] == "local" for key in config.tools.by_provider):
+    if is_server or any(fold_name(key).partition("/")[0] == "local" for key in config.tools.by_provider):
         return config.tools
     entry = ScopeSettings(allow=LOCAL_BELT)
     return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, "local": entry}})

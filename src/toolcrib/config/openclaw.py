@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.define.errors import ConfigError, Place
-from toolcrib.define.names import fold
+from toolcrib.define.errors import ConfigError, ConfigLocation
+from toolcrib.define.names import fold_name
 from toolcrib.policy.match import complaint_about
 
 from .positions import KeyPath, place
-from .read import Document, dotted
+from .read import Document, format_path
 from .values import is_address
 
 __all__ = ["Key", "Translated", "from_openclaw"]
@@ -47,17 +47,17 @@ class Translated:
 
     def origin(self, path: Key) -> str:
         """Return where the thing at `path` stands in the file, as people write it."""
-        return dotted(self.key(path))
+        return format_path(self.key(path))
 
-    def place(self, path: Key) -> Place:
+    def place(self, path: Key) -> ConfigLocation:
         """Return file, line and key path of the thing at `path`."""
         return _place(self.document, self.key(path))
 
 
-def _place(document: Document, path: Key) -> Place:
+def _place(document: Document, path: Key) -> ConfigLocation:
     """Return where the thing at `path` of the file stands: its own line, or that of the nearest key around it."""
     near = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in document.places), None)
-    at = Place() if near is None else document.places[near]
+    at = ConfigLocation() if near is None else document.places[near]
     return place(at.file, at.line, path)
 
 
@@ -144,9 +144,9 @@ def _with_groups(told: dict[str, Any], path: Key, notes: Notes) -> dict[str, Any
     if not isinstance(groups, Mapping):
         return {**told, "groups": groups}
     gathered = {id: _group(group, (*path, "groups", id), notes) for id, group in set_keys(groups).items()}
-    places = {fold(id): (*path, "groups", id) for id in gathered}
+    places = {fold_name(id): (*path, "groups", id) for id in gathered}
     for id, theirs, group in _rooms(told, path, notes):
-        first = places.setdefault(fold(id), theirs)
+        first = places.setdefault(fold_name(id), theirs)
         if first != theirs:
             raise notes.refusal(theirs, f"is the same group as {first[-1]!r}; merge the two")
         gathered[id] = _group(group, theirs, notes)

@@ -13,7 +13,7 @@ from toolcrib.define.errors import ConfigError
 
 from .positions import MAX_DEPTH, KeyPath, Scan, deep, line_finder, place, scan_json5, scan_toml, twice
 
-__all__ = ["parse", "parse_yaml"]
+__all__ = ["parse_document", "parse_yaml"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, some fifteen times as fast
 _TAG = "tag:yaml.org,2002:"
@@ -208,7 +208,7 @@ _DIGITS = re.compile(r"[0-9_]++|\Z")
 _TOML_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
-def parse(text: str, suffix: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
+def parse_document(text: str, suffix: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
     """The value of `text` as its format has it, and the line of every key and list item that could be located.
 
     Raises `ConfigError` for syntax, duplicate keys and nesting over the limit; `file` is the name to show.

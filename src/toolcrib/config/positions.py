@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 import pyjson5
 
 from toolcrib.define.display import escape_unprintable
-from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.errors import ConfigError, ConfigLocation
 
 __all__ = [
     "MAX_DEPTH",
@@ -25,7 +25,7 @@ __all__ = [
     "Scan",
     "Spot",
     "deep",
-    "dotted",
+    "format_path",
     "line_finder",
     "place",
     "scan_json5",
@@ -42,15 +42,15 @@ _SHOWN = 200  # characters of a key path in an error; a key may be as long as th
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-def dotted(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """The name of a key path as people write it: `tools.deny[0]`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def place(file: str, line: int | None, path: KeyPath) -> Place:
+def place(file: str, line: int | None, path: KeyPath) -> ConfigLocation:
     """A place fit for an error message: the key path is cut to a readable length and holds nothing unprintable."""
-    name = dotted(tuple(part if isinstance(part, int) else part[:_SHOWN] for part in path))
-    return Place(file, line, escape_unprintable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
+    name = format_path(tuple(part if isinstance(part, int) else part[:_SHOWN] for part in path))
+    return ConfigLocation(file, line, escape_unprintable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Scanner(Protocol):
     def run(self) -> None: ...
 
 
-def scanned(scanner: Scanner) -> Scan:
+def scan_positions(scanner: Scanner) -> Scan:
     """Return what a scanner finds, as far as it gets."""
     try:
         scanner.run()
@@ -116,7 +116,7 @@ def line_finder(text: str) -> Callable[[int], int]:
     return lambda offset: bisect_right(starts, offset) + 1
 
 
-class Places(Mapping[KeyPath, Place]):
+class Places(Mapping[KeyPath, ConfigLocation]):
     """The place of every key path, named when it is asked for.
 
     Names are not kept: beneath one very long key they would take far more room than the file.
@@ -125,9 +125,9 @@ class Places(Mapping[KeyPath, Place]):
     def __init__(self, spots: Mapping[KeyPath, Spot]) -> None:
         self._spots = spots
 
-    def __getitem__(self, path: KeyPath) -> Place:
+    def __getitem__(self, path: KeyPath) -> ConfigLocation:
         file, line = self._spots[path]
-        return Place(file, line, dotted(path))
+        return ConfigLocation(file, line, format_path(path))
 
     def __iter__(self) -> Iterator[KeyPath]:
         return iter(self._spots)
@@ -147,7 +147,7 @@ _NUMBER = re.compile(
 
 def scan_json5(text: str) -> Scan:
     """The lines of a JSON5 text; never raises, and takes time in proportion to the text."""
-    return scanned(_Json5Scanner(text))
+    return scan_positions(_Json5Scanner(text))
 
 
 @dataclass(slots=True)
@@ -294,7 +294,7 @@ _SCALAR = re.compile(
 
 def scan_toml(text: str) -> Scan:
     """The lines of a TOML text; never raises, and takes time in proportion to the text."""
-    return scanned(_TomlScanner(text))
+    return scan_positions(_TomlScanner(text))
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ from sys import intern
 from types import NoneType
 from typing import Any
 
-from toolcrib.config.parse import parse
+from toolcrib.config.parse import parse_document
 from toolcrib.define.display import escape_unprintable
-from toolcrib.define.errors import ConfigError, Place
+from toolcrib.define.errors import ConfigError, ConfigLocation
 
-from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, dotted, place
+from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, format_path, place
 
-__all__ = ["Document", "document", "dotted", "read"]
+__all__ = ["Document", "document", "format_path", "read_document"]
 
 LIMIT = 1 << 20
 
@@ -45,7 +45,7 @@ class Room:
         return self.left >= 0
 
 
-def load(path: Path, room: Room, asked: Place) -> str:
+def load(path: Path, room: Room, asked: ConfigLocation) -> str:
     """The text of a regular file in UTF-8, its size taken from `room`.
 
     `asked` is where the file was asked for: what keeps it from being opened is told there.
@@ -89,7 +89,7 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         offset = error.start + (len(_BOM) if data.startswith(_BOM) else 0)
         line = data.count(b"\n", 0, offset) + 1
-        raise ConfigError(f"not UTF-8 at byte {offset}; save the file as UTF-8", Place(name, line)) from None
+        raise ConfigError(f"not UTF-8 at byte {offset}; save the file as UTF-8", ConfigLocation(name, line)) from None
 
 
 _REFERENCE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
@@ -123,7 +123,7 @@ class Include:
     names: tuple[str, ...]
     into: dict[str, Any]
     path: KeyPath
-    asked: Place
+    asked: ConfigLocation
 
 
 @dataclass(slots=True)
@@ -279,15 +279,15 @@ class Document:
     """
 
     value: Mapping[str, Any]
-    places: Mapping[KeyPath, Place]
+    places: Mapping[KeyPath, ConfigLocation]
     files: tuple[Path, ...]
     referenced: frozenset[KeyPath]
 
 
-def read(path: Path, env: Mapping[str, str]) -> Document:
+def read_document(path: Path, env: Mapping[str, str]) -> Document:
     """The document of the file at `path`; raises only `ConfigError`, with the place and what to do."""
     reading = _Reading(env)
-    part = reading.part(path, (), (), Place(escape_unprintable(str(path))))
+    part = reading.part(path, (), (), ConfigLocation(escape_unprintable(str(path))))
     return _document(part, tuple(reading.files))
 
 
@@ -310,12 +310,12 @@ class _Reading:
         self._bytes = Room()
         self._characters = Room()
 
-    def part(self, path: Path, prefix: KeyPath, chain: tuple[Path, ...], asked: Place) -> Part:
+    def part(self, path: Path, prefix: KeyPath, chain: tuple[Path, ...], asked: ConfigLocation) -> Part:
         """The file's keys beneath `prefix`; `chain` holds the files that include it, outermost first."""
         name = escape_unprintable(str(path))
         text = load(path, self._bytes, asked)
         self.files[path] = None
-        raw, lines = parse(text, path.suffix, name)
+        raw, lines = parse_document(text, path.suffix, name)
         part = settle(raw, Source(name, lines, prefix), self._env, self._characters)
         for include in part.includes:
             for wanted in include.names:
@@ -327,7 +327,7 @@ class _Reading:
         return part
 
 
-def _included(including: Path, wanted: str, chain: tuple[Path, ...], asked: Place) -> Path:
+def _included(including: Path, wanted: str, chain: tuple[Path, ...], asked: ConfigLocation) -> Path:
     """The file that `wanted` names, if it may be included from the file `including`."""
     if wanted.startswith(("/", "~")) or "\\" in wanted or _SCHEME.match(wanted) or "${" in wanted:
         raise ConfigError("an include names a file in this folder or below it; no other form is read", asked)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from toolcrib.define import session
-from toolcrib.define.names import fold
+from toolcrib.define.names import fold_name
 from toolcrib.policy.settings import Entries, ListSettings, RuleSettings, SandboxMode, Section, ToolsSettings
 
 from .values import (
@@ -40,7 +40,7 @@ from .values import (
     Volume,
     Words,
     is_local,
-    shown,
+    quote_value,
 )
 
 __all__ = ["UNUSED", "AgentSettings", "ChannelSettings", "Config", "Expectation", "PluginSettings", "ProviderSettings"]
@@ -69,7 +69,7 @@ def _distinct(things: Mapping[str, T], same: Any, what: str) -> Mapping[str, T]:
     for key in things:
         first = seen.setdefault(same(key), key)
         if first != key:
-            raise ValueError(f"{key}: is the same {what} as {shown(first)}; merge the two")
+            raise ValueError(f"{key}: is the same {what} as {quote_value(first)}; merge the two")
     return things
 
 
@@ -144,7 +144,7 @@ class GroupSettings(Section):
     require_mention: Bool | None = Field(default=None, alias="requireMention")
 
 
-Groups = Annotated[Mapping[Words, GroupSettings], AfterValidator(lambda groups: _distinct(groups, fold, "group"))]
+Groups = Annotated[Mapping[Words, GroupSettings], AfterValidator(lambda groups: _distinct(groups, fold_name, "group"))]
 
 
 class AccountSettings(Section):
@@ -158,7 +158,7 @@ class ChannelSettings(Section):
     owners: tuple[OwnerName, ...] = ()
     groups: Groups = Field(default_factory=dict)
     accounts: Annotated[
-        Mapping[Words, AccountSettings], AfterValidator(lambda accounts: _distinct(accounts, fold, "account"))
+        Mapping[Words, AccountSettings], AfterValidator(lambda accounts: _distinct(accounts, fold_name, "account"))
     ] = Field(default_factory=dict)
 
 
@@ -306,7 +306,7 @@ class AuditSettings(Section):
 
 def _chain(text: str) -> str:
     if not all(part.strip() for part in text.split("/")):
-        raise ValueError(f"{shown(text)} has a blank in its chain; write outer/inner")
+        raise ValueError(f"{quote_value(text)} has a blank in its chain; write outer/inner")
     return text
 
 
@@ -358,7 +358,7 @@ def _agents(agents: Agents) -> Agents:
     if isinstance(agents, Mapping):
         for id, agent in agents.items():
             if agent.id is not None and agent.id != id:
-                raise ValueError(f"{id}: is also called {shown(agent.id)}; give it one id")
+                raise ValueError(f"{id}: is also called {quote_value(agent.id)}; give it one id")
         _distinct(agents, session.to_agent, "agent")
         return agents
     seen: dict[str, str] = {}
@@ -367,7 +367,7 @@ def _agents(agents: Agents) -> Agents:
             raise ValueError(f"{at}: an agent in a list needs an id; add one")
         first = seen.setdefault(session.to_agent(agent.id), agent.id)
         if first is not agent.id:
-            raise ValueError(f"{at}: {shown(agent.id)} is the same agent as {shown(first)}; merge the two")
+            raise ValueError(f"{at}: {quote_value(agent.id)} is the same agent as {quote_value(first)}; merge the two")
     return agents
 
 
@@ -429,7 +429,7 @@ class Config(Section):
     secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
     expect: tuple[Expectation, ...] = ()
 
-    def listed_agents(self) -> tuple[tuple[str, AgentSettings], ...]:
+    def list_agents(self) -> tuple[tuple[str, AgentSettings], ...]:
         """Return the agents with their ids as written, in order, whichever form they were written in."""
         if isinstance(self.agents, Mapping):
             return tuple(self.agents.items())
@@ -444,7 +444,7 @@ class Config(Section):
         """Return the ids of all agents, `main` first: there is always one."""
         return tuple(dict.fromkeys(("main", *self._agents_by_id)))
 
-    def written_id(self, id: str) -> str:
+    def find_written_id(self, id: str) -> str:
         """Return the id of an agent as the file writes it, for whoever names a place in the file."""
         return self._agents_by_id[session.to_agent(id)][0]
 
@@ -456,4 +456,4 @@ class Config(Section):
 
     @cached_property
     def _agents_by_id(self) -> Mapping[str, tuple[str, AgentSettings]]:
-        return {session.to_agent(id): (id, agent) for id, agent in self.listed_agents()}
+        return {session.to_agent(id): (id, agent) for id, agent in self.list_agents()}

@@ -42,7 +42,7 @@ __all__ = [
     "check_sender",
     "is_address",
     "is_local",
-    "shown",
+    "quote_value",
 ]
 
 Str = Annotated[StrictStr, Field(max_length=65_536)]
@@ -60,7 +60,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _E164 = re.compile(r"\+[0-9]{4,15}")
 
 
-def shown(text: str) -> str:
+def quote_value(text: str) -> str:
     """Return the value as a sentence may show it: quoted, escaped, and short."""
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
 
@@ -88,20 +88,20 @@ Amount = Annotated[StrictInt | StrictFloat, BeforeValidator(_number), Field(ge=0
 
 def _agent_id(text: str) -> str:
     if not _AGENT_ID.fullmatch(text) or session.to_agent(text) == "":
-        raise ValueError(f"{shown(text)} cannot be an agent's id; use letters, digits, _ and -, 64 at the most")
+        raise ValueError(f"{quote_value(text)} cannot be an agent's id; use letters, digits, _ and -, 64 at the most")
     return text
 
 
 def _env_name(text: str) -> str:
     if not _ENV_NAME.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no name of an environment variable; use letters, digits and _")
+        raise ValueError(f"{quote_value(text)} is no name of an environment variable; use letters, digits and _")
     return text
 
 
 def _folder(text: str) -> str:
     # a relative folder would lie in whatever workspace the commands run in
     if not text.startswith(("/", "~/")) or ".." in text.split("/"):
-        raise ValueError(f"{shown(text)} should be a whole path, from / on and without '..'")
+        raise ValueError(f"{quote_value(text)} should be a whole path, from / on and without '..'")
     return text
 
 
@@ -121,15 +121,19 @@ def check_sender(text: str) -> str:
     if not value.removeprefix("@"):
         raise ValueError("a blank sender is nobody; write id:123 or e164:+380.., or remove it")
     if typed and value == "*":
-        raise ValueError(f"{shown(text)}: everybody is written '*', without a type")
+        raise ValueError(f"{quote_value(text)}: everybody is written '*', without a type")
     if typed == "e164" and not _E164.fullmatch(value):
-        raise ValueError(f"{shown(text)}: an E.164 number is + and digits, without blanks, like e164:+380441234567")
+        raise ValueError(
+            f"{quote_value(text)}: an E.164 number is + and digits, without blanks, like e164:+380441234567"
+        )
     return text
 
 
 def _owner(text: str) -> str:
     if check_sender(text).strip().lower().startswith(("username:", "name:")):
-        raise ValueError(f"{shown(text)}: an owner is known by id: or e164:, never by a name that anyone can take")
+        raise ValueError(
+            f"{quote_value(text)}: an owner is known by id: or e164:, never by a name that anyone can take"
+        )
     if text.strip() == "*":
         raise ValueError("'*' would make everybody the owner; list senders by id: or e164:")
     return text
@@ -210,7 +214,7 @@ AnyNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 Port = Annotated[StrictInt, Field(ge=1, le=65_535)]
 
-_WIDEST = {4: 8, 6: 16}  # the shortest prefix that is still somebody's network, by address version
+_MIN_PREFIX_BITS = {4: 8, 6: 16}  # the shortest prefix that is still somebody's network, by address version
 _OWN = tuple(ipaddress.IPv6Network(text) for text in ("fc00::/7", "fe80::/10"))  # as private as 10.0.0.0/8, and wider
 # Ranges of IPv6 that stand for all of IPv4, and how many bits come before the IPv4 address.
 _STANDS_FOR_IPV4 = tuple(
@@ -241,7 +245,7 @@ def _bind(text: str) -> str:
     if text in ("loopback", "lan", "localhost"):
         return "lan" if text == "lan" else "loopback"
     if not is_address(text):
-        raise ValueError(f"{shown(text)} is no place to listen; write loopback, lan or an address")
+        raise ValueError(f"{quote_value(text)} is no place to listen; write loopback, lan or an address")
     return text
 
 
@@ -250,29 +254,29 @@ def _network(text: str) -> str:
     try:
         network = ipaddress.ip_network(plain, strict=False)
     except ValueError:
-        raise ValueError(f"{shown(text)} is no address or network; a name is no address") from None
+        raise ValueError(f"{quote_value(text)} is no address or network; a name is no address") from None
     if _is_too_wide(network):
-        raise ValueError(f"{shown(text)} is far too wide; name the addresses themselves")
+        raise ValueError(f"{quote_value(text)} is far too wide; name the addresses themselves")
     if network.is_multicast or network.network_address.is_unspecified:
-        raise ValueError(f"{shown(text)} is nobody's address; name the addresses themselves")
+        raise ValueError(f"{quote_value(text)} is nobody's address; name the addresses themselves")
     return plain
 
 
 def _is_too_wide(network: AnyNetwork) -> bool:
     if isinstance(network, ipaddress.IPv4Network):
-        return network.prefixlen < _WIDEST[4]
+        return network.prefixlen < _MIN_PREFIX_BITS[4]
     if any(network.subnet_of(own) for own in _OWN):
         return False
     for range_, bits in _STANDS_FOR_IPV4:
         if network.subnet_of(range_):
-            return network.prefixlen - bits < _WIDEST[4]
-    return network.prefixlen < _WIDEST[6]
+            return network.prefixlen - bits < _MIN_PREFIX_BITS[4]
+    return network.prefixlen < _MIN_PREFIX_BITS[6]
 
 
 def _origin(text: str) -> str:
     found = _ORIGIN.fullmatch(text)
     if found is None or int(found[1] or 1) not in range(1, 65_536):
-        raise ValueError(f"{shown(text)} is no origin; write https://host or https://host:port")
+        raise ValueError(f"{quote_value(text)} is no origin; write https://host or https://host:port")
     return text.removesuffix("/")
 
 
@@ -305,21 +309,22 @@ _MEMORY = re.compile(r"(?=.*[1-9])[0-9]{1,9}(?:\.[0-9]{1,3})?(?:[bB]|[kmgKMG](?:
 
 def _image(text: str) -> str:
     if not _IMAGE.fullmatch(text) or len(text) > 256:
-        raise ValueError(f"{shown(text)} is no container image; write name:tag")
+        raise ValueError(f"{quote_value(text)} is no container image; write name:tag")
     return text
 
 
 def _container_network(text: str) -> str:
     if text.lower() == "host" or not _NETWORK.fullmatch(text):
         raise ValueError(
-            f"{shown(text)}: a sandbox does not share the host's or another container's network; write none or bridge"
+            f"{quote_value(text)}: a sandbox does not share the host's or another container's network; "
+            "write none or bridge"
         )
     return text
 
 
 def _memory(text: str) -> str:
     if not _MEMORY.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no amount of memory; write 512m or 2g")
+        raise ValueError(f"{quote_value(text)} is no amount of memory; write 512m or 2g")
     return text
 
 
@@ -363,12 +368,12 @@ def _volume(text: str) -> str:
     # two leading slashes mean one, but not to PurePosixPath
     path = PurePosixPath(f"/{source.lstrip('/')}")
     if not source.startswith("/") or ".." in path.parts:
-        raise ValueError(f"{shown(text)}: what is bound must be a whole path, from / on and without '..'")
+        raise ValueError(f"{quote_value(text)}: what is bound must be a whole path, from / on and without '..'")
     inside, modes = PurePosixPath(target), set(mode.split(",")) if mode else set()
     if not target.startswith("/") or target.strip("/") == "" or ".." in inside.parts or not _are_modes(modes):
-        raise ValueError(f"{shown(text)}: write source:/target, with :ro or :rw behind it")
+        raise ValueError(f"{quote_value(text)}: write source:/target, with :ro or :rw behind it")
     if _is_control(path) or _is_private(path) or _is_system(path, readable="ro" in modes):
-        raise ValueError(f"{shown(text)} would hand the sandbox the system, a control socket or somebody's keys")
+        raise ValueError(f"{quote_value(text)} would hand the sandbox the system, a control socket or somebody's keys")
     return text
 
 

@@ -36,15 +36,15 @@ __all__ = [
     "Agent",
     "Prompts",
     "answer_text",
-    "called_key",
     "completion_shape",
-    "declared_inputs",
     "entry_schema",
     "fill",
     "inputs_from",
     "inputs_shape",
     "is_called",
     "is_schema",
+    "list_inputs",
+    "make_called_key",
     "output_schema",
     "placeholders",
     "prompts_of",
@@ -216,7 +216,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 _TASK: Wanted = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
-_MOST = 1_000_000_000  # turns, tokens or seconds: what nobody reaches, and every clock and every printer can take
+_NO_LIMIT = 1_000_000_000  # turns, tokens or seconds: what nobody reaches, and every clock and every printer can take
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -280,13 +280,13 @@ class Agent:
         for what, count in counts:
             if count is not None and (type(count) is not int or count < 1):
                 raise DeclarationError(f"{where}: {what} must be a whole number above 0, not {count!r}")
-            if count is not None and count > _MOST:
-                raise DeclarationError(f"{where}: {what} must be a whole number above 0 and up to {_MOST:,}")
+            if count is not None and count > _NO_LIMIT:
+                raise DeclarationError(f"{where}: {what} must be a whole number above 0 and up to {_NO_LIMIT:,}")
         seconds: Any = self.timeout
         if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
             raise DeclarationError(f"{where}: timeout must be a positive number of seconds, not {seconds!r}")
-        if seconds > _MOST:
-            raise DeclarationError(f"{where}: timeout must be a positive number of seconds, {_MOST:,} at most")
+        if seconds > _NO_LIMIT:
+            raise DeclarationError(f"{where}: timeout must be a positive number of seconds, {_NO_LIMIT:,} at most")
 
 
 def output_schema(output: Wanted, where: str) -> Schema:
@@ -319,7 +319,7 @@ _BEGIN = "Begin."
 _CALLED = "call-"
 
 
-def called_key(agent: str, id: str) -> str:
+def make_called_key(agent: str, id: str) -> str:
     """Return the key of the session of a run that its parent waits for."""
     return f"agent:{agent}:subagent:{_CALLED}{id}"
 
@@ -337,7 +337,7 @@ class Prompts:
     query: str
 
 
-def declared_inputs(agent: Agent) -> tuple[str, ...]:
+def list_inputs(agent: Agent) -> tuple[str, ...]:
     """Return the names that may stand as placeholders in the agent's prompts."""
     return tuple(schema_of(agent.inputs, f"agent {agent.name}").get("properties", {}))
 
@@ -383,7 +383,7 @@ def prompts_of(agent: Agent, args: Mapping[str, Any]) -> Prompts:
     An agent without a `query` is told those inputs in its first message that its prompt has no place for: whatever is
     passed reaches it.
     """
-    declared = declared_inputs(agent)
+    declared = list_inputs(agent)
     values = {**defaults_of(agent.inputs, f"agent {agent.name}"), **args}
     query = fill(agent.query, values, declared).strip()
     if not query:

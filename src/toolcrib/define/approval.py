@@ -124,7 +124,7 @@ class ApprovalStore(Protocol):
         """
         ...
 
-    async def granted(self, digests: Sequence[str], /, now: float) -> Grant | None:
+    async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         """Return a grant that has one of these digests, and is in time."""
         ...
 

@@ -11,7 +11,7 @@ from .message import Call
 from .ports import Absent, Blobs, Http, Rpc, Workspace
 from .result import Result
 
-__all__ = ["Course", "Ctx", "Ports", "constructor"]
+__all__ = ["CallState", "Ctx", "Ports", "constructor"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Ports:
 _NO_PORTS = Ports()
 
 
-class Course:
+class CallState:
     """How one call goes: whether its body has `started`, whether it was `stopped`, and who watches its progress.
 
     The only part of a context that changes; `invoke` writes it.
@@ -70,7 +70,7 @@ class Ctx(NamedTuple):
 
     call: Call
     caller: Caller
-    course: Course
+    course: CallState
     ports: Ports = _NO_PORTS
 
     @property

@@ -12,7 +12,15 @@ The message is one sentence that a person (or a model) can act on.
 
 from dataclasses import dataclass
 
-__all__ = ["ArgumentError", "ConfigError", "CribError", "DeclarationError", "Place", "PluginError", "ToolError"]
+__all__ = [
+    "ArgumentError",
+    "ConfigError",
+    "ConfigLocation",
+    "CribError",
+    "DeclarationError",
+    "PluginError",
+    "ToolError",
+]
 
 
 class CribError(Exception):
@@ -46,7 +54,7 @@ class PluginError(CribError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfigLocation:
     """Where in the configuration something stands: `path` is the key path, `line` counts from 1."""
 
     file: str = ""
@@ -61,7 +69,7 @@ class Place:
 class ConfigError(CribError):
     """The configuration cannot be used: `file:line: key.path: what is wrong; what to do`."""
 
-    def __init__(self, message: str, place: Place | None = None) -> None:
-        self.place = place or Place()
+    def __init__(self, message: str, place: ConfigLocation | None = None) -> None:
+        self.place = place or ConfigLocation()
         self.message = message
         super().__init__(": ".join(part for part in (str(self.place), message) if part))

@@ -21,22 +21,22 @@ __all__ = [
     "NOWHERE",
     "Change",
     "Entry",
+    "EntryKind",
     "Find",
     "Found",
-    "Kind",
-    "Line",
     "Listing",
+    "MatchedLine",
     "Names",
     "Passage",
     "Search",
     "in_order",
-    "joined",
+    "join_parts",
     "outside",
     "parts_of",
     "plain",
 ]
 
-Kind = Literal["file", "folder", "link", "other"]
+EntryKind = Literal["file", "folder", "link", "other"]
 
 NOWHERE = ""
 """The version of a file that does not exist."""
@@ -61,7 +61,7 @@ class Entry:
     """
 
     path: str
-    kind: Kind
+    kind: EntryKind
     size: int = 0
     changed: int = 0
     version: str = NOWHERE
@@ -127,7 +127,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class MatchedLine:
     """A line of an answer: one that matched, or one around it."""
 
     path: str
@@ -144,7 +144,7 @@ class Found:
     `unreadable` the files and folders that could not be opened.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[MatchedLine, ...]
     more: bool = False
     linked: int = 0
     unreadable: int = 0
@@ -199,7 +199,7 @@ def plain(parts: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(kept)
 
 
-def joined(parts: tuple[str, ...]) -> str:
+def join_parts(parts: tuple[str, ...]) -> str:
     """Return the path of these parts; the root is `.`."""
     return "/".join(parts) or "."
 

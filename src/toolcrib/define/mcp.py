@@ -7,7 +7,17 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-__all__ = ["Definition", "Link", "LinkTerms", "Offered", "Pin", "PinStore", "Progressed", "Standing", "digest_of"]
+__all__ = [
+    "Definition",
+    "Link",
+    "LinkTerms",
+    "Offered",
+    "Pin",
+    "PinStore",
+    "Progressed",
+    "Standing",
+    "definition_digest",
+]
 
 Definition = Mapping[str, Any]
 """A tool as its server declares it: name, description, inputSchema ..."""
@@ -19,7 +29,7 @@ Standing = Literal["accepted", "changed", "new", "gone"]
 _PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 
 
-def digest_of(definition: Definition) -> str:
+def definition_digest(definition: Definition) -> str:
     """Return what a definition is pinned by: it changes with every word that says what the tool is."""
     told = {key: definition[key] for key in _PINNED if definition.get(key) is not None}
     return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -50,7 +60,7 @@ class PinStore(Protocol):
         """
         ...
 
-    def known(self) -> tuple[Pin, ...]:
+    def list_all(self) -> tuple[Pin, ...]:
         """Return all pins at once, for who cannot wait; raise ToolError when they cannot be read."""
         ...
 

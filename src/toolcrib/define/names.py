@@ -23,12 +23,12 @@ __all__ = [
     "RESOURCES_READ",
     "beginning_of",
     "canonical",
-    "fold",
+    "fold_name",
     "is_name",
+    "mcp_entry",
+    "mcp_name",
     "nearest",
     "server_part",
-    "spoken_entry",
-    "spoken_name",
     "tool_name",
 ]
 
@@ -37,7 +37,7 @@ ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 
 
-def fold(text: str) -> str:
+def fold_name(text: str) -> str:
     """Return `text` without the differences that must not matter: compatibility forms, case, outer blanks."""
     if text.isascii():
         return text.strip().lower()
@@ -51,19 +51,19 @@ def is_name(text: str) -> bool:
 
 def canonical(text: str) -> str | None:
     """Return the canonical name meant by `text`, or None when it cannot name any tool."""
-    folded = fold(text)
+    folded = fold_name(text)
     name = ALIASES.get(folded, folded)
     return name if is_name(name) else None
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """Return the known words a person most likely meant by `word`, the likeliest first."""
-    return get_close_matches(fold(word), list(known), n=count, cutoff=0.6)
+    return get_close_matches(fold_name(word), list(known), n=count, cutoff=0.6)
 
 
 RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; no tool of a server can be called so
 
-_LONGEST = 64
+_MAX_NAME_CHARS = 64
 _LONGEST_SERVER = 24
 _DIGITS = 6
 _PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
@@ -82,7 +82,7 @@ def server_part(server: str) -> str:
     if _PLAIN_SERVER.fullmatch(server) and len(server) <= _LONGEST_SERVER:
         return server
     readable = _readable(server, _LONGEST_SERVER)
-    if readable and len(fold(server)) <= _LONGEST_SERVER:
+    if readable and len(fold_name(server)) <= _LONGEST_SERVER:
         return readable
     return f"{_readable(server, _LONGEST_SERVER - _DIGITS - 1) or 'mcp'}-{_digest(server)}"
 
@@ -93,7 +93,7 @@ def tool_name(server: str, tool: str) -> str:
     plain = f"{part}__{tool}"
     if _PLAIN_TOOL.fullmatch(tool) and is_name(plain):
         return plain
-    readable = _readable(tool, _LONGEST - len(part) - _DIGITS - 4) or "tool"
+    readable = _readable(tool, _MAX_NAME_CHARS - len(part) - _DIGITS - 4) or "tool"
     return f"{part}__{readable}__{_digest(tool)}"
 
 
@@ -103,7 +103,7 @@ def beginning_of(source: str) -> str:
     return f"{server_part(server)}__" if kind == "mcp" else ""
 
 
-def spoken_name(name: str, source: str) -> str | None:
+def mcp_name(name: str, source: str) -> str | None:
     """Return how a rule may also call the tool of this name: as its server does, folded. None for all other tools."""
     if not source.startswith("mcp:"):
         return None
@@ -111,17 +111,17 @@ def spoken_name(name: str, source: str) -> str | None:
     return found[1] if found else name
 
 
-def spoken_entry(entry: str) -> str:
+def mcp_entry(entry: str) -> str:
     """Return an entry of a rule, folded, with the tool's part written as `spoken_name` has it; a star stays a star."""
     server, _, tool = entry.partition("__")
     if not tool:
         return entry
-    longest = _LONGEST - len(server) - _DIGITS - 4
+    longest = _MAX_NAME_CHARS - len(server) - _DIGITS - 4
     return f"{server}__{_RUN.sub('_', tool) if '*' in tool or '*' in server else _readable(tool, longest)}"
 
 
 def _readable(text: str, longest: int) -> str:
-    return _ODD.sub("_", fold(text))[:longest].strip("_")
+    return _ODD.sub("_", fold_name(text))[:longest].strip("_")
 
 
 def _digest(text: str) -> str:

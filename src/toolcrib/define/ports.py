@@ -142,7 +142,7 @@ class Workspace(Protocol):
         """Remember that the session has been shown this version of a file; what it wrote itself is noted already."""
         ...
 
-    def noted(self, path: str, /) -> Entry | None:
+    def last_seen(self, path: str, /) -> Entry | None:
         """Return the file as the session last saw it, None when it never did."""
         ...
 
@@ -226,7 +226,7 @@ class Absent:
     def note(self, entry: Entry, /) -> None:
         self._refuse()
 
-    def noted(self, path: str, /) -> Entry | None:
+    def last_seen(self, path: str, /) -> Entry | None:
         self._refuse()
 
     async def get(self, key: str, /) -> Any:

@@ -18,17 +18,17 @@ __all__ = [
     "NOTHING",
     "Answered",
     "Decided",
-    "Entry",
     "Finished",
     "Granted",
     "Head",
     "Record",
+    "RecordEntry",
     "Revoked",
     "Row",
     "Rows",
     "Started",
+    "entry_text",
     "hash_after",
-    "text_of",
 ]
 
 
@@ -90,13 +90,13 @@ class Finished(NamedTuple):
     ran: bool
 
 
-Entry = Decided | Answered | Granted | Revoked | Started | Finished
+RecordEntry = Decided | Answered | Granted | Revoked | Started | Finished
 
 
 class Record(Protocol):
     """Where entries are written down, in the order in which they are handed in; a call does not go on before its is."""
 
-    def write(self, entry: Entry, /) -> Awaitable[None] | None:
+    def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take the entry. It is written now when nothing is returned, else when what is returned was awaited."""
         ...
 
@@ -137,7 +137,7 @@ class Rows(Protocol):
         ...
 
 
-def text_of(seq: int, at: float, kind: bytes, body: bytes) -> bytes:
+def entry_text(seq: int, at: float, kind: bytes, body: bytes) -> bytes:
     """Return the text that a row's hash is of: a line of JSON when nobody meddled with its parts."""
     named = json.dumps(kind.decode("latin-1")).encode()  # whatever stands there, it cannot look like the next part
     return b'{"seq":%d,"at":%s,"kind":%s,"body":%s}' % (seq, repr(at).encode(), named, body)

@@ -21,13 +21,38 @@ from .display import escape
 from .errors import ToolError
 
 __all__ = [
-    "Chat", "DmScope", "Kind", "Peer", "SessionKey", "Target", "agent_from_key", "channel_from_key",
-    "chat_from_key", "check_key", "is_acp", "is_key", "is_session_id", "is_subagent", "kind_from_key",
-    "may_be_session_id", "may_message", "parent_from_key", "parse", "target_from_key", "to_account", "to_agent",
-    "to_channel", "to_main", "to_main_alias", "to_peer_key", "to_request_key", "to_store_key", "to_thread_key",
+    "AnnounceTarget",
+    "Chat",
+    "DmScope",
+    "Peer",
+    "SessionKey",
+    "SessionKind",
+    "agent_from_key",
+    "channel_from_key",
+    "chat_from_key",
+    "check_key",
+    "is_acp",
+    "is_key",
+    "is_session_id",
+    "is_subagent",
+    "kind_from_key",
+    "may_be_session_id",
+    "may_message",
+    "parent_from_key",
+    "parse_key",
+    "target_from_key",
+    "to_account",
+    "to_agent",
+    "to_channel",
+    "to_main",
+    "to_main_alias",
+    "to_peer_key",
+    "to_request_key",
+    "to_store_key",
+    "to_thread_key",
 ]  # fmt: skip
 
-Kind = Literal["main", "group", "cron", "hook", "node", "other"]
+SessionKind = Literal["main", "group", "cron", "hook", "node", "other"]
 DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
 
 _MAIN = "main"
@@ -38,7 +63,7 @@ _CHANNEL_ONLY = frozenset({"discord", "slack"})  # their groups are addressed as
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _NOT_ID = re.compile(r"[^a-z0-9_-]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_LONGEST = 255  # bytes of a key, as of a file's name
+_MAX_KEY_BYTES = 255  # bytes of a key, as of a file's name
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9:;.,+=_@!#~&'()\[\] -]*")
 _LAST_MARKER = re.compile(r"(.*):(?:thread|topic):", re.DOTALL | re.IGNORECASE | re.ASCII)
 _THREAD_NUMBER = re.compile(r"(.*):(?:thread|topic):([0-9]+)", re.DOTALL)
@@ -65,7 +90,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AnnounceTarget:
     """Where an announcement of a session goes."""
 
     channel: str
@@ -86,7 +111,7 @@ class Peer:
 # Parse
 
 
-def parse(key: str) -> SessionKey | None:
+def parse_key(key: str) -> SessionKey | None:
     """Return the two parts of an agent's key, or None when `key` is not one."""
     parts = _parts(trim(key))
     if len(parts) < 3 or parts[0] != "agent" or not (agent := trim(parts[1])):
@@ -101,7 +126,7 @@ def parse(key: str) -> SessionKey | None:
 
 def agent_from_key(key: str) -> str:
     """Return the id of the agent that a key belongs to; keys without one are the main agent's."""
-    parsed = parse(key)
+    parsed = parse_key(key)
     return to_agent(parsed.agent if parsed else "")
 
 
@@ -125,10 +150,10 @@ def chat_from_key(key: str) -> Chat | None:
     return Chat(channel, "group" if words[1] == "group" else "channel", id) if channel and id else None
 
 
-def target_from_key(key: str) -> Target | None:
+def target_from_key(key: str) -> AnnounceTarget | None:
     """Return where to announce the outcome of a session, or None when it has no group or channel."""
     whole = trim(key)
-    parsed = parse(whole)
+    parsed = parse_key(whole)
     parts = _parts(parsed.rest if parsed else whole)
     if len(parts) < 3 or parts[1] not in ("group", "channel"):
         return None
@@ -140,10 +165,10 @@ def target_from_key(key: str) -> Target | None:
         return None
     if channel in _CHANNELS:
         id = f"{'channel' if channel in _CHANNEL_ONLY else kind}:{id}"
-    return Target(channel, id, thread)
+    return AnnounceTarget(channel, id, thread)
 
 
-def channel_from_key(key: str, kind: Kind, known: Iterable[str | None] = ()) -> str:
+def channel_from_key(key: str, kind: SessionKind, known: Iterable[str | None] = ()) -> str:
     """Return the channel a session belongs to: what is `known` of it, else what its key says."""
     if kind in ("cron", "hook", "node"):
         return "internal"
@@ -166,8 +191,8 @@ def check_key(key: str) -> str:
         raise _bad_key(key, "is no name")
     if key != key.strip():
         raise _bad_key(key, "has blanks around it")
-    if len(key.encode(errors="replace")) > _LONGEST:
-        raise _bad_key(key, f"is longer than {_LONGEST} bytes")
+    if len(key.encode(errors="replace")) > _MAX_KEY_BYTES:
+        raise _bad_key(key, f"is longer than {_MAX_KEY_BYTES} bytes")
     if ".." in key or not _is_plain(key):
         raise _bad_key(key, "holds what no key may")
     return key
@@ -226,10 +251,10 @@ def may_be_session_id(text: str) -> bool:
     return is_session_id(text) or not is_key(text)
 
 
-def kind_from_key(key: str, main: tuple[str, ...] = (_MAIN,)) -> Kind:
+def kind_from_key(key: str, main: tuple[str, ...] = (_MAIN,)) -> SessionKind:
     """Return what kind of session a key is for; `main` are the names of the main session."""
     whole = trim(key)
-    parsed = parse(whole)
+    parsed = parse_key(whole)
     rest = parsed.rest if parsed else whole
     if rest in main:
         return "main"
@@ -274,7 +299,7 @@ def to_main_alias(text: str, scope: str) -> str:
 def to_request_key(key: str) -> str | None:
     """Return a key as its agent speaks of it: without the agent."""
     whole = trim(key)
-    parsed = parse(whole)
+    parsed = parse_key(whole)
     return parsed.rest if parsed else whole or None
 
 
@@ -346,7 +371,7 @@ def _parts(key: str) -> list[str]:
 
 def _has_prefix(key: str, prefix: str) -> bool:
     whole = trim(key)
-    parsed = parse(whole)
+    parsed = parse_key(whole)
     return whole.lower().startswith(prefix) or (parsed is not None and parsed.rest.lower().startswith(prefix))
 
 

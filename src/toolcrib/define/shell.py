@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-__all__ = ["Command", "Confinement", "Ended", "Leftover", "Limits", "Running", "Shell", "Whole"]
+__all__ = ["Command", "CommandEnded", "CommandLimits", "Confinement", "Leftover", "RunningCommand", "Shell", "Whole"]
 
 Reason = Literal["exit", "signal", "timeout", "stop", "lost"]
 
@@ -36,7 +36,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CommandLimits:
     """What a command may use. None means no limit of that kind; `Shell.describe` says which ones hold, and how.
 
     `memory` is in bytes, `processes` counts processes and threads, and both are for the whole tree where the kernel
@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class CommandEnded:
     """How a command ended, for one reason: by itself with a `code`, by a `signal`, at its deadline, stopped, or lost.
 
     `lost` means that whoever watched over the command was killed, and the command with it. `left` counts processes
@@ -95,7 +95,7 @@ class Whole:
     why: str = ""
 
 
-class Running(Protocol):
+class RunningCommand(Protocol):
     """A command that was started. Everything but `wait`, `write`, `stop` and `whole` answers at once."""
 
     @property
@@ -107,11 +107,11 @@ class Running(Protocol):
         ...
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> CommandEnded | None:
         """How it ended, None while it runs."""
         ...
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CommandEnded:
         """Return when nothing of the tree is left. A waiter that is cancelled leaves the command running."""
         ...
 
@@ -156,7 +156,7 @@ class Running(Protocol):
         """Send a signal to every process of the tree; nothing happens once it has ended."""
         ...
 
-    async def stop(self, grace: float | None = None) -> Ended:
+    async def stop(self, grace: float | None = None) -> CommandEnded:
         """End the whole tree, TERM and after `grace` seconds KILL; return how the command ended."""
         ...
 
@@ -177,7 +177,7 @@ class Shell(Protocol):
     `denied` (a folder outside of the workspace) or `failed`.
     """
 
-    async def start(self, command: Command, limits: Limits, /) -> Running:
+    async def start(self, command: Command, limits: CommandLimits, /) -> RunningCommand:
         """Return when the command runs; waits for its turn while too many do."""
         ...
 

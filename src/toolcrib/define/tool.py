@@ -173,7 +173,7 @@ class Tool:
         others = [f"{own} may be written {other}" for other, own in self.aliases.items() if own in words]
         return f" ({', '.join(others)})" if others else ""
 
-    def narrowed(self, caller: Caller, channels: Sequence[str]) -> "Tool":
+    def narrow_for(self, caller: Caller, channels: Sequence[str]) -> "Tool":
         """Return the tool as this caller sees it: narrowed to the current channel or, with none, to all `channels`."""
         if self.narrow is None:
             return self

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from .tool import Tool
 
-__all__ = ["Decision", "Grounds", "Layer", "LayerName", "Rule", "Selection", "Step", "Verdict", "Verdicts"]
+__all__ = ["Decision", "Grounds", "Layer", "LayerName", "LayerStep", "Rule", "Selection", "Verdict", "Verdicts"]
 
 
 class Grounds:
@@ -80,7 +80,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LayerStep:
     """What one layer said about one tool; `rule` is the entry that decided, as it is written."""
 
     layer: LayerName
@@ -143,5 +143,5 @@ class Selection:
 
     tools: Mapping[str, Tool]
     verdicts: Mapping[str, Verdict]
-    steps: Callable[[str], tuple[Step, ...]] = field(repr=False)
+    steps: Callable[[str], tuple[LayerStep, ...]] = field(repr=False)
     grounds: Grounds | None = field(default=None, repr=False)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.names import fold
+from toolcrib.define.names import fold_name
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
 from .resolve import IDENTITIES, SENDER_TYPES, GroupChat, ResolvedCaller, SenderType, sender_key, sender_value
@@ -89,8 +89,8 @@ def _find_groups(who: ResolvedCaller, chat: GroupChat) -> Iterator[GroupPolicy]:
 
 def _account_groups(channel: ChannelPolicy, account: str | None) -> Mapping[str, GroupPolicy]:
     """Return the account's own groups where it has some: they replace the channel's."""
-    by_fold = {fold(key): groups for key, groups in channel.accounts.items()}
-    return by_fold.get(fold(account or ""), channel.groups)
+    by_fold = {fold_name(key): groups for key, groups in channel.accounts.items()}
+    return by_fold.get(fold_name(account or ""), channel.groups)
 
 
 def _group_names(group: str, other: str | None, known: Mapping[str, object]) -> Iterator[str]:

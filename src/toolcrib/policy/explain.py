@@ -5,7 +5,7 @@ from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Decision, Layer, Selection, Step, Verdict
+from toolcrib.define.verdict import Decision, Layer, LayerStep, Selection, Verdict
 
 __all__ = [
     "COLUMNS", "caller_json", "explain_json", "explain_rows", "explain_sentence", "own_reason", "own_remedy",
@@ -151,7 +151,7 @@ def _built_in_remedy(rule: str | None, layer: Layer) -> str:
     return "call it from the main agent; nothing else lifts it"
 
 
-def own_reason(step: Step) -> str:
+def own_reason(step: LayerStep) -> str:
     """Return why the tool's own fields keep it from the caller."""
     match step.layer:
         case "owner":
@@ -163,7 +163,7 @@ def own_reason(step: Step) -> str:
     return "optional, and no allow list names it or its plugin"
 
 
-def own_remedy(tool: Tool, step: Step) -> str:
+def own_remedy(tool: Tool, step: LayerStep) -> str:
     """Return what would lift what the tool's own fields ask for."""
     match step.layer:
         case "owner":

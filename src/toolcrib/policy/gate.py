@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from toolcrib.define.names import beginning_of, fold
+from toolcrib.define.names import beginning_of, fold_name
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Decision, Layer, LayerName, Rule, Selection, Step, Verdict, Verdicts
+from toolcrib.define.verdict import Decision, Layer, LayerName, LayerStep, Rule, Selection, Verdict, Verdicts
 
 from .explain import own_reason, own_remedy, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, RuleMatcher, matcher_for
@@ -149,7 +149,7 @@ class _Judge:
                 self.asked.update(dict.fromkeys(each.ask.select(names), each))
         return names
 
-    def _find_own_denials(self) -> Iterator[tuple[str, tuple[Step, Layer | None]]]:
+    def _find_own_denials(self) -> Iterator[tuple[str, tuple[LayerStep, Layer | None]]]:
         """Yield the tools that their own fields, and no layer of everybody's, keep from the caller."""
         tools, sources = self.tools.values(), self.sources
         special = [
@@ -189,38 +189,38 @@ class _Judge:
         lenders = (each for each in self.everywhere if each.allow and each.allow.entry_for(name) is None)
         return next((each.layer for each in lenders), None)
 
-    def steps(self, name: str) -> tuple[Step, ...]:
+    def steps(self, name: str) -> tuple[LayerStep, ...]:
         """Return what every layer says about one tool, in order; of several of one name, the one that decides."""
         tool = self.tools[name]
-        said: dict[LayerName, Step] = {}
+        said: dict[LayerName, LayerStep] = {}
         for step, _ in self._own_steps(tool):
             _keep_strictest(said, step)
         for each in (*self.everywhere, *self.asks):
             decision, entry = each.judge(name)
-            _keep_strictest(said, Step(each.layer.name, each.layer.origin, decision, entry))
-        silent = (Step(layer, None, "allow", None) for layer in _LAYERS if layer not in said and layer != "source")
+            _keep_strictest(said, LayerStep(each.layer.name, each.layer.origin, decision, entry))
+        silent = (LayerStep(layer, None, "allow", None) for layer in _LAYERS if layer not in said and layer != "source")
         return tuple(sorted((*said.values(), *silent), key=lambda step: _LAYERS.index(step.layer)))
 
-    def _own_steps(self, tool: Tool) -> Iterator[tuple[Step, Layer | None]]:
+    def _own_steps(self, tool: Tool) -> Iterator[tuple[LayerStep, Layer | None]]:
         """Yield what is judged by the tool's own fields: its source's lists, optional, owner, requirements."""
         for each in self.sources.get(tool.source, ()):
             decision, entry = each.judge(tool.name)
-            yield Step("source", each.layer.origin, decision, entry), each.layer
+            yield LayerStep("source", each.layer.origin, decision, entry), each.layer
         if tool.optional:
-            yield Step("source", None, "allow" if self._is_mentioned(tool) else "deny", "optional"), None
+            yield LayerStep("source", None, "allow" if self._is_mentioned(tool) else "deny", "optional"), None
         if tool.owner_only:
-            yield Step("owner", None, "allow" if self.facts.owner else "deny", None), None
+            yield LayerStep("owner", None, "allow" if self.facts.owner else "deny", None), None
         if tool.requires:
             facts = self.facts
             lacking = [need for need in tool.requires if need not in facts.host]
             if facts.above and not lacking:
                 lacking = [need for each in facts.above for need in tool.requires if need not in each.host]
-            yield Step("requires", None, "deny" if lacking else "allow", lacking[0] if lacking else None), None
+            yield LayerStep("requires", None, "deny" if lacking else "allow", lacking[0] if lacking else None), None
 
 
 def is_plugin_only(rule: Rule, inventory: Inventory) -> bool:
     """Tell whether every entry of the allow list names an installed plugin or one of its tools; a glob never does."""
-    return bool(rule.allow) and all(_names_plugin(fold(entry), inventory) for entry in rule.allow or ())
+    return bool(rule.allow) and all(_names_plugin(fold_name(entry), inventory) for entry in rule.allow or ())
 
 
 def _names_plugin(entry: str, inventory: Inventory) -> bool:
@@ -229,13 +229,13 @@ def _names_plugin(entry: str, inventory: Inventory) -> bool:
     return bool(members) or (tool is not None and tool.source.startswith("plugin:"))
 
 
-def _keep_strictest(said: dict[LayerName, Step], step: Step) -> None:
+def _keep_strictest(said: dict[LayerName, LayerStep], step: LayerStep) -> None:
     known = said.get(step.layer)
     if known is None or (known.decision == "allow" and (step.decision != "allow" or known.rule is None)):
         said[step.layer] = step
 
 
-def _own_verdict(tool: Tool, step: Step, layer: Layer | None) -> Verdict:
+def _own_verdict(tool: Tool, step: LayerStep, layer: Layer | None) -> Verdict:
     """Return what the tool's own fields, or the lists of its source, say about it."""
     if layer is None:
         reason, remedy = own_reason(step), own_remedy(tool, step)

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.names import fold
+from toolcrib.define.names import fold_name
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
 from .chats import chat_layers
@@ -68,7 +68,7 @@ def mentions_of(who: ResolvedCaller) -> frozenset[str]:
     scopes: list[ScopeSettings] = []
     for _, tools in who.scopes:
         scopes += [tools, *(entry for _, entry in _provider_entry(tools, who.model_keys))]
-    return frozenset(fold(entry) for scope in scopes for entry in (*(scope.allow or ()), *scope.also_allow))
+    return frozenset(fold_name(entry) for scope in scopes for entry in (*(scope.allow or ()), *scope.also_allow))
 
 
 def _source_layers(settings: PolicySettings) -> Iterator[Layer]:
@@ -115,7 +115,7 @@ def _profile_layers(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSetti
 
 def _provider_entry(scope: ToolsSettings, model_keys: Sequence[str]) -> Iterator[tuple[str, ScopeSettings]]:
     """Yield the one entry about the caller's model: the exact model's, else the provider's, else its family's."""
-    entries = {fold(key): key for key in scope.by_provider}
+    entries = {fold_name(key): key for key in scope.by_provider}
     for candidate in model_keys:
         key = entries.get(candidate)
         if key is not None:
@@ -176,9 +176,9 @@ def _mandate_layers(who: ResolvedCaller, places: _Subagents, note: str = "") -> 
 
 def _handover_rule(subagents: SubagentSettings, agents: Container[str]) -> Rule:
     """Return `include` and `exclude` as far as they are about tools: a name of an agent says whom there is to ask."""
-    include, exclude = subagents.include, tuple(each for each in subagents.exclude if fold(each) not in agents)
+    include, exclude = subagents.include, tuple(each for each in subagents.exclude if fold_name(each) not in agents)
     if include:
-        include = tuple(each for each in include if fold(each) not in agents) or None
+        include = tuple(each for each in include if fold_name(each) not in agents) or None
     return Rule(allow=include, deny=exclude)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.names import beginning_of, canonical, fold, nearest
+from toolcrib.define.names import beginning_of, canonical, fold_name, nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection
 
@@ -114,14 +114,14 @@ def _check_entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
     for key, entries in scope.lists():
         origin, covered = f"{scope.origin}.{key}", set[str]()
         for at, entry in enumerate(entries):
-            if fold(entry) == "*":
+            if fold_name(entry) == "*":
                 covered = set(inventory.tools)
                 continue
             permits = key in ("allow", "alsoAllow", "include")
             meant = _match([entry], inventory, permits=permits, within=scope.within)
             if not meant:
                 yield _report_unknown(entry, origin, inventory)
-            elif (meant and meant <= covered) or fold(entry) in map(fold, entries[:at]):
+            elif (meant and meant <= covered) or fold_name(entry) in map(fold_name, entries[:at]):
                 what = f"{entry!r} says nothing that an earlier entry does not say"
                 yield Finding("shadowed", "warning", origin, what, f"take {entry!r} out")
             covered |= meant
@@ -132,7 +132,7 @@ def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
     close = nearest(entry, names)
     if is_glob(entry):
         return Finding("unknown", "warning", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
-    word = "group" if fold(entry).startswith("group:") else "tool, group or plugin"
+    word = "group" if fold_name(entry).startswith("group:") else "tool, group or plugin"
     remedy = f"did you mean {close[0]!r}?" if close else "correct it, install what brings it, or take it out"
     return Finding("unknown", "warning", origin, f"{entry!r} names no {word} that exists here", remedy)
 
@@ -165,7 +165,7 @@ def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Find
                 continue
             for entry in entries:
                 meant = _match([entry], inventory, permits=True, within=scope.within)
-                if fold(entry) == "*" or not meant:
+                if fold_name(entry) == "*" or not meant:
                     continue
                 if meant <= own:
                     what, remedy = f"{entry!r} is allowed and denied here; deny wins", "take it out of one of the two"
@@ -208,7 +208,7 @@ def _check_replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[
 
 
 def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[Finding]:
-    by_fold = {fold(key): (key, entry) for key, entry in scope.by_provider.items()}
+    by_fold = {fold_name(key): (key, entry) for key, entry in scope.by_provider.items()}
     for written, (key, entry) in by_fold.items():
         provider = written.partition("/")[0]
         broad = next((name for name in (provider, model_family(provider)) if name in by_fold and name != written), None)

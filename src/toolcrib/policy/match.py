@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
 
-from toolcrib.define.names import ALIASES, fold, nearest, server_part, spoken_entry
+from toolcrib.define.names import ALIASES, fold_name, mcp_entry, nearest, server_part
 from toolcrib.define.tool import EFFECTS, Tool
 
 __all__ = ["Groups", "Inventory", "RuleMatcher", "complaint_about", "is_glob", "matcher_for"]
@@ -26,7 +26,7 @@ _GROUP = re.compile(r"group:[a-z0-9_-]{1,64}")
 
 def complaint_about(entry: str) -> str | None:
     """Say what is wrong with the spelling of an entry, or None when it can mean something."""
-    folded = fold(entry)
+    folded = fold_name(entry)
     if not folded:
         return "a blank entry means nothing; remove it"
     if len(entry) > MAX_ENTRY_CHARS:
@@ -159,7 +159,7 @@ def _parse_entries(
     globs: dict[str, str] = {}
     effects: dict[str, str] = {}
     everything: str | None = None
-    spelled = [(fold(written), written) for written in entries]
+    spelled = [(fold_name(written), written) for written in entries]
     spelled += [(each, written) for entry, written in spelled for each in _respell_server(entry, renamed)]
     if within and not permits:  # a server may begin the names of its tools with its own: that is denied as well
         spelled += [(within + entry, written) for entry, written in spelled if entry.startswith(within)]
@@ -176,14 +176,14 @@ def _parse_entries(
             globs.setdefault(entry, written)
     any_glob = re.compile("|".join(map(fnmatch.translate, globs))).match if globs else None
     named = {**globs, **plain}
-    spoken = {spoken_entry(entry): written for entry, written in named.items() if "__" in entry or "*" in entry}
+    spoken = {mcp_entry(entry): written for entry, written in named.items() if "__" in entry or "*" in entry}
     return _ParsedEntries(plain, globs, spoken, effects, any_glob, everything)
 
 
 def _find_renamed_servers(inventory: Inventory) -> tuple[tuple[str, str], ...]:
     """Return the MCP servers whose tools do not begin with their name: that name, folded, and what they begin with."""
     sources = {inventory.tools[name].source.removeprefix("mcp:") for name in inventory.groups["group:mcp"]}
-    pairs = ((fold(server), server_part(server)) for server in sources)
+    pairs = ((fold_name(server), server_part(server)) for server in sources)
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
 

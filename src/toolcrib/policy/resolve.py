@@ -10,7 +10,7 @@ from typing import Literal
 
 from toolcrib.define import session
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.names import fold
+from toolcrib.define.names import fold_name
 
 from .settings import PolicySettings, SubagentSettings, ToolsSettings
 
@@ -137,7 +137,7 @@ def is_sandboxed(settings: PolicySettings, caller: Caller) -> bool:
 
 def model_family(provider: str) -> str:
     """Return the provider whose rules and dialect this one shares (`openai-codex` is `openai`)."""
-    first = fold(provider).partition("-")[0]
+    first = fold_name(provider).partition("-")[0]
     return _FAMILIES.get(first, first)
 
 
@@ -145,7 +145,7 @@ def _model_keys(caller: Caller) -> Iterator[str]:
     """Yield how `byProvider` may call the caller's model: the exact model, the provider, its family."""
     if caller.provider is None and caller.model is None:
         return
-    provider, model = fold(caller.provider or ""), fold(caller.model or "")
+    provider, model = fold_name(caller.provider or ""), fold_name(caller.model or "")
     if "/" in model:
         yield model
     if model:
@@ -191,7 +191,7 @@ def mark_terminal_owner(caller: Caller) -> Caller:
 
 def _is_local(key: str) -> bool:
     """Tell whether a session key (or an agent's id) says nothing of a channel, a hook or a device."""
-    folded = fold(key)
+    folded = fold_name(key)
     words = [word.strip() for word in folded.split(":")]
     return session.kind_from_key(folded) not in ("group", "hook", "node") and "dm" not in words
 
@@ -237,7 +237,7 @@ def _fold_value(text: str) -> str:
 
 def agent_of_parent(parent: str) -> str:
     """Return the id of the agent that a parent in a chain is: one is written as a session key or as an agent's id."""
-    key = session.parse(parent)
+    key = session.parse_key(parent)
     return session.to_agent(key.agent if key else parent)
 
 
@@ -250,7 +250,7 @@ def max_subagents(settings: PolicySettings, caller: Caller) -> int:
     """Return how many subagents may run at once in the caller's tree, as its outermost member's agent has it."""
     who = resolve(settings, caller)
     # whoever spoke in a session that is not its agent's stands behind it
-    has_two = len(who.parents) > 1 and session.parse(caller.parents[1]) is None
+    has_two = len(who.parents) > 1 and session.parse_key(caller.parents[1]) is None
     return min(map(_max_concurrent, who.parents[: 1 + has_two] or (who,)))
 
 
@@ -266,7 +266,9 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
     """
     who = resolve(settings, parent)
     by: tuple[str, ...] = (parent.session or who.agent,)
-    if parent.session and ((own := session.parse(parent.session)) is None or session.to_agent(own.agent) != who.agent):
+    if parent.session and (
+        (own := session.parse_key(parent.session)) is None or session.to_agent(own.agent) != who.agent
+    ):
         # it speaks in the session of another agent, or in one whose key names none: what bounds either bounds the child
         by = (*by, who.agent)
     if parent.channel is None and parent.group is not None and who.chat is not None:
@@ -290,7 +292,7 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
 def _parents(caller: Caller) -> Iterator[Caller]:
     """Yield the caller's parents, outermost first; one whose model is not known has the caller's."""
     for depth, parent in enumerate(caller.parents):
-        key = session.parse(parent)
+        key = session.parse_key(parent)
         provider, model = caller.provider, caller.model
         if known := "".join(caller.parent_models[depth : depth + 1]):
             name, _, rest = known.partition(":")
@@ -308,7 +310,7 @@ def _parents(caller: Caller) -> Iterator[Caller]:
 
 def _claims_subagent(key: str) -> bool:
     """Tell whether a key says it is a subagent's, in whatever spelling: such a word may always narrow."""
-    words = [fold(word) for word in key.split(":") if word.strip()]
+    words = [fold_name(word) for word in key.split(":") if word.strip()]
     return (words[:1] == ["subagent"] and len(words) > 1) or (words[:1] == ["agent"] and words[2:3] == ["subagent"])
 
 
@@ -317,5 +319,10 @@ def _depth(settings: PolicySettings, caller: Caller) -> int:
     first, second = (*caller.parents, "", "")[:2]
     known = {"main", *settings.agents, *settings.mandates}
     # a session whose key names no agent, and behind it the agent that spoke there, are one
-    is_one = bool(second) and not session.parse(first) and not session.parse(second) and fold(first) not in known
+    is_one = (
+        bool(second)
+        and not session.parse_key(first)
+        and not session.parse_key(second)
+        and fold_name(first) not in known
+    )
     return max(len(caller.parents) - is_one, 1)

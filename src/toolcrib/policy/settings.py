@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from toolcrib.define.names import fold, nearest
+from toolcrib.define.names import fold_name, nearest
 from toolcrib.define.verdict import Rule
 
 from .match import complaint_about
@@ -162,10 +162,10 @@ class ToolsSettings(ScopeSettings):
     def _one_entry_a_provider(self) -> Self:
         seen: dict[str, str] = {}
         for key in self.by_provider:
-            first = seen.setdefault(fold(key), key)
+            first = seen.setdefault(fold_name(key), key)
             if first != key:
                 raise ValueError(f"byProvider: {first!r} and {key!r} are the same provider; merge them")
-            if not fold(key):
+            if not fold_name(key):
                 raise ValueError("byProvider: a blank provider means nothing; remove it")
         return self
 

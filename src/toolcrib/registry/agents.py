@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from toolcrib.define.agent import COMPLETE, Agent
-from toolcrib.define.names import canonical, fold, nearest
+from toolcrib.define.names import canonical, fold_name, nearest
 from toolcrib.define.tool import EFFECTS
 
 from .catalog import Catalog, Problem
@@ -67,7 +67,7 @@ class KnownNames:
 
     def may_come(self, name: str) -> bool:
         """Tell whether a name that nobody has now may be somebody's later."""
-        return not self.is_whole or any(name.startswith(f"{fold(server)}__") for server in self.servers)
+        return not self.is_whole or any(name.startswith(f"{fold_name(server)}__") for server in self.servers)
 
 
 def collect_agents(offers: Iterable[AgentOffer], known: KnownNames, problems: Iterable[Problem] = ()) -> Agents:
@@ -109,7 +109,7 @@ def _unknown_tools(offer: AgentOffer, known: KnownNames, agents: frozenset[str])
 
 
 def _complaint(entry: str, known: KnownNames, agents: frozenset[str]) -> str | None:
-    folded, catalog = fold(entry), known.catalog
+    folded, catalog = fold_name(entry), known.catalog
     if folded.startswith("effect:"):
         effects = sorted(EFFECTS)
         return None if folded[7:] in effects else f"no effect is called {folded[7:]!r}; there are {', '.join(effects)}"

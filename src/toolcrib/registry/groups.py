@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from toolcrib.define.names import spoken_name
+from toolcrib.define.names import mcp_name
 from toolcrib.define.tool import Tool
 
 __all__ = ["groups_of"]
@@ -32,7 +32,7 @@ def _groups(tool: Tool) -> Iterable[str]:
     elif kind == "mcp":
         yield "group:mcp"
         # how its server calls it, where the name holds a digest: a rule is about what the tool is, not how we spell it
-        if (spoken := spoken_name(tool.name, tool.source)) and spoken != tool.name:
+        if (spoken := mcp_name(tool.name, tool.source)) and spoken != tool.name:
             yield spoken
     elif kind == "agent":
         yield "group:agents"

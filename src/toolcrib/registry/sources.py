@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcrib.define.agent import Agent
 from toolcrib.define.errors import DeclarationError
-from toolcrib.define.names import ALIASES, fold, is_name
+from toolcrib.define.names import ALIASES, fold_name, is_name
 from toolcrib.define.plugin import Factory, Guard, Hook, Observer
 from toolcrib.define.tool import Tool
 
@@ -67,7 +67,7 @@ def _refuse_owner(source: str, tools: Mapping[str, Tool]) -> str | None:
     if kind != "plugin":
         return None
     if not is_name(owner):
-        meant = fold(owner)
+        meant = fold_name(owner)
         hint = f"; write {meant!r}" if is_name(meant) else ""
         return f"plugin {owner!r}: an id is 1 to 64 of a-z, 0-9, _ and -{hint}; it was left out"
     core = [tool for tool in tools.values() if tool.source == "core"]

@@ -26,7 +26,7 @@ from toolcrib.define.display import escape, quote
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import rpc
-from toolcrib.define.record import Answered, Entry, Granted, Record, Revoked
+from toolcrib.define.record import Answered, Granted, Record, RecordEntry, Revoked
 
 from .feature import Core, Feature
 
@@ -138,7 +138,7 @@ class Approvals:
         asked = self._question(caller, call, reason, binding)
         # what may last is decided anew: a grant of earlier counts only as long as the call may have one
         digests = [each.digest for each in asked.lasting]
-        if digests and (grant := await self._store.granted(digests, self._now())):
+        if digests and (grant := await self._store.find_grant(digests, self._now())):
             await self._write_record(Answered(call, grant.by, True, grant=grant.id, until=grant.until))
             return True
         for _ in range(_MAX_TRIES):
@@ -304,7 +304,7 @@ class Approvals:
                 log.exception("a step of a cancelled question failed", exc_info=failure)
             raise
 
-    async def _write_record(self, entry: Entry) -> None:
+    async def _write_record(self, entry: RecordEntry) -> None:
         if self._record is not None and (writing := self._record.write(entry)) is not None:
             await self._finish_step(writing)
 

@@ -15,19 +15,32 @@ from types import MappingProxyType
 from typing import Any
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Progress
 from toolcrib.define.result import Result
 
 from .files import MemoryWorkspace, list_names
-from .models import FunctionModel, ScriptedModel, said, wants
+from .models import FunctionModel, ScriptedModel, call_reply, text_reply
 from .shell import FakeRun, FakeRunning, FakeShell
 
 __all__ = [
-    "FakeApprover", "FakeCtx", "FakeHttp", "FakePage", "FakeRpc", "FakeRun", "FakeRunning", "FakeShell",
-    "FunctionModel", "MemoryBlobs", "MemoryWorkspace", "ScriptedModel", "fake_ctx", "said", "wants",
+    "FakeApprover",
+    "FakeCtx",
+    "FakeHttp",
+    "FakePage",
+    "FakeRpc",
+    "FakeRun",
+    "FakeRunning",
+    "FakeShell",
+    "FunctionModel",
+    "MemoryBlobs",
+    "MemoryWorkspace",
+    "ScriptedModel",
+    "call_reply",
+    "fake_ctx",
+    "text_reply",
 ]  # fmt: skip
 
 
@@ -167,7 +180,7 @@ def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
 ) -> FakeCtx:
     """Return a context for one call of the tool `name`, in a world of these pages, files, methods and secrets."""
     shown: list[Result] = []
-    course = Course()
+    course = CallState()
     course.watch = shown.append
     return FakeCtx(
         call=Call(id="call_1", name=name, args=args or {}, key="call_1"),

@@ -15,13 +15,13 @@ from toolcrib.define.files import (
     Entry,
     Find,
     Found,
-    Line,
     Listing,
+    MatchedLine,
     Names,
     Passage,
     Search,
     in_order,
-    joined,
+    join_parts,
     outside,
     parts_of,
     plain,
@@ -138,13 +138,13 @@ class MemoryWorkspace:
         pattern = re.compile(
             re.escape(query.pattern) if query.literal else query.pattern, re.IGNORECASE if query.ignore_case else 0
         )
-        found: list[Line] = []
+        found: list[MatchedLine] = []
         for path in self._beneath(query.path, query.glob or "*"):
             rows = self.files[path].decode("utf-8", "replace").split("\n")
             hits = [at for at, row in enumerate(rows) if pattern.search(row)]
             near = {at for hit in hits for at in range(hit - query.context, hit + query.context + 1)}
             found += [
-                Line(path=path, number=at + 1, text=rows[at], matched=at in hits)
+                MatchedLine(path=path, number=at + 1, text=rows[at], matched=at in hits)
                 for at in sorted(near)
                 if 0 <= at < len(rows)
             ]
@@ -157,7 +157,7 @@ class MemoryWorkspace:
     def note(self, entry: Entry, /) -> None:
         self._noted[entry.path] = entry
 
-    def noted(self, path: str, /) -> Entry | None:
+    def last_seen(self, path: str, /) -> Entry | None:
         return self._noted.get(_within(path))
 
     def _beneath(self, path: str, glob: str) -> builtins.list[str]:
@@ -182,4 +182,4 @@ def _within(path: str, *, folder: bool = False) -> str:
         raise outside(path)
     if not parts and not folder:
         raise ToolError(f"{path!r} is the workspace itself, not a file in it", code="is_folder")
-    return joined(parts)
+    return join_parts(parts)

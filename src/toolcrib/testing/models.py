@@ -9,7 +9,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
 
-__all__ = ["FunctionModel", "RecordedRequest", "ScriptedModel", "said", "wants"]
+__all__ = ["FunctionModel", "RecordedRequest", "ScriptedModel", "call_reply", "text_reply"]
 
 _CARD = ModelCard(provider="test", model="scripted", sees=True)
 _NOTHING = Usage()
@@ -17,12 +17,12 @@ _NOTHING = Usage()
 Reply = Replied | Message | str
 
 
-def said(text: str, usage: Usage = _NOTHING) -> Replied:
+def text_reply(text: str, usage: Usage = _NOTHING) -> Replied:
     """Return a reply in words."""
     return Replied(Message(role="assistant", content=(Text(text),), by=_CARD.name), usage)
 
 
-def wants(*calls: Call, text: str = "", usage: Usage = _NOTHING) -> Replied:
+def call_reply(*calls: Call, text: str = "", usage: Usage = _NOTHING) -> Replied:
     """Return a reply that asks for tools."""
     content = (Text(text),) if text else ()
     return Replied(Message(role="assistant", content=content, calls=calls, finish="calls", by=_CARD.name), usage)
@@ -92,7 +92,7 @@ class ScriptedModel(FunctionModel):
 
 def _as_replied(reply: Reply) -> Replied:
     if isinstance(reply, str):
-        return said(reply)
+        return text_reply(reply)
     if isinstance(reply, Message):
         return Replied(reply)
     if reply.message.role != "assistant":

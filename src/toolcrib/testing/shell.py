@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Confinement, Ended, Limits, Whole
+from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement, Whole
 
 from .files import as_bytes, list_names
 
@@ -23,13 +23,13 @@ class FakeRun:
 class FakeRunning:
     """A command that does what the test says: `prints`, `ends`. What it was sent is in `written` and `signals`."""
 
-    def __init__(self, command: Command, limits: Limits, pid: int, started: float) -> None:
+    def __init__(self, command: Command, limits: CommandLimits, pid: int, started: float) -> None:
         self.command, self.limits, self.pid, self.started = command, limits, pid, started
         self.written, self.signals, self.is_closed = bytearray(), list[int](), command.stdin is not None
         self._printed = bytearray()
         self._watchers: dict[object, Callable[[bytes], None]] = {}
         self._over = asyncio.Event()
-        self.ended: Ended | None = None
+        self.ended: CommandEnded | None = None
 
     def prints(self, data: bytes | str) -> None:
         """Print something now."""
@@ -37,17 +37,17 @@ class FakeRunning:
         for told in tuple(self._watchers.values()):
             told(as_bytes(data))
 
-    def ends(self, code: int | None = 0, *, ended: Ended | None = None) -> None:
+    def ends(self, code: int | None = 0, *, ended: CommandEnded | None = None) -> None:
         """End now, with this code or in another way."""
         if self.ended is None:
-            self.ended = ended or Ended(reason="exit", duration=1.0, code=code)
+            self.ended = ended or CommandEnded(reason="exit", duration=1.0, code=code)
             self._over.set()
 
     @property
     def total(self) -> int:
         return len(self._printed)
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CommandEnded:
         await self._over.wait()
         assert self.ended is not None
         return self.ended
@@ -88,8 +88,8 @@ class FakeRunning:
     def signal(self, number: int) -> None:
         self.signals.append(number)
 
-    async def stop(self, grace: float | None = None) -> Ended:
-        self.ends(ended=Ended(reason="stop", duration=1.0))
+    async def stop(self, grace: float | None = None) -> CommandEnded:
+        self.ends(ended=CommandEnded(reason="stop", duration=1.0))
         return await self.wait()
 
 
@@ -103,7 +103,7 @@ class FakeShell:
         self.runs, self.at = dict(runs or {}), at
         self.started: list[FakeRunning] = []
 
-    async def start(self, command: Command, limits: Limits, /) -> FakeRunning:
+    async def start(self, command: Command, limits: CommandLimits, /) -> FakeRunning:
         line = command.line if command.line is not None else " ".join(command.argv or ())
         run = self.runs.get(line)
         if run is None:

@@ -64,7 +64,7 @@ class MemoryApprovals:
             self._grants[grant.id] = grant
         return True
 
-    async def granted(self, digests: Sequence[str], /, now: float) -> Grant | None:
+    async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         return next((each for each in await self.grants(now) if each.digest in digests), None)
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:
@@ -81,13 +81,13 @@ class MemoryPins:
         self._pins: dict[tuple[str, str], Pin] = {}
 
     async def pins(self, server: str, /) -> tuple[Pin, ...]:
-        return tuple(pin for pin in self.known() if pin.server == server)
+        return tuple(pin for pin in self.list_all() if pin.server == server)
 
     async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
         seen = {server for server, _ in self._pins} if first else set[str]()
         self._pins |= {(pin.server, pin.tool): pin for pin in pins if pin.server not in seen}
 
-    def known(self) -> tuple[Pin, ...]:
+    def list_all(self) -> tuple[Pin, ...]:
         return tuple(self._pins[key] for key in sorted(self._pins))
 
 

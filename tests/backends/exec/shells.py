@@ -14,7 +14,7 @@ from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Ended, Limits, Running, Shell
+from toolcrib.define.shell import Command, CommandEnded, CommandLimits, RunningCommand, Shell
 
 __all__ = ["COUNTS", "ENV", "KINDS", "SHAPES", "descriptors", "left", "marker", "opened", "ran", "started", "until"]
 
@@ -91,13 +91,15 @@ async def opened(
         await own.close()
 
 
-async def started(shell: Shell, line: str, limits: Limits | None = None, **named: object) -> Running:
+async def started(shell: Shell, line: str, limits: CommandLimits | None = None, **named: object) -> RunningCommand:
     """Start a line."""
     command = Command(**{"line": line, "env": ENV, **named})  # type: ignore[arg-type]
-    return await shell.start(command, limits or Limits(seconds=30.0))
+    return await shell.start(command, limits or CommandLimits(seconds=30.0))
 
 
-async def ran(shell: Shell, line: str, limits: Limits | None = None, **named: object) -> tuple[Ended, str]:
+async def ran(
+    shell: Shell, line: str, limits: CommandLimits | None = None, **named: object
+) -> tuple[CommandEnded, str]:
     """Run a line to its end; return how it ended and what it printed."""
     running = await started(shell, line, limits, **named)
     ended = await running.wait()

@@ -12,7 +12,7 @@ import pytest
 from toolcrib.backends.exec.bubblewrap import SYSCALL_NUMBERS, Bubblewrap, build_filter
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Limits, Shell
+from toolcrib.define.shell import Command, CommandLimits, Shell
 
 from .shells import ENV, opened, ran, started, until
 
@@ -130,7 +130,7 @@ async def test_it_has_no_privileges_and_gains_none(shell: Shell) -> None:
 async def test_network_is_there_when_it_is_granted(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        ended, text = await ran(shell, f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo in", Limits(network=True))
+        ended, text = await ran(shell, f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo in", CommandLimits(network=True))
     assert (ended.ok, text) == (True, "in\n")
 
 
@@ -172,7 +172,7 @@ async def test_further_folders_can_be_shown_read_only(tmp_path: Path) -> None:
     supervisor = SupervisorClient()
     try:
         shell = Bubblewrap(str(tmp_path / "ws"), folders=(str(tools),), supervisor=supervisor)
-        running = await shell.start(Command(argv=("hello",), env={"PATH": f"{tools}:/usr/bin:/bin"}), Limits())
+        running = await shell.start(Command(argv=("hello",), env={"PATH": f"{tools}:/usr/bin:/bin"}), CommandLimits())
         assert (await running.wait()).ok
         assert running.tail() == b"hello\n"
         assert not (await ran(shell, f"touch {tools}/x"))[0].ok
@@ -193,7 +193,7 @@ async def test_a_program_that_only_leads_out_is_not_found(shell: Shell, tmp_path
     (tmp_path / "tool").chmod(0o755)
     (tmp_path / "ws" / "link").symlink_to(tmp_path / "tool")
     with pytest.raises(ToolError, match=r"no program '\./link' here"):
-        await shell.start(Command(argv=("./link",), env=ENV), Limits())
+        await shell.start(Command(argv=("./link",), env=ENV), CommandLimits())
     ended, _ = await ran(shell, "./link")
     assert ended.code == 127
 
@@ -201,7 +201,7 @@ async def test_a_program_that_only_leads_out_is_not_found(shell: Shell, tmp_path
 async def test_without_bubblewrap_nothing_runs_and_the_remedy_is_said(tmp_path: Path) -> None:
     supervisor = SupervisorClient()
     shell = Bubblewrap(str(tmp_path), supervisor=supervisor, program=str(tmp_path / "bwrap"))
-    for ask in (shell.start(Command(line=f"touch {tmp_path}/ran", env=ENV), Limits()), shell.describe()):
+    for ask in (shell.start(Command(line=f"touch {tmp_path}/ran", env=ENV), CommandLimits()), shell.describe()):
         with pytest.raises(
             ToolError, match=r"not installed; install the Debian package bubblewrap, or .*host: host"
         ) as told:
@@ -218,7 +218,7 @@ async def test_where_it_cannot_be_set_up_nothing_runs_and_the_reason_is_said(tmp
     supervisor = SupervisorClient()
     shell = Bubblewrap(str(tmp_path), supervisor=supervisor, program=str(broken))
     with pytest.raises(ToolError, match=r"No permissions to create new namespace.*allow this user") as told:
-        await shell.start(Command(line=f"touch {tmp_path}/ran", env=ENV), Limits())
+        await shell.start(Command(line=f"touch {tmp_path}/ran", env=ENV), CommandLimits())
     await supervisor.close()
     assert (told.value.code, "\n" in str(told.value), (tmp_path / "ran").exists()) == ("unavailable", False, False)
 

@@ -12,7 +12,7 @@ import pytest
 from toolcrib.backends.exec.limits import hierarchies
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Limits, Shell
+from toolcrib.define.shell import Command, CommandLimits, Shell
 
 from .shells import ENV, KINDS, descriptors, left, marker, opened, ran, started, until
 
@@ -51,7 +51,7 @@ async def test_an_end_has_one_true_reason(
 
 
 async def test_a_deadline_ends_the_command_and_keeps_what_it_printed(shell: Shell) -> None:
-    ended, text = await ran(shell, "echo before; sleep 1000", Limits(seconds=0.5))
+    ended, text = await ran(shell, "echo before; sleep 1000", CommandLimits(seconds=0.5))
     assert (ended.reason, ended.code, text) == ("timeout", None, "before\n")
     assert ended.duration >= 0.5
 
@@ -164,7 +164,7 @@ async def test_writing_to_who_does_not_read_ends_when_the_command_does(shell: Sh
 
 
 async def test_argv_runs_as_it_is_without_a_shell(shell: Shell) -> None:
-    running = await shell.start(Command(argv=("printf", "%s|", "$HOME", "a b", "*", ";"), env=ENV), Limits())
+    running = await shell.start(Command(argv=("printf", "%s|", "$HOME", "a b", "*", ";"), env=ENV), CommandLimits())
     assert (await running.wait()).ok
     assert running.tail() == b"$HOME|a b|*|;|"
 
@@ -195,7 +195,7 @@ async def test_what_cannot_start_is_one_clear_sentence(
     (tmp_path / "ws" / "plain").write_text("no program")
     (tmp_path / "ws" / "out").symlink_to("/usr")
     with pytest.raises(ToolError) as raised:
-        await shell.start(command, Limits())
+        await shell.start(command, CommandLimits())
     assert (raised.value.code, words in str(raised.value), "\n" in str(raised.value)) == (code, True, False)
 
 
@@ -213,7 +213,7 @@ async def test_a_long_command_with_a_large_environment_runs(shell: Shell) -> Non
 
 
 async def test_much_output_keeps_the_end_in_memory_and_the_beginning_on_disk(shell: Shell) -> None:
-    limits = Limits(seconds=60.0, output=10_000, whole=50_000)
+    limits = CommandLimits(seconds=60.0, output=10_000, whole=50_000)
     running = await started(shell, "seq 1 1000000", limits)
     assert (await running.wait()).ok
     everything = "".join(f"{i}\n" for i in range(1, 1_000_001)).encode()
@@ -241,7 +241,7 @@ async def test_new_output_is_told_as_it_comes(shell: Shell) -> None:
 
 async def test_memory_is_limited(shell: Shell) -> None:
     line = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"
-    ended, text = await ran(shell, line, Limits(seconds=60.0, memory=100_000_000))
+    ended, text = await ran(shell, line, CommandLimits(seconds=60.0, memory=100_000_000))
     assert not ended.ok
     assert "300000000" not in text
 
@@ -252,7 +252,7 @@ async def test_processes_are_limited(shell: Shell) -> None:
     mark = marker()
     forks = f'for (1..60) {{ my $p = fork; defined $p or last; $p or exec "sleep", "{mark}" }}'
     line = f"perl -e '{forks} $| = 1; print \"enough\n\"; sleep 1000'"
-    running = await started(shell, line, Limits(seconds=60.0, processes=30))
+    running = await started(shell, line, CommandLimits(seconds=60.0, processes=30))
     await until(lambda: b"enough" in running.tail() and len(left(mark)) > 10)
     assert 10 < len(left(mark)) <= 30
     ended = await running.stop()
@@ -262,7 +262,7 @@ async def test_processes_are_limited(shell: Shell) -> None:
 async def test_a_fork_bomb_is_ended(shell: Shell) -> None:
     if not os.getuid() and not any("pids" in place.kinds for place in hierarchies()):
         pytest.skip("impossible here: root is exempt, and no control group can be made")
-    ended, _ = await ran(shell, ":(){ :|:& };:; sleep 1000", Limits(seconds=1.0, processes=50))
+    ended, _ = await ran(shell, ":(){ :|:& };:; sleep 1000", CommandLimits(seconds=1.0, processes=50))
     assert (ended.left, ended.reason in ("timeout", "exit")) == (0, True)
 
 
@@ -270,11 +270,11 @@ async def test_descriptors_and_children_come_back_to_where_they_were(shell: Shel
     await ran(shell, "true")
     before = descriptors()
     for line in ("echo x", "exit 3", "sleep 1000", "kill -9 $$"):
-        await ran(shell, line, Limits(seconds=0.2))
+        await ran(shell, line, CommandLimits(seconds=0.2))
     await ran(shell, "echo x", pty=(80, 24))
     await ran(shell, "cat", stdin=b"x" * 10)
     with pytest.raises(ToolError):
-        await shell.start(Command(argv=("nope",), env=ENV), Limits())
+        await shell.start(Command(argv=("nope",), env=ENV), CommandLimits())
     assert descriptors() == before
 
 
@@ -290,7 +290,7 @@ async def test_a_thousand_at_once_wait_for_their_turn(tmp_path: Path, kind: str,
     async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         await ran(shell, "true")
         before = descriptors()
-        ends = await asyncio.gather(*(ran(shell, "echo x", Limits(seconds=60.0)) for _ in range(count)))
+        ends = await asyncio.gather(*(ran(shell, "echo x", CommandLimits(seconds=60.0)) for _ in range(count)))
         assert {(ended.code, text) for ended, text in ends} == {(0, "x\n")}
         assert descriptors() == before
 
@@ -314,7 +314,7 @@ async def test_what_no_disk_takes_is_said_and_the_command_runs_on(tmp_path: Path
         await ran(shell, "true")
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # the kernel says no as a full disk does
         try:
-            running = await started(shell, "seq 1 100000", Limits(output=1_000))
+            running = await started(shell, "seq 1 100000", CommandLimits(output=1_000))
             assert (await running.wait()).ok
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

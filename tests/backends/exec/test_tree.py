@@ -11,7 +11,7 @@ import pytest
 
 from toolcrib.backends.exec import tree
 from toolcrib.backends.exec.supervisor import SupervisorClient, end_leftovers
-from toolcrib.define.shell import Limits
+from toolcrib.define.shell import CommandLimits
 
 from .shells import COUNTS, KINDS, SHAPES, descriptors, left, marker, opened, ran, started, until
 
@@ -23,13 +23,13 @@ import asyncio, sys
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
 from toolcrib.backends.exec.supervisor import SupervisorClient
-from toolcrib.define.shell import Command, Limits
+from toolcrib.define.shell import Command, CommandLimits
 
 async def main(kind, root, state, *lines):
     supervisor = SupervisorClient(state)
     shell = Host(root, supervisor) if kind == "host" else Bubblewrap(root, supervisor=supervisor)
     for line in lines:
-        await shell.start(Command(line=line, env={"PATH": "/usr/bin:/bin"}), Limits(seconds=None))
+        await shell.start(Command(line=line, env={"PATH": "/usr/bin:/bin"}), CommandLimits(seconds=None))
     print("started", supervisor._pid, flush=True)
     await asyncio.Event().wait()
 
@@ -51,7 +51,7 @@ async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, shape:
     async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         await ran(shell, "true")
         before = descriptors()
-        limits = Limits(seconds=1.0 if way == "timeout" else None)
+        limits = CommandLimits(seconds=1.0 if way == "timeout" else None)
         running = await started(shell, SHAPES[shape].format(m=mark), limits)
         await until(lambda: len(left(mark)) == COUNTS[shape] or running.ended is not None)
         if way == "close":
@@ -98,7 +98,7 @@ async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(t
     mark = marker()
     supervisor = SupervisorClient(str(tmp_path / "state"))
     async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
-        running = [await started(shell, line.format(m=mark), Limits()) for line in SHAPES.values()]
+        running = [await started(shell, line.format(m=mark), CommandLimits()) for line in SHAPES.values()]
         await until(lambda: len(left(mark)) == sum(COUNTS.values()))
         os.kill(supervisor._pid, signal.SIGKILL)
         ends = [await each.wait() for each in running]

@@ -33,7 +33,7 @@ from pathlib import Path
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 
@@ -49,7 +49,7 @@ async def main():
     disk = Disk(Terms(root=Path(sys.argv[1]), state=Path(sys.argv[2])))
     workspace = LocalWorkspace(disk, run=here)
     call = Call(id="call_1", name="tool", args={{}}, key="call_1")
-    ctx = Ctx(call=call, caller=Caller(), course=Course(), ports=Ports(workspace=workspace))
+    ctx = Ctx(call=call, caller=Caller(), course=CallState(), ports=Ports(workspace=workspace))
     await workspace.stat(".")
     await prepare(workspace, ctx)
     os.path.exists("/a-mark")

@@ -216,12 +216,12 @@ async def test_the_version_of_a_file_changes_with_its_content(make: Make) -> Non
 
 async def test_what_was_seen_is_remembered_until_it_is_seen_again(make: Make) -> None:
     workspace = make({"a": b"1"})
-    assert workspace.noted("a") is None
+    assert workspace.last_seen("a") is None
     entry = await workspace.stat("./a")
     workspace.note(entry)
-    assert workspace.noted("a") == workspace.noted("x/../a") == entry
+    assert workspace.last_seen("a") == workspace.last_seen("x/../a") == entry
     written = await workspace.write("a", b"2")
-    assert workspace.noted("a") == written != entry
+    assert workspace.last_seen("a") == written != entry
 
 
 async def test_files_and_folders_are_deleted(make: Make) -> None:

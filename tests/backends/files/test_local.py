@@ -315,6 +315,6 @@ async def test_sessions_share_the_root_but_not_what_they_have_seen(tmp_path: Pat
     one, other = workspaces.open(terms, "one"), workspaces.open(terms, "other")
     await one.write("f", b"1")
     assert await other.read("f") == b"1"
-    assert (one.noted("f") is None, other.noted("f") is None) == (False, True)
+    assert (one.last_seen("f") is None, other.last_seen("f") is None) == (False, True)
     assert workspaces.open(terms, "one") is one
     workspaces.close()

@@ -16,7 +16,7 @@ from toolcrib.backends.files.guard import WorkspaceGuard
 from toolcrib.backends.files.search import find_names, search
 from toolcrib.backends.files.search.rg import Sieve, StopSignal, find_ripgrep, read_rows, run_until_stopped
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Find, Found, Line, Names, Search
+from toolcrib.define.files import Find, Found, MatchedLine, Names, Search
 
 from .race import swapping
 
@@ -162,10 +162,10 @@ async def test_the_users_configuration_of_ripgrep_is_not_read(make: Make, tmp_pa
     code = (
         "import asyncio, sys\n"
         "from toolcrib.backends.files.beneath import Beneath\n"
-        "from toolcrib.backends.files.guard import Guard\n"
+        "from toolcrib.backends.files.guard import WorkspaceGuard\n"
         "from toolcrib.backends.files.search import search\n"
         "from toolcrib.define.files import Search\n"
-        "found = search(Beneath(sys.argv[1]), Guard.of('ro', (), ()), Search(pattern='x'), front=0)\n"
+        "found = search(Beneath(sys.argv[1]), WorkspaceGuard.of('ro', (), ()), Search(pattern='x'), front=0)\n"
         "print(len(asyncio.run(found).lines))\n"
     )
     env = {**os.environ, "RIPGREP_CONFIG_PATH": str(tmp_path / "rc")}
@@ -361,7 +361,7 @@ async def test_a_folder_swapped_for_a_link_never_leads_out(make: Make, look: Loo
     with swapping(tmp_path / "ws/race", "../out"):
         for _ in range(60):
             for line in (await look(world, "inner|CANARY")).lines:
-                assert line == Line(path=line.path, number=1, text="inner")
+                assert line == MatchedLine(path=line.path, number=1, text="inner")
             names = (await find_names(world, GUARD, Find(pattern="*"))).paths
             assert "race/only-outside" not in names
 

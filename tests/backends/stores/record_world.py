@@ -15,7 +15,7 @@ from toolcrib.backends.stores.record import SqliteRecord, SqliteRows
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.message import Call
-from toolcrib.define.record import Answered, Decided, Entry, Finished, Granted, Revoked, Started
+from toolcrib.define.record import Answered, Decided, Finished, Granted, RecordEntry, Revoked, Started
 from toolcrib.define.verdict import Grounds, Verdict
 from toolcrib.services.audit import Audit, Report
 
@@ -29,16 +29,16 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def history(chance: random.Random, args: Sequence[Any]) -> list[Entry]:
+def history(chance: random.Random, args: Sequence[Any]) -> list[RecordEntry]:
     """Return what a crib would write down about some calls, side by side."""
     lives = [_life(chance, f"k{at}", {"a": each}) for at, each in enumerate(args)]
-    written: list[Entry] = []
+    written: list[RecordEntry] = []
     while lives := [life for life in lives if life]:
         written.append(chance.choice(lives).pop(0))
     return written
 
 
-def _life(chance: random.Random, key: str, args: dict[str, Any]) -> list[Entry]:
+def _life(chance: random.Random, key: str, args: dict[str, Any]) -> list[RecordEntry]:
     call = Call(
         id=chance.choice(["c", key, "ä" * 300]), name=chance.choice(["exec", "EXEC", "\x00"]), args=args, key=key
     )
@@ -75,7 +75,7 @@ def _life(chance: random.Random, key: str, args: dict[str, Any]) -> list[Entry]:
 HISTORIES = st.builds(history, st.randoms(use_true_random=False), st.lists(JSON, min_size=1, max_size=8))
 
 
-async def kept(path: Path, entries: Iterable[Entry], **options: Any) -> None:
+async def kept(path: Path, entries: Iterable[RecordEntry], **options: Any) -> None:
     commits = Commits(SqliteFile(path, sync=False))
     try:
         record = SqliteRecord(commits, **options)
@@ -84,7 +84,7 @@ async def kept(path: Path, entries: Iterable[Entry], **options: Any) -> None:
         commits.close()
 
 
-def keep(path: Path, entries: Iterable[Entry], **options: Any) -> None:
+def keep(path: Path, entries: Iterable[RecordEntry], **options: Any) -> None:
     """Write entries, and let go of the file."""
     asyncio.run(kept(path, entries, **options))
 

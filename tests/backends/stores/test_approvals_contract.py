@@ -35,7 +35,7 @@ def store(request: Any, tmp_path: Path) -> ApprovalStore:
 async def test_an_empty_store_holds_nothing(store: ApprovalStore) -> None:
     assert await store.find("q1") is None
     assert await store.same("d1", 100) is None
-    assert (await store.pending(100), await store.grants(100), await store.granted(["d1"], 100)) == ((), (), None)
+    assert (await store.pending(100), await store.grants(100), await store.find_grant(["d1"], 100)) == ((), (), None)
     assert not await store.settle("q1", "allowed", of=["pending"])
     assert not await store.revoke("g1")
 
@@ -103,12 +103,12 @@ async def test_a_grant_is_kept_with_its_answer_or_not_at_all(store: ApprovalStor
     assert await store.grants(101) == ()
     assert await store.settle("q1", "allowed", of=["pending"], grant=GRANT)
     assert await store.grants(101) == (GRANT,)
-    assert [await store.granted(["d0", "d1"], now) for now in (0, 101, 199, 200)] == [None, GRANT, GRANT, None]
-    assert await store.granted(["d2"], 101) is None
-    assert await store.granted([], 101) is None
+    assert [await store.find_grant(["d0", "d1"], now) for now in (0, 101, 199, 200)] == [None, GRANT, GRANT, None]
+    assert await store.find_grant(["d2"], 101) is None
+    assert await store.find_grant([], 101) is None
     assert await store.revoke("g1")
     assert not await store.revoke("g1")
-    assert await store.granted(["d1"], 101) is None
+    assert await store.find_grant(["d1"], 101) is None
 
 
 async def test_a_person_cannot_pile_up_questions(store: ApprovalStore) -> None:

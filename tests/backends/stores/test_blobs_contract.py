@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
-from toolcrib.backends.stores.memory import MemoryBlobs
+from toolcrib.backends.stores.memory import InMemoryBlobs
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
@@ -31,7 +31,7 @@ def commits(tmp_path: Path) -> Iterator[Commits]:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def blobs(request: Any, commits: Commits) -> Blobs:
-    return MemoryBlobs(3 * SIZE) if request.param == "memory" else SqliteBlobs(commits, most=3 * SIZE)
+    return InMemoryBlobs(3 * SIZE) if request.param == "memory" else SqliteBlobs(commits, most=3 * SIZE)
 
 
 async def is_kept(blobs: Blobs, key: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp import Pin, PinStore, digest_of
+from toolcrib.define.mcp import Pin, PinStore, definition_digest
 from toolcrib.testing.stores import MemoryPins
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": 
 
 def pin(tool: str, server: str = "srv", **more: object) -> Pin:
     definition = {**ECHO, "name": tool, **more}
-    return Pin(server, tool, digest_of(definition), definition, 1.5)
+    return Pin(server, tool, definition_digest(definition), definition, 1.5)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -26,10 +26,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> PinStore:
 
 
 async def test_what_was_pinned_is_there_by_server_and_all_at_once(store: PinStore) -> None:
-    assert (await store.pins("srv"), store.known()) == ((), ())
+    assert (await store.pins("srv"), store.list_all()) == ((), ())
     await store.pin([pin(""), pin("echo"), pin("echo", "other")])
     assert await store.pins("srv") == (pin(""), pin("echo"))
-    assert store.known() == (pin("echo", "other"), pin(""), pin("echo"))
+    assert store.list_all() == (pin("echo", "other"), pin(""), pin("echo"))
 
 
 async def test_a_later_pin_takes_the_place_of_an_earlier_one(store: PinStore) -> None:
@@ -48,11 +48,11 @@ async def test_of_two_first_connections_the_first_counts(store: PinStore) -> Non
 
 async def test_pins_outlive_the_process(tmp_path: Path) -> None:
     await SqlitePins(SqliteFile(tmp_path / "crib.db")).pin([pin("echo")])
-    assert SqlitePins(SqliteFile(tmp_path / "crib.db")).known() == (pin("echo"),)
+    assert SqlitePins(SqliteFile(tmp_path / "crib.db")).list_all() == (pin("echo"),)
 
 
 async def test_to_look_makes_no_file(tmp_path: Path) -> None:
-    assert SqlitePins(SqliteFile(tmp_path / "crib.db")).known() == ()
+    assert SqlitePins(SqliteFile(tmp_path / "crib.db")).list_all() == ()
     assert not (tmp_path / "crib.db").exists()
 
 
@@ -62,13 +62,13 @@ async def test_a_damaged_pin_is_told(tmp_path: Path, body: str) -> None:
     await SqlitePins(file).pin([pin("echo")])
     file.transact(lambda db: db.execute("UPDATE mcp_pins SET body = ?", (body,)).fetchall())
     with pytest.raises(ToolError, match="the pin of 'echo' of 'srv' holds no definition"):
-        SqlitePins(file).known()
+        SqlitePins(file).list_all()
 
 
 async def test_a_broken_store_is_told(tmp_path: Path) -> None:
     (tmp_path / "crib.db").write_bytes(b"not a store" * 100)
     with pytest.raises(ToolError, match="broken"):
-        SqlitePins(SqliteFile(tmp_path / "crib.db")).known()
+        SqlitePins(SqliteFile(tmp_path / "crib.db")).list_all()
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ async def test_a_broken_store_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_whatever_says_what_a_tool_is_is_pinned(change: dict[str, object]) -> None:
-    assert digest_of({**ECHO, **change}) != digest_of(ECHO)
-    assert digest_of({**ECHO, "_meta": {"seen": 7}}) == digest_of(dict(reversed(ECHO.items())))
+    assert definition_digest({**ECHO, **change}) != definition_digest(ECHO)
+    assert definition_digest({**ECHO, "_meta": {"seen": 7}}) == definition_digest(dict(reversed(ECHO.items())))

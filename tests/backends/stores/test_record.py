@@ -23,7 +23,7 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.record import Decided, Entry, Finished, Started
+from toolcrib.define.record import Decided, Finished, RecordEntry, Started
 from toolcrib.define.verdict import Grounds
 from toolcrib.services.audit import Report, verify
 
@@ -41,7 +41,7 @@ LAST = 26  # row of the original record
 
 @SLOW
 @given(HISTORIES)
-def test_whatever_calls_do_their_record_is_whole(entries: list[Entry]) -> None:
+def test_whatever_calls_do_their_record_is_whole(entries: list[RecordEntry]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, lines = Path(folder) / "crib.db", Path(folder) / "record.jsonl"
         keep(path, entries, file=RecordFile(lines))
@@ -282,7 +282,7 @@ def test_lines_that_were_moved_or_repeated_are_named(lines: bytes) -> None:
 def test_lines_that_a_crash_left_out_are_made_up_for(tmp_path: Path) -> None:
     path, file = tmp_path / "crib.db", tmp_path / "record.jsonl"
     call = Call(id="c", name="exec", key="k")
-    entries: list[Entry] = [Finished(call, f"t{at}", "ok", "", True) for at in range(5)]
+    entries: list[RecordEntry] = [Finished(call, f"t{at}", "ok", "", True) for at in range(5)]
     keep(path, entries, file=RecordFile(file))
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) * 2 // 5])  # half a line stands at its end

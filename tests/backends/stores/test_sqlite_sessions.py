@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 import pytest
 
-from toolcrib.backends.stores.blobs import LARGEST
+from toolcrib.backends.stores.blobs import MAX_BLOB_BYTES
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -105,8 +105,8 @@ async def test_another_process_is_seen_at_once_and_never_overwritten(store: Sqli
 
 
 async def test_a_line_has_a_limit(store: SqliteSessions) -> None:
-    huge = Image(bytes(LARGEST + 1), "image/png")
-    for line in (said(4, "x" * LARGEST), Line("l4", "l3", 4.0, Said(Message(role="user", content=(huge,))))):
+    huge = Image(bytes(MAX_BLOB_BYTES + 1), "image/png")
+    for line in (said(4, "x" * MAX_BLOB_BYTES), Line("l4", "l3", 4.0, Said(Message(role="user", content=(huge,))))):
         with pytest.raises(ToolError) as refused:
             await store.append("s", [line], at=3)
         assert refused.value.code == "too_large"

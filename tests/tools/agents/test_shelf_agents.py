@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib import Agent
-from toolcrib.define.agent import answer_text, completion_shape, declared_inputs, inputs_shape, placeholders, prompts_of
+from toolcrib.define.agent import answer_text, completion_shape, inputs_shape, list_inputs, placeholders, prompts_of
 from toolcrib.define.errors import ArgumentError
 from toolcrib.tools import AGENTS
 from toolcrib.tools.agents.codebase_investigator import codebase_investigator
@@ -48,4 +48,4 @@ def test_a_generalist_has_what_its_parent_has_and_is_told_everything() -> None:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_no_prompt_of_the_shelf_has_a_placeholder_that_nothing_fills(agent: Agent) -> None:
-    assert set(placeholders(agent.prompt + agent.query)) <= set(declared_inputs(agent))
+    assert set(placeholders(agent.prompt + agent.query)) <= set(list_inputs(agent))

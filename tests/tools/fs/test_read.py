@@ -168,7 +168,7 @@ async def test_what_is_not_text_is_described(data: bytes, kind: str) -> None:
 async def test_the_session_remembers_the_version_it_was_shown() -> None:
     ctx = fake_ctx(files={"f": "x"})
     await run(ctx, path="./f")
-    assert ctx.workspace.noted("f") == await ctx.workspace.stat("f")
+    assert ctx.workspace.last_seen("f") == await ctx.workspace.stat("f")
 
 
 def picture(kind: str, sides: tuple[int, int], mode: str = "RGB", **options: object) -> bytes:

@@ -9,11 +9,11 @@ import toolcrib
 from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Course, Ctx, Ports
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.event import Event, ToolFinished
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result, Text
-from toolcrib.testing.models import ScriptedModel, said, wants
+from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 from toolcrib.tools.sessions.session_status import session_status
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ def words(result: Result) -> str:
 
 async def asked(made: World, caller: Caller = OWNER, **args: object) -> Result:
     """Call the tool as a turn does."""
-    ctx = Ctx(Call("c", "session_status", args, "k"), caller, Course(), Ports(rpc=made.rpc(caller)))
+    ctx = Ctx(Call("c", "session_status", args, "k"), caller, CallState(), Ports(rpc=made.rpc(caller)))
     return await invoke(belt_of(session_status), ctx, CallPipeline(record=MemoryRecord()))
 
 
@@ -84,7 +84,7 @@ async def test_what_is_not_there_or_not_allowed_is_an_error(caller: Caller, args
 
 async def test_in_a_turn_it_shows_the_session_of_the_turn_and_the_switch_is_kept() -> None:
     """The whole way: a turn of a real crib asks for its own status, and switches to the offline model."""
-    model = ScriptedModel([wants(Call("c1", "session_status", {"model": "offline:rules"})), said("done")])
+    model = ScriptedModel([call_reply(Call("c1", "session_status", {"model": "offline:rules"})), text_reply("done")])
     crib = toolcrib.open({})
     try:
         events: list[Event] = [

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from toolcrib.backends.files.guard import Access
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Confinement, Ended, Limits
+from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 
 from .host import (
     LastWords,
@@ -140,7 +140,7 @@ class Bubblewrap:
         self._filter = build_filter()
         self._works = False
 
-    async def start(self, command: Command, limits: Limits, /) -> ProcessTree:
+    async def start(self, command: Command, limits: CommandLimits, /) -> ProcessTree:
         """Return when the sandbox is being set up; a program that is not in it is refused before."""
         await self._try()
         return await self._start(command, limits)
@@ -166,7 +166,7 @@ class Bubblewrap:
         if self._owned:
             await self._supervisor.close()
 
-    async def _start(self, command: Command, limits: Limits) -> ProcessTree:
+    async def _start(self, command: Command, limits: CommandLimits) -> ProcessTree:
         bwrap, argv = self._bwrap(), argv_of(command)
         cwd = self._cwd(command)
         find_program(argv[0], command.env, cwd, lambda path: self._sees(path))
@@ -190,7 +190,7 @@ class Bubblewrap:
                 tty=os.ttyname(fds["terminal"]) if command.pty else "",
             )  # fmt: skip
 
-        def outcome(words: LastWords | None, duration: float) -> Ended:
+        def outcome(words: LastWords | None, duration: float) -> CommandEnded:
             said = _said(status)
             return _inner(read_last_words(words, duration), said, process.tail(2_000) if process else b"")
 
@@ -242,7 +242,8 @@ class Bubblewrap:
                 f"sandboxes are made on Linux only; use a machine with it, {_OTHERWISE}", code="unavailable"
             )
         running = await self._start(
-            Command(argv=("/usr/bin/true",), env={}), replace(Limits(), seconds=20.0, memory=None, processes=None)
+            Command(argv=("/usr/bin/true",), env={}),
+            replace(CommandLimits(), seconds=20.0, memory=None, processes=None),
         )
         how = await running.wait()
         if not how.ok:
@@ -268,7 +269,7 @@ def _said(status: int) -> int | None:
         os.close(status)
 
 
-def _inner(how: Ended, code: int | None, tail: bytes) -> Ended:
+def _inner(how: CommandEnded, code: int | None, tail: bytes) -> CommandEnded:
     """Return how the command itself ended, from how bubblewrap did.
 
     Bubblewrap tells an end by signal as shells do, by 128 and the signal's number. When it passed no code on, the

@@ -18,7 +18,7 @@ from typing import Any
 
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Confinement, Ended, Limits
+from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 
 from .limits import hierarchies
 from .pty import PtyTerminal
@@ -104,15 +104,15 @@ def find_program(name: str, env: Mapping[str, str], cwd: str, seen: Callable[[st
     raise ToolError(f"no program {shown!r} here; check its spelling, or install it", code="not_found")
 
 
-def group_limits(limits: Limits) -> dict[str, int]:
+def group_limits(limits: CommandLimits) -> dict[str, int]:
     """Return the limits of a tree by the names the kernel has for them."""
     both = {"pids": limits.processes, "memory": limits.memory}
     return {kind: limit for kind, limit in both.items() if limit is not None}
 
 
 async def launch(
-    supervisor: SupervisorClient, command: Command, limits: Limits, spawn: Callable[[dict[str, int]], Spawn],
-    outcome: Callable[[LastWords | None, float], Ended],
+    supervisor: SupervisorClient, command: Command, limits: CommandLimits, spawn: Callable[[dict[str, int]], Spawn],
+    outcome: Callable[[LastWords | None, float], CommandEnded],
 ) -> ProcessTree:  # fmt: skip
     """Start what `spawn` makes of the descriptors, and watch over it."""
     streams, theirs = _streams(command)
@@ -128,19 +128,19 @@ async def launch(
         raise
 
 
-def read_last_words(words: LastWords | None, duration: float) -> Ended:
+def read_last_words(words: LastWords | None, duration: float) -> CommandEnded:
     """Return how a command ended whose first process the supervisor started itself."""
     if words is None:
-        return Ended(reason="lost", duration=duration)
+        return CommandEnded(reason="lost", duration=duration)
     told = {"duration": words["duration"], "left": words["left"], "limit": words["limit"]}
     if words["reason"]:
-        return Ended(reason=words["reason"], **told)
+        return CommandEnded(reason=words["reason"], **told)
     if words["status"] is None:
-        return Ended(reason="lost", **told)
+        return CommandEnded(reason="lost", **told)
     code = os.waitstatus_to_exitcode(words["status"])
     if code < 0:
-        return Ended(reason="signal", signal=-code, **told)
-    return Ended(reason="exit", code=code, **told)
+        return CommandEnded(reason="signal", signal=-code, **told)
+    return CommandEnded(reason="exit", code=code, **told)
 
 
 def start_error(error: OSError, name: str) -> ToolError:
@@ -216,7 +216,7 @@ class Host:
         self._supervisor = supervisor or SupervisorClient()
         self._owned = supervisor is None
 
-    async def start(self, command: Command, limits: Limits, /) -> ProcessTree:
+    async def start(self, command: Command, limits: CommandLimits, /) -> ProcessTree:
         """Return when the command runs."""
         argv = argv_of(command)
         cwd, fd = folder_of(self._root, command.cwd)

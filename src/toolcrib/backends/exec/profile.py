@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from toolcrib.backends.files.guard import Access
-from toolcrib.define.files import joined, parts_of, plain
+from toolcrib.define.files import join_parts, parts_of, plain
 
 __all__ = ["EMPTY_FILE_NAME", "LARGE", "Settings", "View", "environment", "is_seen", "profile", "resolve_inside"]
 
@@ -149,7 +149,7 @@ def resolve_inside(root: str, path: str) -> str:
     parts = plain(parts_of(path, root))
     if parts is None:
         return ""
-    return root if not parts else f"{root}/{joined(parts)}"
+    return root if not parts else f"{root}/{join_parts(parts)}"
 
 
 def _within(path: str, folder: str) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Ended, Limits, Whole
+from toolcrib.define.shell import CommandEnded, CommandLimits, Whole
 from toolcrib.threads import in_thread
 
 from .pty import PtyScreen, PtyTerminal
@@ -40,7 +40,7 @@ class Output:
     only by a command that prints more than that end.
     """
 
-    def __init__(self, limits: Limits, folder: str | None = None) -> None:
+    def __init__(self, limits: CommandLimits, folder: str | None = None) -> None:
         self._keep = max(1, min(limits.output, _TAIL_BYTES))
         self._most = max(0, limits.whole)
         self._folder = folder
@@ -167,8 +167,8 @@ class ProcessTree:
     """A tree of processes. `outcome` makes an Ended of the supervisor's last words."""
 
     def __init__(
-        self, supervisor: SupervisorClient, started: StartedCommand, streams: Streams, limits: Limits,
-        outcome: Callable[[dict[str, Any] | None, float], Ended], size: tuple[int, int] | None,
+        self, supervisor: SupervisorClient, started: StartedCommand, streams: Streams, limits: CommandLimits,
+        outcome: Callable[[dict[str, Any] | None, float], CommandEnded], size: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         self.pid, self.started = started.pid, time.time()
         self._supervisor, self._id, self._outcome = supervisor, started.id, outcome
@@ -176,20 +176,20 @@ class ProcessTree:
         self._screen = PtyScreen(size, self._answer) if size else None
         self._began = time.monotonic()
         self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[Ended] = self._loop.create_future()
+        self._ended: asyncio.Future[CommandEnded] = self._loop.create_future()
         self._writing = asyncio.Lock()
         self._loop.add_reader(streams.out, self._read)
         started.ended.add_done_callback(self._end)
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> CommandEnded | None:
         return self._ended.result() if self._ended.done() else None
 
     @property
     def total(self) -> int:
         return self._output.total
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CommandEnded:
         return await asyncio.shield(self._ended)
 
     def tail(self, most: int | None = None) -> bytes:
@@ -238,7 +238,7 @@ class ProcessTree:
         if not self._ended.done():
             self._supervisor.signal(self._id, number)
 
-    async def stop(self, grace: float | None = None) -> Ended:
+    async def stop(self, grace: float | None = None) -> CommandEnded:
         if not self._ended.done():
             self._supervisor.stop(self._id, KILL_GRACE_SECONDS if grace is None else max(0.0, grace))
         return await self.wait()
@@ -299,7 +299,7 @@ class ProcessTree:
         self._ended.set_result(self._outcome(words, time.monotonic() - self._began))
 
 
-async def _writable(loop: asyncio.AbstractEventLoop, fd: int, ended: "asyncio.Future[Ended]") -> None:
+async def _writable(loop: asyncio.AbstractEventLoop, fd: int, ended: "asyncio.Future[CommandEnded]") -> None:
     """Return when something can be written, or when it does not matter any more."""
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_writer(fd, _settle, ready)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolcrib.backends.files.local import Terms
 from toolcrib.define.errors import ToolError
-from toolcrib.define.shell import Command, Confinement, Leftover, Limits, Running, Shell
+from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
 from toolcrib.threads import in_thread
 
 from .bubblewrap import Bubblewrap
@@ -23,7 +23,7 @@ class NoShell:
 
     reason: str
 
-    async def start(self, command: Command, limits: Limits, /) -> Running:
+    async def start(self, command: Command, limits: CommandLimits, /) -> RunningCommand:
         raise ToolError(self.reason, code="unavailable")
 
     async def describe(self) -> Confinement:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import joined, outside, parts_of
+from toolcrib.define.files import join_parts, outside, parts_of
 
 from .os_errors import as_tool_errors
 
@@ -39,7 +39,7 @@ class ResolvedPath:
 
     @property
     def path(self) -> str:
-        return joined(self.real)
+        return join_parts(self.real)
 
     def stat(self) -> os.stat_result | None:
         """Return what stands there, not following a link; None when nothing does."""
@@ -97,7 +97,7 @@ class Beneath:
         """Open through the kernel; None when it sees a way out or cannot decide, so that the walk may look closer."""
         for _ in range(_MAX_TRIES):
             try:
-                return _openat2(self.fd, joined(parts), flags)
+                return _openat2(self.fd, join_parts(parts), flags)
             except OSError as error:
                 if error.errno == errno.EAGAIN:  # something above was renamed meanwhile
                     continue

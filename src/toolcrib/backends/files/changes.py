@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import NOWHERE, Change, Entry, joined
+from toolcrib.define.files import NOWHERE, Change, Entry, join_parts
 
 from .beneath import ResolvedPath
 from .disk import MAX_READ_BYTES, Disk
@@ -32,7 +32,7 @@ class _Target:
 
     @property
     def path(self) -> str:
-        return joined(self.real)
+        return join_parts(self.real)
 
 
 def change(disk: Disk, changes: Sequence[Change], seen: Entry | None) -> list[Entry]:
@@ -61,7 +61,7 @@ def change(disk: Disk, changes: Sequence[Change], seen: Entry | None) -> list[En
 
 def delete(disk: Disk, path: str, *, recursive: bool) -> None:
     """Remove a file, a link itself, or a folder."""
-    disk.guard.check_write(path, joined(disk.spell(path)))
+    disk.guard.check_write(path, join_parts(disk.spell(path)))
     with disk.beneath.place(path, follow=False) as place:
         disk.guard.check_write(path, place.path)
         found = _require(place, path)
@@ -88,7 +88,7 @@ def move(disk: Disk, path: str, to: str) -> None:
     goal = _target(disk, to)
     if goal.before is not None:
         raise ToolError(f"{to!r} exists already; delete it first, or choose another name", code="exists")
-    disk.guard.check_write(path, joined(disk.spell(path)))
+    disk.guard.check_write(path, join_parts(disk.spell(path)))
     with disk.beneath.place(path, follow=False) as place:
         disk.guard.check_write(path, place.path)
         disk.guard.check_single_name(path, place.path, _require(place, path))
@@ -115,7 +115,7 @@ def _target(disk: Disk, path: str) -> _Target:
         raise ToolError(f"{path!r} is the workspace itself, not a file in it", code="is_folder")
     if ".." in real:
         raise ToolError(f"{path!r} goes back from a folder that does not exist", code="not_found")
-    disk.guard.check_write(path, joined(real))
+    disk.guard.check_write(path, join_parts(real))
     for name in real[len(real) - 1 - len(missing) :] if before is None else ():
         disk.guard.check_new_name(path, name)
     return _Target(real, missing, before)
@@ -126,7 +126,7 @@ def _look_up(disk: Disk, path: str) -> tuple[tuple[str, ...], tuple[str, ...], o
     parts = disk.beneath.parts(path)
     for known in range(len(parts), -1, -1):
         try:
-            with disk.beneath.place(joined(parts[:known])) as place:
+            with disk.beneath.place(join_parts(parts[:known])) as place:
                 there = place.stat() if place.name else os.fstat(disk.beneath.fd)
                 if known == len(parts):
                     return place.real, (), there
@@ -136,10 +136,10 @@ def _look_up(disk: Disk, path: str) -> tuple[tuple[str, ...], tuple[str, ...], o
             if error.code != "not_found" or not known:
                 raise
             continue
-        with disk.beneath.place(joined((*real, rest[0])), follow=False) as place:
+        with disk.beneath.place(join_parts((*real, rest[0])), follow=False) as place:
             if rest[0] != ".." and place.stat() is not None:
                 raise ToolError(f"{path!r} goes through a link that leads nowhere", code="not_found")
-        return (*real, *rest), tuple(joined((*real, *rest[:count])) for count in range(1, len(rest))), None
+        return (*real, *rest), tuple(join_parts((*real, *rest[:count])) for count in range(1, len(rest))), None
     raise AssertionError("the root is always there")
 
 
@@ -209,7 +209,7 @@ def _change_several(disk: Disk, changes: Sequence[Change], targets: Sequence[_Ta
         for each, target in zip(changes, targets, strict=True)
     ]
     folders = tuple(dict.fromkeys(folder for target in targets for folder in target.missing))
-    with as_tool_errors(joined(targets[0].real)):
+    with as_tool_errors(join_parts(targets[0].real)):
         written = disk.journal.apply(folders, steps)
     return [disk.entry(each.path, found) for each, found in zip(changes, written, strict=True) if found is not None]
 

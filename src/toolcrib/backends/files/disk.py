@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Entry, Kind, Listing, Passage, in_order, joined, plain
+from toolcrib.define.files import Entry, EntryKind, Listing, Passage, in_order, join_parts, plain
 
 from .beneath import Beneath
 from .guard import Access, WorkspaceGuard
@@ -217,7 +217,7 @@ class Disk:
                     raise ToolError(f"{path!r} has {len(names)} entries, too many to list", code="too_large")
                 names.sort(key=in_order)
                 base = self.spell(path)
-                shown = [self._entry_in(joined((*base, name)), name, fd) for name in names[:most]]
+                shown = [self._entry_in(join_parts((*base, name)), name, fd) for name in names[:most]]
                 return Listing(entries=tuple(entry for entry in shown if entry is not None), total=len(names))
             finally:
                 os.close(fd)
@@ -242,7 +242,7 @@ class Disk:
         """Return what is told about a path and what was found there."""
         kind = _kind(found.st_mode)
         return Entry(
-            path=joined(self.spell(path)),
+            path=join_parts(self.spell(path)),
             kind=kind,
             size=found.st_size if kind == "file" else 0,
             changed=found.st_mtime_ns,
@@ -275,7 +275,7 @@ class Disk:
             if found is None or not kinds.S_ISLNK(found.st_mode):
                 return None
             target = os.readlink(place.name, dir_fd=place.folder)
-            return Entry(path=joined(self.spell(path)), kind="link", changed=found.st_mtime_ns, target=target)
+            return Entry(path=join_parts(self.spell(path)), kind="link", changed=found.st_mtime_ns, target=target)
 
     def _entry_in(self, path: str, name: str, folder: int) -> Entry | None:
         """Return an entry of an open folder; None when it was removed meanwhile."""
@@ -293,7 +293,7 @@ class Disk:
         return Entry(path=path, kind=led.kind, size=led.size, changed=led.changed, version=led.version, target=target)
 
 
-def _kind(mode: int) -> Kind:
+def _kind(mode: int) -> EntryKind:
     if kinds.S_ISREG(mode):
         return "file"
     return "folder" if kinds.S_ISDIR(mode) else "other"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import joined
+from toolcrib.define.files import join_parts
 
 from .beneath import Beneath
 from .stage import (
@@ -136,7 +136,7 @@ class ChangeJournal:
         for row, step in zip(record["steps"], steps, strict=True):
             with self._beneath.place(step.path, follow=False) as place:
                 _take_one(at, row, step, place.name, place.folder)
-        for folder in {*(joined(_parents(path)) for path in (*record["folders"], *(step.path for step in steps)))}:
+        for folder in {*(join_parts(_parents(path)) for path in (*record["folders"], *(step.path for step in steps)))}:
             fd = self._beneath.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 sync_folder(fd)

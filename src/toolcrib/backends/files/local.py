@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, joined
+from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, join_parts
 from toolcrib.threads import in_thread
 
 from . import changes as made
@@ -57,7 +57,7 @@ class LocalWorkspace:
         return await (self.around(changes, self._change) if self.around else self._change(changes))
 
     async def _change(self, changes: Sequence[Change]) -> tuple[Entry, ...]:
-        seen = self.noted(changes[0].path) if len(changes) == 1 else None
+        seen = self.last_seen(changes[0].path) if len(changes) == 1 else None
         written = await self._run(made.change, self._disk, tuple(changes), seen)
         for entry in written:
             self.note(entry)
@@ -85,8 +85,8 @@ class LocalWorkspace:
         self._noted[entry.path] = entry
         _shorten(self._noted, _MAX_NOTED)
 
-    def noted(self, path: str, /) -> Entry | None:
-        return self._noted.get(joined(self._disk.spell(path)))
+    def last_seen(self, path: str, /) -> Entry | None:
+        return self._noted.get(join_parts(self._disk.spell(path)))
 
 
 class Workspaces:

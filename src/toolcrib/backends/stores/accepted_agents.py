@@ -15,7 +15,7 @@ from toolcrib.define.errors import ToolError
 __all__ = ["Accepted", "AcceptedAgents"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_LARGEST = 16 * 1024  # bytes of what is kept about one
+_MAX_RECORD_BYTES = 16 * 1024  # bytes of what is kept about one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class AcceptedAgents:
         _check(digest)
         try:
             with (self._folder / digest).open("rb") as file:
-                body = orjson.loads(file.read(_LARGEST))
+                body = orjson.loads(file.read(_MAX_RECORD_BYTES))
             return Accepted(digest=digest, name=str(body["name"]), file=str(body["file"]), at=float(body["at"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None

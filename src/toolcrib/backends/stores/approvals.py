@@ -78,7 +78,7 @@ class SqliteApprovals:
         moved: bool = await self._run(self._file.transact, partial(_settle, values=values, grant=grant))
         return moved
 
-    async def granted(self, digests: Sequence[str], /, now: float) -> Grant | None:
+    async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         return next(iter(await self._grants(_GRANTED, digests=json.dumps(list(digests)), now=now)), None)
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:

@@ -11,9 +11,9 @@ from toolcrib.define.errors import ToolError
 
 from .commits import Commits
 
-__all__ = ["LARGEST", "SqliteBlobs", "askable", "drop_blobs", "fetch_blob", "hash_of", "keep_blob"]
+__all__ = ["MAX_BLOB_BYTES", "SqliteBlobs", "askable", "drop_blobs", "fetch_blob", "hash_of", "keep_blob"]
 
-LARGEST = 32 << 20  # bytes of one
+MAX_BLOB_BYTES = 32 << 20  # bytes of one
 _BYTES, _SECONDS = 512 << 20, 30 * 86_400.0  # of all that nothing refers to; how long one of them stays
 
 _KEEP = "INSERT INTO blobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET kept_at = max(kept_at, excluded.kept_at)"
@@ -40,7 +40,7 @@ class SqliteBlobs:
         *,
         most: int = _BYTES,
         seconds: float = _SECONDS,
-        largest: int = LARGEST,
+        largest: int = MAX_BLOB_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._commits, self._clock = commits, clock
@@ -60,7 +60,7 @@ class SqliteBlobs:
         return await self._commits.read(lambda db: fetch_blob(db, key))
 
 
-def hash_of(data: bytes, largest: int = LARGEST) -> str:
+def hash_of(data: bytes, largest: int = MAX_BLOB_BYTES) -> str:
     """Return the name of a value; raise ToolError when it is larger than may be kept."""
     if len(data) > largest:
         raise ToolError(f"{len(data)} bytes are more than can be kept at once ({largest})", code="too_large")

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Line, Noted, Order, SessionHead, check_lines, head_after, went_on
-from toolcrib.define.record import Entry
+from toolcrib.define.record import RecordEntry
 from toolcrib.define.session import check_key
 
 from .sessions_json import line_from_json, line_to_json
 
-__all__ = ["MemoryBlobs", "MemoryRecord", "MemorySessions"]
+__all__ = ["InMemoryBlobs", "MemoryRecord", "MemorySessions"]
 
 _ENTRIES, _BYTES = 10_000, 64 << 20  # what is kept before the oldest gives way
 
@@ -21,13 +21,13 @@ class MemoryRecord:
     """The last entries, oldest first."""
 
     def __init__(self, most: int = _ENTRIES) -> None:
-        self.entries: deque[Entry] = deque(maxlen=most)
+        self.entries: deque[RecordEntry] = deque(maxlen=most)
 
-    def write(self, entry: Entry, /) -> None:
+    def write(self, entry: RecordEntry, /) -> None:
         self.entries.append(entry)
 
 
-class MemoryBlobs:
+class InMemoryBlobs:
     """Big values by content hash, the oldest forgotten when they grow too many."""
 
     def __init__(self, most: int = _BYTES) -> None:
@@ -49,7 +49,7 @@ class MemoryBlobs:
         return self._kept[key]
 
 
-_MOST = 10_000
+_MAX_ENTRIES = 10_000
 
 
 class _Session:
@@ -77,7 +77,7 @@ class _Session:
 class MemorySessions:
     """A SessionStore for programs that keep nothing, and for tests. Nothing in it waits, so every step is whole."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int = _MAX_ENTRIES) -> None:
         self._sessions: dict[str, _Session] = {}
         self._most = most
 

@@ -37,7 +37,7 @@ class SqlitePins:
 
         await self._run(self._file.transact, step)
 
-    def known(self) -> tuple[Pin, ...]:
+    def list_all(self) -> tuple[Pin, ...]:
         rows = self._file.transact(lambda db: db.execute(_ROWS + "ORDER BY server, tool").fetchall(), writes=False)
         return tuple(map(_pin, rows))
 

@@ -31,15 +31,15 @@ from toolcrib.define.message import Call
 from toolcrib.define.record import (
     Answered,
     Decided,
-    Entry,
     Finished,
     Granted,
     Head,
+    RecordEntry,
     Revoked,
     Row,
     Started,
+    entry_text,
     hash_after,
-    text_of,
 )
 from toolcrib.define.verdict import Grounds, Verdict
 from toolcrib.threads import in_thread
@@ -47,25 +47,25 @@ from toolcrib.threads import in_thread
 from .commits import Commits
 from .sqlite import SqliteFile
 
-__all__ = ["RecordFile", "SqliteRecord", "SqliteRows", "body_of", "opened", "rows_in"]
+__all__ = ["RecordFile", "SqliteRecord", "SqliteRows", "body_of", "encode_grounds", "rows_in"]
 
-LONGEST = 4096  # characters of arguments that are kept; of longer ones the digest says which they were
+ARGUMENT_CHARS = 4096  # characters of arguments that are kept; of longer ones the digest says which they were
 _LONGEST_WORD = 256
 _MOST_PARTS = 10_000
-_DEEPEST = 64
+_MAX_DEPTH = 64
 _WIDEST_INT = 1 << 63
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 Redact = Callable[[str], str]
 
 
-def body_of(entry: Entry, redact: Redact | None = None, longest: int = LONGEST) -> tuple[str, str]:
+def body_of(entry: RecordEntry, redact: Redact | None = None, longest: int = ARGUMENT_CHARS) -> tuple[str, str]:
     """Return the kind of an entry and its JSON; `redact` takes secrets out of a text."""
     kind, body = _told(entry, redact, longest)
     return kind, _json(body, redact).decode()
 
 
-def opened(grounds: Grounds, redact: Redact | None = None) -> str:
+def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
     """Return the JSON of what decisions are made from, whole: they are derived from it again."""
     text: str | bytes = grounds.text
     if redact is not None and redact(plain := json.dumps(told := json.loads(text), ensure_ascii=False)) != plain:
@@ -73,7 +73,7 @@ def opened(grounds: Grounds, redact: Redact | None = None) -> str:
     return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
 
 
-def _told(entry: Entry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
+def _told(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
     match entry:
         case Decided(call, caller, verdict, reason, grounds):
             body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
@@ -161,7 +161,7 @@ class _Plain:
 
     def told(self, value: Any, depth: int = 0) -> Any:
         self._left -= 1
-        if self._left < 0 or depth > _DEEPEST:
+        if self._left < 0 or depth > _MAX_DEPTH:
             return "<more>"
         if value is None or isinstance(value, bool):
             return value
@@ -276,7 +276,7 @@ class SqliteRecord:
         commits: Commits,
         *,
         redact: Redact | None = None,
-        longest: int = LONGEST,
+        longest: int = ARGUMENT_CHARS,
         file: RecordFile | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -284,7 +284,7 @@ class SqliteRecord:
         self._file = file
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
-    def write(self, entry: Entry, /) -> Awaitable[Any]:
+    def write(self, entry: RecordEntry, /) -> Awaitable[Any]:
         """Take the entry at once; it is on the disk when what is returned was awaited."""
         kind, body = body_of(entry, self._redact, self._longest)
         grounds = entry.grounds if isinstance(entry, Decided) else None
@@ -328,7 +328,7 @@ def _append_entry(
     if grounds is not None:
         db.execute("INSERT OR IGNORE INTO record_grounds VALUES (?)", (grounds.digest,))
         if db.changes():
-            rows.insert(0, ("opened", opened(grounds, redact)))
+            rows.insert(0, ("opened", encode_grounds(grounds, redact)))
     return _chained(db, at, rows)
 
 
@@ -339,7 +339,7 @@ def _chained(db: apsw.Connection, at: float, rows: Iterable[tuple[str, str]]) ->
     seq, hash = head
     for kind, body in rows:
         seq += 1
-        hash = hash_after(hash, text_of(seq, at, kind.encode(), body.encode()))
+        hash = hash_after(hash, entry_text(seq, at, kind.encode(), body.encode()))
         db.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?)", (seq, at, kind, body, hash))
     db.execute("UPDATE record_head SET count = ?, hash = ?", (seq, hash))
     return int(seq)
@@ -352,4 +352,4 @@ def _head(db: apsw.Connection) -> Head | None:
 
 def _rows(sql: str, seq: int, most: int, db: apsw.Connection) -> list[Row]:
     found = db.execute(sql, (seq, most))
-    return [Row(seq, text_of(seq, at, kind, body), hash.decode("latin-1")) for seq, at, kind, body, hash in found]
+    return [Row(seq, entry_text(seq, at, kind, body), hash.decode("latin-1")) for seq, at, kind, body, hash in found]

@@ -10,7 +10,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Labelled, Line, Order, SessionHead, Switched, check_lines, head_after, went_on
 from toolcrib.define.session import check_key
 
-from .blobs import LARGEST, askable, drop_blobs, fetch_blob, hash_of, keep_blob
+from .blobs import MAX_BLOB_BYTES, askable, drop_blobs, fetch_blob, hash_of, keep_blob
 from .commits import Commits
 from .sessions_json import from_text, line_from_json, line_to_json, to_text
 
@@ -94,8 +94,8 @@ def _written(lines: Sequence[Line]) -> _Written:
         return hash
 
     bodies = tuple(to_text(line_to_json(line, keep)) for line in lines)
-    if bodies and max(map(len, bodies)) > LARGEST:
-        raise ToolError(f"a line of a session is longer than {LARGEST} characters", code="too_large")
+    if bodies and max(map(len, bodies)) > MAX_BLOB_BYTES:
+        raise ToolError(f"a line of a session is longer than {MAX_BLOB_BYTES} characters", code="too_large")
     return _Written(tuple(lines), bodies, pictures, sum(map(len, bodies)) + sum(map(len, pictures.values())))
 
 

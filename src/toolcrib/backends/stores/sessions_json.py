@@ -37,7 +37,7 @@ from toolcrib.define.result import Image, Status, Text
 __all__ = ["VERSION", "from_text", "line_from_json", "line_to_json", "read_log", "to_text", "write_log"]
 
 VERSION = 1
-_DEEPEST = 100  # objects and lists inside each other
+_MAX_DEPTH = 100  # objects and lists inside each other
 
 Json = Mapping[str, Any]
 Keep = Callable[[bytes], str]
@@ -208,7 +208,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value made of plain JSON and nothing else: what a reader would get back, or an error."""
     if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise _no_json("what is nested too deep")
     if isinstance(value, list | tuple):
         return [_plain(each, depth + 1) for each in value]

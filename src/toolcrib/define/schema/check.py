@@ -27,7 +27,7 @@ from .portable import Check
 __all__ = ["check_of_fields", "check_of_model", "check_of_schema", "fit_to", "join_complaints", "model_from"]
 
 _LARGEST_SCHEMA = 20_000  # objects and lists, references written out
-_DEEPEST = 64  # of values checked against a schema that contains itself
+_MAX_RECURSION = 64  # of values checked against a schema that contains itself
 _DEEPEST_TOLD, _LONGEST_TOLD = 6, 16 * 1024  # levels and bytes of values that every complaint is sought in
 _MAX_VALUES = 10_000  # values that any complaint is sought in
 _MAY_HOLD_FLOATS = frozenset({float, dict, list, tuple})
@@ -56,8 +56,8 @@ def fit_to(schema: Schema, *, coerced: bool = False) -> Check:
 
     def fit(args: Mapping[str, Any]) -> Mapping[str, Any]:
         given = args if type(args) is dict else dict(args)
-        if is_recursive and _is_deep(given, _DEEPEST):
-            raise ArgumentError(f"the arguments are nested more than {_DEEPEST} deep; write them flatter")
+        if is_recursive and _is_deep(given, _MAX_RECURSION):
+            raise ArgumentError(f"the arguments are nested more than {_MAX_RECURSION} deep; write them flatter")
         try:
             # 5.0 is an integer in JSON Schema and none in Python
             if is_valid(given) and not (has_integers and not _MAY_HOLD_FLOATS.isdisjoint(map(type, given.values()))):

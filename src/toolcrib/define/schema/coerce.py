@@ -21,7 +21,7 @@ from .annotations import Schema
 
 __all__ = ["coerce", "target_of"]
 
-_MOST = 3_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
+_MAX_VALUES = 3_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
 _HOPS = 8  # references from one to the next
 _EXACT = 2**53  # up to here a float is the whole number that was written
 _LONGEST_NUMBER, _LONGEST_BITS = 400, 1300  # characters, and the bits they make
@@ -63,7 +63,7 @@ class _Walk:
     __slots__ = ("_left", "_root")
 
     def __init__(self, root: Any) -> None:
-        self._root, self._left = root, _MOST
+        self._root, self._left = root, _MAX_VALUES
 
     def coerced(self, schema: Any, value: Any, seen: frozenset[str] = _NONE) -> Any:
         """Return the value coerced; `seen` are the references followed since the last step into the value."""

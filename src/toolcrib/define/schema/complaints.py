@@ -13,8 +13,8 @@ from .annotations import Schema
 __all__ = ["complaint_of_python", "complaints_of_schema", "join_complaints"]
 
 _SHOWN = 40  # characters of a wrong value that a complaint repeats
-_LONGEST = 160  # characters of what was expected
-_MOST = 20  # options, or unknown names
+_MAX_EXPECTED_CHARS = 160  # characters of what was expected
+_MAX_COMPLAINTS = 20  # options, or unknown names
 
 _KINDS = {
     "string": "a string",
@@ -58,7 +58,7 @@ def complaints_of_schema(error: Any, schema: Schema) -> list[str]:
             return [f"{_dotted([*error.instance_path, kind.property])} is required"]
         case "additionalProperties" | "unevaluatedProperties":
             known = _known(schema, error.schema_path[:-1])
-            return [_no_such(name, known, where) for name in kind.unexpected[:_MOST]]
+            return [_no_such(name, known, where) for name in kind.unexpected[:_MAX_COMPLAINTS]]
         case "falseSchema":
             return [f"{where or 'the object'} takes no members; leave it empty"]
         case "anyOf" | "oneOf":
@@ -87,7 +87,7 @@ def _wanted(kind: Any) -> str | None:
         case "type":
             return f"be {_either([_KINDS.get(each, each) for each in kind.types])}"
         case "enum":
-            return f"be {_either([_shown(option) for option in kind.options[:_MOST]])}"
+            return f"be {_either([_shown(option) for option in kind.options[:_MAX_COMPLAINTS]])}"
         case "const":
             return f"be {_shown(kind.expected_value)}"
         case "multipleOf":
@@ -139,7 +139,7 @@ def _known(schema: Any, path: Iterable[str | int]) -> tuple[str, ...]:
 
 
 def _no_such(name: Any, known: Sequence[str], where: str) -> str:
-    meant = nearest(str(name)[:_LONGEST], known)
+    meant = nearest(str(name)[:_MAX_EXPECTED_CHARS], known)
     listed = f"it takes {_cut(', '.join(known))}" if known else "leave it out"
     hint = f"did you mean {meant[0]!r}?" if meant else listed
     return f"there is no parameter {_shown(name)}{f' in {where}' if where else ''} ({hint})"
@@ -178,5 +178,5 @@ def _shown(value: Any) -> str:
     return _cut(_spelled.repr(value), _SHOWN)
 
 
-def _cut(text: str, limit: int = _LONGEST) -> str:
+def _cut(text: str, limit: int = _MAX_EXPECTED_CHARS) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"

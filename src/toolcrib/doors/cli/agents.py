@@ -9,9 +9,9 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.app.sources import accepted_agents, file_at
+from toolcrib.app.sources import file_at, open_accepted_agents
 from toolcrib.backends.stores.accepted_agents import Accepted
-from toolcrib.define.agent import Agent, declared_inputs, placeholders
+from toolcrib.define.agent import Agent, list_inputs, placeholders
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
@@ -97,7 +97,7 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
     _print_head(found.agent)
     taken = Accepted(digest=found.digest, name=found.agent.name, file=str(file.absolute()), at=time.time())
     try:
-        accepted_agents(os.environ, None).accept(taken)
+        open_accepted_agents(os.environ, None).accept(taken)
     except ToolError as error:
         raise CribError(str(error)) from error
     click.echo(f"{escape_controls(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
@@ -116,7 +116,7 @@ def forget(file: Path, **_: Unpack[ConfigOptions]) -> int:
 
     It works whatever the configuration says, also when it cannot be read.
     """
-    accepted, where = accepted_agents(os.environ, None), str(file.absolute())
+    accepted, where = open_accepted_agents(os.environ, None), str(file.absolute())
     digests = [each.digest for each in accepted.all_of_file(where)]
     if (now := file_at(file).digest) and accepted.find(now):
         digests.append(now)
@@ -138,12 +138,12 @@ def _print_head(agent: Agent) -> None:
     click.echo(
         f"tools: {escape_controls(_list_tools(agent.tools))}   model: {escape_controls(agent.model or 'inherit')}"
     )
-    click.echo(f"takes: {escape_controls(', '.join(declared_inputs(agent))) or 'nothing'}")
+    click.echo(f"takes: {escape_controls(', '.join(list_inputs(agent))) or 'nothing'}")
     lines = escape_controls(agent.prompt).splitlines()
     click.echo("\n".join(f"  {truncate(line, _WIDE)}" for line in lines[:_HEAD]))
     if len(lines) > _HEAD:
         click.echo(f"  … and {len(lines) - _HEAD} lines more")
-    declared = declared_inputs(agent)
+    declared = list_inputs(agent)
     for name in placeholders(f"{agent.prompt}\n{agent.query}"):
         if name not in declared and (close := nearest(name[:64], declared)):
             said = f"${{{name[:64]}}} is taken literally, no input is called so; did you mean ${{{close[0]}}}?"

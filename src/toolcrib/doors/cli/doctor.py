@@ -144,7 +144,7 @@ async def _within_time(what: str, probe: Awaitable[Sequence[HealthCheck]]) -> Se
 async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
     """Make a sandbox and run nothing in it; without one, whoever has to run in it has no commands."""
     config = crib.config
-    hosts = {config.tools.exec.host, *(each.tools.exec.host for _, each in config.listed_agents())}
+    hosts = {config.tools.exec.host, *(each.tools.exec.host for _, each in config.list_agents())}
     is_needed = hosts != {"host"} or config.sandbox.mode != "off"
     with tempfile.TemporaryDirectory() as folder:
         shell = Bubblewrap(folder)

@@ -61,8 +61,8 @@ def _rules(config: Config, agent: str | None) -> CommandRules:
     if agent is None:
         return rules
     if own := config.agent(agent):
-        return rules_from(own.tools.exec, f"agents.{config.written_id(agent)}.tools.exec", over=rules)
-    known = ", ".join(id for id, _ in config.listed_agents()) or "none"
+        return rules_from(own.tools.exec, f"agents.{config.find_written_id(agent)}.tools.exec", over=rules)
+    known = ", ".join(id for id, _ in config.list_agents()) or "none"
     raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")
 
 

@@ -16,7 +16,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
-from toolcrib.define.shell import Leftover, Limits, Shell
+from toolcrib.define.shell import CommandLimits, Leftover, Shell
 from toolcrib.policy.command import CommandRules, Judgement, judge, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED
 from toolcrib.policy.resolve import ResolvedCaller, resolve
@@ -205,14 +205,14 @@ class CommandRunner:
         rules = rules_from(own)
         if agent and (settings := self._config.agent(agent)):
             theirs = settings.tools.exec
-            rules = rules_from(theirs, f"agents.{self._config.written_id(agent)}.tools.exec", over=rules)
+            rules = rules_from(theirs, f"agents.{self._config.find_written_id(agent)}.tools.exec", over=rules)
             own = own.model_copy(update={name: getattr(theirs, name) for name in theirs.model_fields_set})
         listed = look_up_in(rules.trusted, _is_program)
         return AgentRules(exec=own, rules=rules, look_up=lambda name: listed(name) or self._shells.programs.get(name))
 
     def _make_target(self, who: ResolvedCaller, settings: ExecSettings, terms: WorkspaceTerms) -> ExecTarget:
-        sandbox, usual = self._config.sandbox, Limits()
-        limits = Limits(
+        sandbox, usual = self._config.sandbox, CommandLimits()
+        limits = CommandLimits(
             seconds=float(settings.timeout_sec or _DEFAULT_SECONDS),
             memory=sandbox.memory_mb << 20 if sandbox.memory_mb else usual.memory,
             processes=sandbox.processes or usual.processes,

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.names import nearest
-from toolcrib.define.shell import Ended, Running
+from toolcrib.define.shell import CommandEnded, RunningCommand
 
 from .output import count_unfinished, decode_output, draws_screen
 
@@ -43,11 +43,11 @@ class StartedProcess:
     cwd: str
     seconds: float
     terminal: bool
-    running: Running
+    running: RunningCommand
     seen: "Seen"
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> CommandEnded | None:
         return self.running.ended
 
     @property
@@ -109,12 +109,12 @@ class Seen:
     key: str = ""
 
 
-def status_of(ended: Ended | None) -> str:
+def status_of(ended: CommandEnded | None) -> str:
     """Return running, completed or failed."""
     return "running" if ended is None else "completed" if ended.ok else "failed"
 
 
-def describe_end(ended: Ended, seconds: float) -> dict[str, Any]:
+def describe_end(ended: CommandEnded, seconds: float) -> dict[str, Any]:
     """Return how a command ended that had so many seconds: facts for programs, and one sentence."""
     if ended.reason == "timeout":
         left = f"; {ended.left} of its processes could not be ended" if ended.left else ""

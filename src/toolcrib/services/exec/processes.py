@@ -16,7 +16,7 @@ from pydantic import Field
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.ports import Blobs, Progress, rpc
-from toolcrib.define.shell import Command, Leftover, Limits, Shell
+from toolcrib.define.shell import Command, CommandLimits, Leftover, Shell
 from toolcrib.threads import in_thread
 
 from .output import decode_output, encode_keys, encode_paste, last_lines, page_log, split_output
@@ -101,7 +101,7 @@ class ExecTarget:
 
     shell: Shell
     scope: str
-    limits: Limits = field(default_factory=Limits)
+    limits: CommandLimits = field(default_factory=CommandLimits)
     longest: float = 21_600.0
     window: float = 10.0
     shown: int = 50_000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, digest_of
+from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, definition_digest
 from toolcrib.define.names import tool_name
 
 __all__ = ["ConnectionState", "KnownServer", "PendingTool"]
@@ -63,7 +63,9 @@ class KnownServer:
         found: dict[str, Standing] = {}
         for each in self.offered.tools:
             pin = self.pins.get(each["name"])
-            found[each["name"]] = "new" if pin is None else "accepted" if pin.digest == digest_of(each) else "changed"
+            found[each["name"]] = (
+                "new" if pin is None else "accepted" if pin.digest == definition_digest(each) else "changed"
+            )
         return found | {tool: "gone" for tool in self.pins if tool and tool not in found}
 
     def accepted(self) -> dict[str, Definition]:

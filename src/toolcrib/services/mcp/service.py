@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, digest_of
+from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, definition_digest
 from toolcrib.define.names import nearest
 from toolcrib.define.ports import rpc
 
@@ -174,7 +174,7 @@ class Mcp:
                 "standing": change.standing,
                 "before": change.before,
                 "after": change.after,
-                "digest": digest_of(change.after),
+                "digest": definition_digest(change.after),
             }
             for change in each.changes()
         ]
@@ -193,7 +193,7 @@ class Mcp:
             raise ToolError("only the owner may accept what an MCP server declares", code="denied")
         each = await self.reach(server)
         wanted = [change for change in each.changes() if tool in ("", change.tool)]
-        if digest and any(digest_of(change.after) != digest for change in wanted):
+        if digest and any(definition_digest(change.after) != digest for change in wanted):
             raise ToolError(f"{tool[:64]!r} is not what it was when you looked; look again", code="changed")
         if tool and not wanted:
             known = each.standings()
@@ -208,7 +208,9 @@ class Mcp:
     async def keep(self, changes: Sequence[PendingTool]) -> None:
         """Accept exactly these definitions."""
         at = self._now()
-        await self._store.pin([Pin(each.server, each.tool, digest_of(each.after), each.after, at) for each in changes])
+        await self._store.pin(
+            [Pin(each.server, each.tool, definition_digest(each.after), each.after, at) for each in changes]
+        )
         for name in {each.server for each in changes}:
             self._known[name].take(await self._store.pins(name))
         self._notify()
@@ -233,7 +235,7 @@ class Mcp:
     def _remember(self) -> list[str]:
         """Take what was pinned before; return why that cannot be read, nothing when it can."""
         try:
-            pins = self._store.known() if self._known else ()
+            pins = self._store.list_all() if self._known else ()
         except ToolError as error:
             return [f"what was accepted of MCP servers cannot be read: {error}"]
         for name, each in self._known.items():
@@ -344,7 +346,7 @@ class Mcp:
         if not (pins := await self._store.pins(each.name)):
             at = self._now()
             own = Pin(each.name, "", "", {"resources": offered.has_resources, "about": link.about}, at)
-            first = [Pin(each.name, tool["name"], digest_of(tool), tool, at) for tool in offered.tools]
+            first = [Pin(each.name, tool["name"], definition_digest(tool), tool, at) for tool in offered.tools]
             await self._store.pin([own, *first], first=True)
             pins = await self._store.pins(each.name)
         each.offered = offered

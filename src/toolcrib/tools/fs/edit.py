@@ -115,7 +115,7 @@ async def edit(
     if len(asked) == 1 and not asked[0][1].oldText:
         return await _fill_empty(ctx, path, asked[0][1].newText)
     entry = await ctx.workspace.stat(path)
-    _refuse_changed(quote_path(path), ctx.workspace.noted(path), entry)
+    _refuse_changed(quote_path(path), ctx.workspace.last_seen(path), entry)
     data = await ctx.workspace.read(path)
     made = await asyncio.to_thread(_edit_bytes, quote_path(path), data, asked, everywhere=replaceAll)
     await ctx.workspace.change([Change(path=path, data=made.data, expect=entry.version)])

@@ -22,7 +22,7 @@ from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.guard import WorkspaceGuard
 from toolcrib.backends.files.os_errors import as_tool_errors
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Find, Found, Line, Names, Search
+from toolcrib.define.files import Find, Found, MatchedLine, Names, Search
 
 from .globs import glob_matcher
 from .rg import MatchRow, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped
@@ -83,7 +83,7 @@ class _Search:
     stop: StopSignal
     context: int = field(init=False)
     limit: int = field(init=False)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[MatchedLine] = field(default_factory=list)
     matches: int = 0
     characters: int = 0
     searched: int = 0
@@ -245,7 +245,7 @@ class _Search:
         """Add the rows of one file, up to the limit; one with a match and several names is counted."""
         left, matches, size, more = self.limit - self.matches, 0, 0, False
         last = -self.context  # the last line that may be shown
-        lines: list[Line] = []
+        lines: list[MatchedLine] = []
         for row in rows:
             if not row.number:
                 return  # binary
@@ -256,7 +256,7 @@ class _Search:
             elif more and row.number > last:
                 break
             size += len(row.text)
-            lines.append(Line(path=file.path, number=row.number, text=row.text, matched=matched))
+            lines.append(MatchedLine(path=file.path, number=row.number, text=row.text, matched=matched))
         if more and _has_nul(fd, _NUL_BYTES):  # it was not read to its end
             return
         if file.left_out:

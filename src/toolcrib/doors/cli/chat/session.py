@@ -170,7 +170,7 @@ class ChatSession:
 
     def models(self) -> Sequence[str]:
         """Return the models that the configuration or the environment names."""
-        named = [each.model for _, each in self.crib.config.listed_agents()]
+        named = [each.model for _, each in self.crib.config.list_agents()]
         known = [self.crib.models.name_for(self.agent), self.crib.config.default_model, *named, OFFLINE]
         return tuple(dict.fromkeys(":".join(model_name(name)) for name in known if name))
 
