@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import Caller, Ctx, Tool
-from toolcrib.backends.files.local import LocalWorkspace, Terms, Workspaces
+from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.local import LocalWorkspace, Workspaces
 from toolcrib.define.context import CallState, Ports
 from toolcrib.define.message import Call
 from toolcrib.tools.fs.apply_patch import apply_patch

@@ -11,7 +11,7 @@ import toolcrib
 from toolcrib.agent.hooks import bind_guards
 from toolcrib.app import Belt
 from toolcrib.backends.exec.shells import LocalShells
-from toolcrib.backends.files.local import Terms
+from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.stores.memory import InMemoryBlobs
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ports

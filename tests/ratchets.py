@@ -20,6 +20,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = tomllib.loads(
 )
 
 _CRUMB_LINES = 60
+_CUSTOMARY = {"K", "P", "R", "T", "V", "log"}  # type variables, and the logger of a module
 _IRREGULAR = (
     "bound", "broken", "brought", "built", "chosen", "drawn", "found", "given", "gone", "heard", "held", "kept",
     "known", "left", "made", "meant", "met", "said", "seen", "sent", "shown", "spoken", "taken", "told", "worn",
@@ -32,13 +33,11 @@ _BARE_LIMIT = re.compile(r"_?(?:MOST|LEAST|(?:LONG|DEEP|LARG|WID|SMALL|FEW|HIGH|
 
 
 def homonyms(tree: Tree) -> dict[str, str]:
-    """Return every exported name that two modules define, with those modules."""
+    """Return every public name that two modules define, with those modules."""
     homes: dict[str, list[str]] = defaultdict(list)
     for module, parsed in tree.parsed.items():
-        exported = _exported(parsed)
-        for name in dict.fromkeys(_defined(parsed)):
-            if name in exported:
-                homes[name].append(module.removeprefix(f"{ROOT}."))
+        for name in {name for name in _defined(parsed) if not name.startswith("_") and name not in _CUSTOMARY}:
+            homes[name].append(module.removeprefix(f"{ROOT}."))
     return {name: ", ".join(places) for name, places in homes.items() if len(places) > 1}
 
 
@@ -92,17 +91,17 @@ def _members(parsed: ast.Module) -> Iterator[ast.stmt]:
             yield from node.body
 
 
-def _exported(parsed: ast.Module) -> set[str]:
-    for node in parsed.body:
-        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["__all__"]:
-            return {str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
-    return set()
-
-
 def _defined(parsed: ast.Module) -> Iterator[str]:
     for node in parsed.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, ast.ClassDef) or (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not _is_registered(node)
+        ):
             yield node.name
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+
+
+def _is_registered(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether a decorator hands the function over, as a command or a tool: nobody imports it by its name."""
+    return any(not ast.unparse(each).startswith(("overload", "cache", "lru_cache")) for each in node.decorator_list)

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["in_thread", "settle_future"]
-
 log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")

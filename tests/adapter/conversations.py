@@ -67,7 +67,7 @@ def _round(target: Target) -> list[Message]:
 
 def _own(target: Target) -> list[Message]:
     thought, mark = _MARKS[target.api]
-    call = Call(id="c1", name="read", args={"path": "a.txt"}, mark=mark)
+    call = Call(id="c1", name="read", args={"path": "a.txt"}, signature=mark)
     return [
         asked("read it"),
         said(Thinking("I should read it.", thought), "Reading.", calls=(call,), by=target.by),
@@ -76,7 +76,7 @@ def _own(target: Target) -> list[Message]:
 
 
 def _foreign(target: Target) -> list[Message]:
-    call = Call(id="c1", name="read", args={"path": "a.txt"}, mark="theirs")
+    call = Call(id="c1", name="read", args={"path": "a.txt"}, signature="theirs")
     return [
         asked("read it"),
         said(Thinking("Let me think.", "theirs"), Thinking("", "sealed"), calls=(call,), by="another/model"),

@@ -32,7 +32,7 @@ _calls = st.builds(
     id=_ids,
     name=st.one_of(st.sampled_from(("read", "", "functions.read", "x" * 80)), _texts),
     args=st.dictionaries(_texts, values, max_size=3),
-    mark=_marks,
+    signature=_marks,
 )
 _messages = st.one_of(
     st.builds(

@@ -180,5 +180,5 @@ def test_arguments_that_came_as_an_object_have_the_same_measure(args: dict[str, 
     reply.call(0, name="read", args=args)
     (call,) = reply.end("calls").message.calls
     assert call.args == {}
-    assert complaint in call.flaw
+    assert complaint in call.parse_error
     assert check_argument_size({"a": [{"b": 1.5}]}) == {"a": [{"b": 1.5}]}

@@ -42,7 +42,7 @@ _calls = st.builds(
     id=_ids,
     name=st.sampled_from(("read", "bash", "exec", "9lives", "functions.x", "")),
     args=st.sampled_from(({}, {"n": 2**70}, {"n": 1e16, "s": "\ud83d"}, {"deep": [{"x": None}]})),
-    mark=st.sampled_from(("", "sig", '{"a":1}')),
+    signature=st.sampled_from(("", "sig", '{"a":1}')),
 )
 _replies = st.builds(
     Message,

@@ -100,7 +100,7 @@ def test_an_answer_belongs_to_the_reply_that_asked_last() -> None:
 
 
 def test_marks_go_back_to_the_model_that_made_them_and_to_no_other() -> None:
-    marked = Call(id="1", name="read", args={"path": "a"}, mark="fc_1")
+    marked = Call(id="1", name="read", args={"path": "a"}, signature="fc_1")
     reply = said(Thinking("hm", "sig"), Thinking("", "sealed"), calls=(marked,), by=CHAT.by)
     assert prepare([reply, answered("1")], CHAT) == [reply, answered("1")]
     other = replace(reply, by="openai/another")
@@ -173,7 +173,7 @@ def check(history: list[Message], target: Target) -> None:
             assert re.fullmatch("[a-zA-Z0-9]{9}" if is_mistral(target) else _VALID[target.api], each.id)
             assert is_encodable(each.id)
             assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", each.name)
-            assert message.by == target.by or not each.mark
+            assert message.by == target.by or not each.signature
             assert is_encodable(str(each.args))
             awaited.append(each.id)
             assert each.id not in seen

@@ -23,7 +23,7 @@ def sent(*messages: Message, target: Target = THIRD) -> list[dict[str, Any]]:
 
 
 def called(*marks: str, by: str = "") -> Message:
-    calls = tuple(Call(id=f"c{at}", name="shoot", mark=mark) for at, mark in enumerate(marks))
+    calls = tuple(Call(id=f"c{at}", name="shoot", signature=mark) for at, mark in enumerate(marks))
     return Message(role="assistant", calls=calls, finish="calls", by=by)
 
 
@@ -94,7 +94,7 @@ def test_a_reply_never_opens_the_conversation_and_two_are_one_turn() -> None:
 
 def test_thoughts_and_the_seals_on_words_go_back_in_their_places() -> None:
     content = (Thinking("hm", "b25l"), Text("words"), Thinking("", "dHdv"))
-    calls = (Call(id="c0", name="shoot", mark="dGhyZWU="),)
+    calls = (Call(id="c0", name="shoot", signature="dGhyZWU="),)
     said = Message(role="assistant", content=content, calls=calls, finish="calls", by=THIRD.by)
     assert sent(QUESTION, said)[1]["parts"] == [
         {"text": "hm", "thought": True, "thoughtSignature": "b25l"},

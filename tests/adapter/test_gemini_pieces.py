@@ -76,20 +76,20 @@ def test_pieces_become_the_arguments_of_one_call(partial: list[dict[str, Any]], 
 )
 def test_pieces_that_do_not_fit_together_spoil_the_call(partial: list[dict[str, Any]]) -> None:
     (call,) = read(*pieces(*partial))
-    assert call.flaw.startswith("the arguments came in pieces that do not fit together: ")
+    assert call.parse_error.startswith("the arguments came in pieces that do not fit together: ")
     assert call.args == {}
 
 
 def test_a_call_that_breaks_off_is_flawed() -> None:
     started = pieces(text("$.to", "Kyiv"))[:-1]
-    assert read(*started) == (Call(id="c", name="move", flaw=BROKE_OFF),)
-    assert read({"name": "ls", "willContinue": True}) == (Call(id="call_1", name="ls", flaw=BROKE_OFF),)
+    assert read(*started) == (Call(id="c", name="move", parse_error=BROKE_OFF),)
+    assert read({"name": "ls", "willContinue": True}) == (Call(id="call_1", name="ls", parse_error=BROKE_OFF),)
 
 
 def test_another_call_ends_the_one_before() -> None:
     started = pieces(text("$.to", "Kyiv"))[:-1]
     assert read(*started, {"id": "d", "name": "ls", "args": {"path": "a"}}, *pieces()) == (
-        Call(id="c", name="move", flaw=BROKE_OFF),
+        Call(id="c", name="move", parse_error=BROKE_OFF),
         Call(id="d", name="ls", args={"path": "a"}),
         Call(id="c_2", name="move"),
     )

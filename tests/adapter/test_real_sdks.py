@@ -148,7 +148,7 @@ EVERYTHING = (
         role="assistant",
         content=(Thinking("hm", "c2ln"), Thinking("", "redacted:Y2lwaGVy"), Text("I look.")),
         calls=(
-            Call(id="toolu_1", name="read", args={"path": "a"}, mark="c2ln"),
+            Call(id="toolu_1", name="read", args={"path": "a"}, signature="c2ln"),
             Call(id="toolu_1", name="3d-view", args={"deep": [{"x": None}]}),
         ),
         finish="calls",
@@ -302,7 +302,7 @@ def test_a_stream_of_gemini_says_the_same_to_its_client_and_to_us() -> None:
     assert ours.message == Message(
         role="assistant",
         content=(Thinking("Let me see."), Text("I look.")),
-        calls=(Call(id="g1", name="3d", args={"path": "a"}, mark="c2ln"), Call(id="call_1", name="ls")),
+        calls=(Call(id="g1", name="3d", args={"path": "a"}, signature="c2ln"), Call(id="call_1", name="ls")),
         finish="calls",
         by=GEMINI_3.by,
     )

@@ -86,7 +86,7 @@ def test_calls_are_read_slot_by_slot() -> None:
         CallDelta(0, "read", '"x"}'),
     ]
     first, second = made.end("stop").message.calls
-    assert first == Call(id="a", name="read", args={"path": "x"}, mark="m")
+    assert first == Call(id="a", name="read", args={"path": "x"}, signature="m")
     assert second == Call(id="b", name="ls")
 
 
@@ -160,14 +160,14 @@ def test_arguments_that_cannot_be_read_are_a_flaw(piece: str, flaw: str) -> None
     made = reply()
     made.call(0, id="a", name="r", piece=piece)
     (call,) = made.end("calls").message.calls
-    assert flaw in call.flaw
+    assert flaw in call.parse_error
     assert call.args == {}
 
 
 def test_a_call_without_a_name_is_a_flaw() -> None:
     made = reply()
     made.call(0, id="a", piece="{}")
-    assert made.end("calls").message.calls[0].flaw == "the call names no tool; name one of those you were given"
+    assert made.end("calls").message.calls[0].parse_error == "the call names no tool; name one of those you were given"
 
 
 def test_half_characters_in_two_pieces_become_one() -> None:

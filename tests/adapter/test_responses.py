@@ -118,8 +118,8 @@ def test_items_without_a_place_are_told_apart_by_their_ids() -> None:
         ]
     )
     assert replied.message.calls == (
-        Call(id="call_a", name="read", args={"n": 1}, mark="a"),
-        Call(id="call_b", name="read", args={"n": 2}, mark="b"),
+        Call(id="call_a", name="read", args={"n": 1}, signature="a"),
+        Call(id="call_b", name="read", args={"n": 2}, signature="b"),
     )
 
 

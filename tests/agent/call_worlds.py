@@ -268,7 +268,9 @@ def window_of(run: Run) -> CallPipeline:
 def ctx_of(world: World, id: str = "call_1", name: str = "probe") -> Ctx:
     flaw = "the reply was cut off" if world.given == "flawed" else ""
     return Ctx(
-        call=Call(id=id, name=name, args=GIVEN[world.given], key=id, flaw=flaw), caller=Caller(), course=CallState()
+        call=Call(id=id, name=name, args=GIVEN[world.given], key=id, parse_error=flaw),
+        caller=Caller(),
+        course=CallState(),
     )
 
 

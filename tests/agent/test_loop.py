@@ -59,7 +59,7 @@ async def test_a_call_is_run_and_its_answer_goes_back_to_the_model() -> None:
 
 
 async def test_a_call_that_cannot_run_is_answered_with_the_reason_and_the_turn_goes_on() -> None:
-    flawed = Call("c", "echo", flaw="the arguments are not valid JSON")
+    flawed = Call("c", "echo", parse_error="the arguments are not valid JSON")
     model = ScriptedModel([call_reply(call("a", "echoo"), call("b", "echo", wort="x"), flawed), text_reply("done")])
     world = World(model)
     assert (await world.run()).reason == "done"

@@ -428,7 +428,8 @@ def mutant(mutation: Mutation) -> ModuleType:
     if mutation.module == "agent/invoke.py":
         return copied(real_invoke.__name__, changed)
     hooks, invoke = copied(real_hooks.__name__, changed), copied(real_invoke.__name__, modules()["agent/invoke.py"])
-    vars(invoke).update({name: vars(hooks)[name] for name in real_hooks.__all__ if name in vars(invoke)})
+    own = {name for name, each in vars(real_hooks).items() if getattr(each, "__module__", "") == real_hooks.__name__}
+    vars(invoke).update({name: vars(hooks)[name] for name in own & vars(invoke).keys()})
     return invoke
 
 

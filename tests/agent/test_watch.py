@@ -155,7 +155,7 @@ async def test_a_call_whose_arguments_could_not_be_read_is_answered_and_never_ru
         ran.append("ran")
         return "done"
 
-    ctx = Ctx(Call(id="1", name="note", flaw="the arguments are not JSON"), Caller(), CallState())
+    ctx = Ctx(Call(id="1", name="note", parse_error="the arguments are not JSON"), Caller(), CallState())
     result = await invoke(belt_of(note), ctx, CallPipeline(record=MemoryRecord()))
     assert (result.details["error"], ran) == ("note: the arguments are not JSON", [])
 

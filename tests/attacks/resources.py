@@ -72,7 +72,7 @@ def _called(name: str, text: str) -> Result:
         args = parse_arguments(text)
     except ArgumentError as error:
         flaw = str(error)
-    call = Call(id="1", name=_STANDING_IN.get(name, name), args=args, flaw=flaw)
+    call = Call(id="1", name=_STANDING_IN.get(name, name), args=args, parse_error=flaw)
     return asyncio.run(_belt().call_all([call]))[0]
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.files.local import Terms, Workspaces
+from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.local import Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError

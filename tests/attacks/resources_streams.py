@@ -82,7 +82,7 @@ async def _seen(how: Json) -> Json:
         may_run = set(runnable(replied))
         await belt.call_all([call for call in replied.message.calls if call.id in may_run])
     wanted = how.get("deltas", 0) * how.get("bytes_each", 0)
-    flaw = next((call.flaw for call in replied.message.calls if call.flaw), "")
+    flaw = next((call.parse_error for call in replied.message.calls if call.parse_error), "")
     return {"error": replied.error or flaw, "ran": ran, "late": lateness.complaint, "lost": max(0, wanted - heard)}
 
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.files.local import Terms, Workspaces
+from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.local import Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ArgumentError

@@ -101,7 +101,7 @@ def _call(at: int, number: int, name: str, given: Any = None, id: str = "") -> C
             args = parse_arguments(given)
         except ArgumentError as error:
             args, flaw = {}, str(error)
-    return Call(id or f"c{at}-{number}", name, args, flaw=flaw)
+    return Call(id or f"c{at}-{number}", name, args, parse_error=flaw)
 
 
 def _tool(name: str, how: Json, stop: Callable[[], None]) -> Tool:

@@ -119,7 +119,7 @@ def _call(block: Json) -> Call:
     # pi keeps the id of a call and that of its item in one text, where we have a field for each
     call_id, _, item = block["id"].partition("|")
     mark = block.get("thoughtSignature", item)
-    return Call(id=call_id, name=block["name"], args=block["arguments"], mark=mark)
+    return Call(id=call_id, name=block["name"], args=block["arguments"], signature=mark)
 
 
 def _part(block: Json) -> Part:

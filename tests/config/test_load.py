@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import toolcrib
 from toolcrib.config.load import find_file, load
-from toolcrib.config.read import format_path
+from toolcrib.config.positions import format_path
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.policy.layers import layers_for

@@ -51,7 +51,7 @@ def test_any_difference_is_another_call(caller: Caller, call: Call, binding: dic
     [
         (replace(BOB, provider="anthropic", model="other"), CALL),
         (replace(BOB, sender=Sender(id="7", e164="+1", username="eve", name="Eve")), CALL),
-        (BOB, CALL._replace(id="call_2", key="key_2", mark="sealed")),
+        (BOB, CALL._replace(id="call_2", key="key_2", signature="sealed")),
         (BOB, CALL._replace(args={"env": {"A": "2", "B": "1"}, "command": "git push origin"})),
     ],
 )

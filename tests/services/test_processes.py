@@ -11,7 +11,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.ports import Rpc
 from toolcrib.define.shell import CommandEnded, CommandLimits, Leftover
-from toolcrib.services.exec.processes import ExecTarget, Permit, Processes, ProcessTerms
+from toolcrib.services.exec.process import ProcessTerms
+from toolcrib.services.exec.processes import ExecTarget, Permit, Processes
 from toolcrib.services.router import Router
 from toolcrib.testing import FakeRun, FakeRunning, FakeShell, MemoryBlobs
 

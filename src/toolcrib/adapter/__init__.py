@@ -15,8 +15,6 @@ from toolcrib.define.tool import Tool
 from . import anthropic, gemini, mcp, openai, responses
 from .forms import Form, can_be_strict, losses_in
 
-__all__ = ["PROVIDERS", "declare", "losses"]
-
 PROVIDERS: Mapping[str, Callable[[Tool], dict[str, Any]]] = {
     "anthropic": anthropic.declare,
     "gemini": gemini.declare,

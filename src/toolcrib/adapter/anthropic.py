@@ -17,19 +17,6 @@ from .reply import BROKE_OFF, ReplyBuilder
 from .trim import error_text
 from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
-__all__ = [
-    "_REDACTED",
-    "ReplyStream",
-    "declare",
-    "declare_all",
-    "encode_turns",
-    "own_names",
-    "read_reply",
-    "request",
-    "system_text",
-    "wire_names",
-]
-
 _OPENING = "(The conversation begins with the reply below.)"
 
 _Block = dict[str, Any]
@@ -149,10 +136,10 @@ def _picture(image: Image) -> _Block:
 
 
 def _thought(thought: Thinking) -> _Block | None:
-    if thought.mark.startswith(_REDACTED):
-        return {"type": "redacted_thinking", "data": thought.mark.removeprefix(_REDACTED)}
-    if thought.mark:
-        return {"type": "thinking", "thinking": thought.text, "signature": thought.mark}
+    if thought.signature.startswith(_REDACTED):
+        return {"type": "redacted_thinking", "data": thought.signature.removeprefix(_REDACTED)}
+    if thought.signature:
+        return {"type": "thinking", "thinking": thought.text, "signature": thought.signature}
     # a thought without its signature was cut off; the provider takes it as words only
     return _text(thought.text) if thought.text.strip() else None
 

@@ -10,14 +10,6 @@ from pydantic_core import from_json
 
 from toolcrib.define.errors import ArgumentError
 
-__all__ = [
-    "MAX_ARGUMENT_BYTES",
-    "MAX_ARGUMENT_DEPTH",
-    "check_argument_size",
-    "parse_arguments",
-    "parse_partial_arguments",
-]
-
 MAX_ARGUMENT_BYTES = 1024 * 1024  # bytes of one call's arguments
 MAX_ARGUMENT_DEPTH = 64  # objects and lists inside each other
 

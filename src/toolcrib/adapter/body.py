@@ -18,8 +18,6 @@ from .cards import Api, Target
 from .conversation import CallIds, Exchange, assign_ids, exchanges, fit_exchanges, id_rule_for, open_messages, prepare
 from .options import mark_last_block, mark_turns, request_options
 
-__all__ = ["EncodedHistory", "encode_body", "encode_history", "names_by_wire_name", "to_json"]
-
 _ENCODE_TURNS = {
     "openai": openai.encode_turns,
     "responses": responses.encode_turns,

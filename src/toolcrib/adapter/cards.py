@@ -13,8 +13,6 @@ from typing import Literal
 
 from toolcrib.define.model import ModelCard, Price
 
-__all__ = ["Api", "CacheRetention", "Target", "card_for", "target_for"]
-
 Api = Literal["openai", "responses", "anthropic", "gemini"]
 # How long a provider is asked to keep what it has read: not at all, minutes, or an hour and more.
 CacheRetention = Literal["none", "short", "long"]

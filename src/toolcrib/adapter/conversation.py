@@ -28,22 +28,6 @@ from toolcrib.define.result import Image, Result, Text
 from .cards import Target
 from .wire import sanitize
 
-__all__ = [
-    "BROKEN",
-    "MISTRAL",
-    "CallIds",
-    "Exchange",
-    "IdRule",
-    "answer_message",
-    "assign_ids",
-    "exchanges",
-    "fit_exchanges",
-    "id_rule_for",
-    "open_messages",
-    "prepare",
-    "wire_ids",
-]
-
 _UNNAMED = "call"
 _SUFFIX_CHARS = 8
 # Mistral's models are served over OpenAI's API by many; their chat templates refuse any other id.
@@ -260,7 +244,9 @@ def answer_message(call: Call, result: Result, at: float = 0.0) -> Message:
 
 def _with_ids(exchange: Exchange, ids: CallIds) -> Iterator[Message]:
     message = exchange.message
-    calls = tuple(Call(id=ids.next(call.id), name=call.name, args=call.args, mark=call.mark) for call in message.calls)
+    calls = tuple(
+        Call(id=ids.next(call.id), name=call.name, args=call.args, signature=call.signature) for call in message.calls
+    )
     yield replace(message, calls=calls) if calls else message
     for call, each in zip(calls, exchange.answers, strict=True):
         yield replace(each, call_id=call.id)
@@ -281,10 +267,12 @@ def _fit_reply(message: Message, target: Target) -> Message:
         if not isinstance(part, Thinking):
             parts.append(_fit_part(part, takes=False, sees=target.sees))
         elif not is_broken:
-            parts.append(Thinking(sanitize(part.text), sanitize(part.mark)) if is_own else Text(sanitize(part.text)))
-        elif is_own and part.mark and message.calls:
+            parts.append(
+                Thinking(sanitize(part.text), sanitize(part.signature)) if is_own else Text(sanitize(part.text))
+            )
+        elif is_own and part.signature and message.calls:
             # half a thought is nobody's; a whole one goes with the calls that were answered
-            parts.append(Thinking(sanitize(part.text), sanitize(part.mark)))
+            parts.append(Thinking(sanitize(part.text), sanitize(part.signature)))
     content = _drop_empty_texts(parts, blanks=False)
     calls = tuple(_fit_call(call, is_own=is_own) for call in message.calls)
     if not calls:
@@ -321,7 +309,9 @@ def _fit_part(part: Part, *, takes: bool, sees: bool) -> Part:
 
 def _fit_call(call: Call, *, is_own: bool) -> Call:
     name = _NOT_IN_NAMES.sub("_", call.name)[:_MAX_NAME_CHARS] or "unnamed"
-    return Call(id=call.id, name=name, args=_writable(dict(call.args)), mark=sanitize(call.mark) if is_own else "")
+    return Call(
+        id=call.id, name=name, args=_writable(dict(call.args)), signature=sanitize(call.signature) if is_own else ""
+    )
 
 
 def _writable(args: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 import unicodedata
 
-__all__ = ["cut", "page"]
-
 # No honest character is longer; a hostile one (a letter under a thousand accents) is cut through.
 _MAX_CLUSTER_CHARS = 32
 _VIRAMA = 9

@@ -28,8 +28,6 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Text
 from toolcrib.define.verdict import Verdict
 
-__all__ = ["event_json", "event_line"]
-
 
 def event_line(event: Event) -> str:
     """Return the event as JSON in one line, whatever a tool has put into the details of its result."""

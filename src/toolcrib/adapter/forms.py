@@ -11,8 +11,6 @@ from .normalize.keywords import SILENT, copy_plain
 from .normalize.merge import Losses, SchemaReading, member_path
 from .normalize.walk import Dialect, SchemaWalk
 
-__all__ = ["GEMINI_DIALECT", "Form", "can_be_strict", "losses_in", "schema_in", "to_gemini_form", "to_strict_form"]
-
 _STRICT = Dialect(
     refused=frozenset({"minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties", "patternProperties"}),
     silent=SILENT | {"examples"},

@@ -18,19 +18,6 @@ from .reply import BROKE_OFF, ReplyBuilder
 from .trim import error_text
 from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
-__all__ = [
-    "ReplyStream",
-    "_ArgumentPieces",
-    "declare",
-    "declare_all",
-    "encode_turns",
-    "own_names",
-    "read_reply",
-    "request",
-    "system_parts",
-    "wire_names",
-]
-
 # Gemini 3 refuses a call without a signature; this stands for the one that another model did not give.
 _UNSIGNED = "skip_thought_signature_validator"
 _OPENING = "(The conversation begins with the reply below.)"
@@ -128,12 +115,12 @@ class _Contents:
 
     def _reply_parts(self, message: Message) -> Iterator[_Json]:
         yield from map(_part, message.content)
-        unsigned = _UNSIGNED if self._is_third and not any(call.mark for call in message.calls) else ""
+        unsigned = _UNSIGNED if self._is_third and not any(call.signature for call in message.calls) else ""
         for call in message.calls:
             said = {"id": call.id} if self._is_third and message.by == self._by else {}
             said["name"] = name_for(call.name, self._names, _preferred_names)
             self._called[call.id] = said
-            mark = call.mark or unsigned
+            mark = call.signature or unsigned
             yield {"functionCall": {**said, "args": dict(call.args)}} | ({"thoughtSignature": mark} if mark else {})
 
     def _answer_turns(self, messages: Iterator[Message]) -> Iterator[_Json]:
@@ -176,7 +163,7 @@ def _part(part: Part) -> _Json:
         return {"text": f"[{part.mime}, {len(part.data):,} bytes; this model takes PNG, JPEG and WebP]"}
     # a seal without a thought is the one on the words before it
     thought: _Json = {"text": part.text, "thought": True} if part.text else {"text": ""}
-    return {**thought, "thoughtSignature": part.mark} if part.mark else thought
+    return {**thought, "thoughtSignature": part.signature} if part.signature else thought
 
 
 _MAX_ARGUMENT_CHARS = 1024 * 1024  # characters of paths and values

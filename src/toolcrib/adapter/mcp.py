@@ -15,8 +15,6 @@ from toolcrib.define.tool import Tool
 from .cut import cut
 from .forms import schema_in
 
-__all__ = ["declare", "encode_result", "read_result"]
-
 _MAX_BLOCKS = 1_000
 _MAX_CHARS = 2_000_000  # of text in all; a tool's own limit says how much of it a model reads
 _MAX_IMAGES = 20

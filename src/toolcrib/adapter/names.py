@@ -10,16 +10,6 @@ from toolcrib.define.tool import Tool
 
 from .forms import Form, schema_in
 
-__all__ = [
-    "NamePreference",
-    "assign_names",
-    "claude_names",
-    "name_for",
-    "parameter_names",
-    "respell_parameters",
-    "schema_for",
-]
-
 # How a provider would like a name to be spelled, the dearest wish first; never empty.
 NamePreference = Callable[[str], Sequence[str]]
 

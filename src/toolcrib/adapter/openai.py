@@ -28,19 +28,6 @@ from .wire import (
     sanitize,
 )
 
-__all__ = [
-    "_REASONING",
-    "ReplyStream",
-    "data_url",
-    "declare",
-    "declare_all",
-    "encode_answer",
-    "encode_arguments",
-    "encode_turns",
-    "read_reply",
-    "request",
-]
-
 _SEE_NEXT_MESSAGE = "[the result is in the message that follows]"
 
 
@@ -119,7 +106,7 @@ def _reply(message: Message) -> dict[str, Any]:
     texts = [part for part in message.content if isinstance(part, Text)]
     reply: dict[str, Any] = {"role": "assistant", "content": _content(texts) if texts else None}
     for field in _REASONING:
-        thoughts = [part.text for part in message.content if isinstance(part, Thinking) and part.mark == field]
+        thoughts = [part.text for part in message.content if isinstance(part, Thinking) and part.signature == field]
         if thoughts:
             reply[field] = "\n".join(thoughts)
     if message.calls:
@@ -130,7 +117,7 @@ def _reply(message: Message) -> dict[str, Any]:
 def _call(call: Call) -> dict[str, Any]:
     function = {"name": call.name, "arguments": encode_arguments(call.args)}
     asked = {"id": call.id, "type": "function", "function": function}
-    extra = decode_signature(call.mark)
+    extra = decode_signature(call.signature)
     return {**asked, "extra_content": extra} if extra else asked
 
 

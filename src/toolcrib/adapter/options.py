@@ -9,18 +9,6 @@ from toolcrib.define.model import Effort, Request
 
 from .cards import CacheRetention, Target
 
-__all__ = [
-    "_cache_key",
-    "_can_force_claude",
-    "_claude_thinking",
-    "_gemini_thinking",
-    "_gpt_effort",
-    "_gpt_thinks",
-    "mark_last_block",
-    "mark_turns",
-    "request_options",
-]
-
 _JsonObject = Mapping[str, Any]
 
 _MARKED_TURNS = 2

@@ -13,8 +13,6 @@ from .arguments import check_argument_size, parse_arguments
 from .cards import Target
 from .wire import join_surrogates, sanitize
 
-__all__ = ["BROKE_OFF", "ReplyBuilder", "is_overflow"]
-
 _ERROR_CHARS = 4_000  # characters of an error
 # How providers and servers say it; each has its own words.
 _OVERFLOW = re.compile(
@@ -264,7 +262,7 @@ class _CallBuilder:
             args = {} if self.flaw else self._arguments()
         except ArgumentError as error:
             args, flaw = {}, flaw or str(error)
-        return Call(id=id, name=name, args=args, mark=self.mark, flaw=flaw)
+        return Call(id=id, name=name, args=args, signature=self.mark, parse_error=flaw)
 
     def _arguments(self) -> dict[str, Any]:
         return (

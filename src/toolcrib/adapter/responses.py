@@ -25,8 +25,6 @@ from .wire import (
     sanitize,
 )
 
-__all__ = ["ReplyStream", "declare", "declare_all", "encode_turns", "read_reply", "request"]
-
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
     """Return the tool as a function, strict where it can be; this API takes one that says nothing for a strict one."""
@@ -71,11 +69,11 @@ def _reply(message: Message) -> Iterator[dict[str, Any]]:
     for part in message.content:
         if isinstance(part, Text):
             yield {"role": "assistant", "content": part.text}
-        elif isinstance(part, Thinking) and (item := decode_signature(part.mark)):
+        elif isinstance(part, Thinking) and (item := decode_signature(part.signature)):
             yield item
     for call in message.calls:
         item = {"call_id": call.id, "name": call.name, "arguments": encode_arguments(call.args)}
-        yield {"type": "function_call", **({"id": call.mark} if call.mark else {}), **item}
+        yield {"type": "function_call", **({"id": call.signature} if call.signature else {}), **item}
 
 
 def _output(message: Message) -> str | list[dict[str, Any]]:

@@ -13,8 +13,6 @@ from toolcrib.define.result import Content, Image, Result, Text
 from .cut import cut
 from .fence import defuse, fence
 
-__all__ = ["ERROR_CHARS", "RESULT_CHARS", "error_text", "for_watchers", "is_long", "present", "reason", "result_text"]
-
 RESULT_CHARS = 8_000
 ERROR_CHARS = 400
 

@@ -9,18 +9,6 @@ from toolcrib.define.display import is_encodable
 
 from .trim import error_text
 
-__all__ = [
-    "as_count",
-    "as_list",
-    "as_object",
-    "as_text",
-    "decode_signature",
-    "encode_signature",
-    "join_surrogates",
-    "provider_error",
-    "sanitize",
-]
-
 
 def as_text(value: Any) -> str:
     """Return a text, "" for anything else."""

@@ -28,9 +28,7 @@ from toolcrib.policy.settings import (
 from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import PROGRAM
 
-__all__ = ["Belts", "catalog_from", "no_such_tool", "policy_snapshot", "settings_from"]
-
-Json = Mapping[str, Any]
+_Json = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -54,7 +52,7 @@ def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[
     }
 
 
-def settings_from(snapshot: Json) -> PolicySettings:
+def settings_from(snapshot: _Json) -> PolicySettings:
     """Return the settings that were told; ValueError when they cannot be read."""
     places = dict(snapshot["places"])
     return PolicySettings(
@@ -75,7 +73,7 @@ def settings_from(snapshot: Json) -> PolicySettings:
     )
 
 
-def catalog_from(snapshot: list[Json]) -> Catalog:
+def catalog_from(snapshot: list[_Json]) -> Catalog:
     """Return a catalog of the tools that were told, none of which has a body."""
     tools = {}
     for each in snapshot:
@@ -123,7 +121,7 @@ def _agent(agent: AgentPolicy) -> dict[str, Any]:
     return {"origin": agent.origin, "tools": _section(agent.tools, ToolsSettings), "sandbox": agent.sandbox}
 
 
-def _agent_from(snapshot: Json) -> AgentPolicy:
+def _agent_from(snapshot: _Json) -> AgentPolicy:
     return AgentPolicy(
         origin=snapshot["origin"],
         tools=ToolsSettings.model_validate(snapshot["tools"]),
@@ -140,7 +138,7 @@ def _channel(channel: ChannelPolicy) -> dict[str, Any]:
     }
 
 
-def _channel_from(snapshot: Json) -> ChannelPolicy:
+def _channel_from(snapshot: _Json) -> ChannelPolicy:
     return ChannelPolicy(
         origin=snapshot["origin"],
         groups=_each(snapshot["groups"], _group_from),
@@ -157,7 +155,7 @@ def _group(group: GroupPolicy) -> dict[str, Any]:
     }
 
 
-def _group_from(snapshot: Json) -> GroupPolicy:
+def _group_from(snapshot: _Json) -> GroupPolicy:
     tools = snapshot["tools"]
     return GroupPolicy(
         origin=snapshot["origin"],

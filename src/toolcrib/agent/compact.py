@@ -24,11 +24,6 @@ from toolcrib.define.result import Image, Text
 from .retry import Retries, reply_to
 from .session_log import summary_in, summary_message
 
-__all__ = [
-    "Compaction", "Cut", "Files", "ShortHistory", "compact", "cut_notice", "cut_point", "file_lists", "files_of",
-    "is_due", "render_files", "transcript", "without_files",
-]  # fmt: skip
-
 log = logging.getLogger("toolcrib")
 
 _EARLIER_CHARS = 3_000

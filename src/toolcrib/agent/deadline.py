@@ -16,8 +16,6 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver
 
-__all__ = ["Clock", "Deadline", "Unhurried", "is_cancelled", "wait_to_end"]
-
 log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")

@@ -32,11 +32,6 @@ from toolcrib.threads import in_thread
 
 from .deadline import Deadline, is_cancelled
 
-__all__ = [
-    "BoundHook", "Moments", "apply_guard", "apply_observer", "bind_guards", "bind_observers", "copy_args",
-    "hook_failure", "match_outside_tools", "outside_guard", "sources_of",
-]  # fmt: skip
-
 log = logging.getLogger("toolcrib")
 
 _NESTED = frozenset({dict, list})

@@ -42,10 +42,6 @@ from .deadline import Deadline, is_cancelled, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
 from .line import CallSlot, call_slots
 
-__all__ = [
-    "CallPipeline", "CallWatcher", "failure_result", "invoke", "invoke_all", "is_plain", "new_key", "present_result",
-]  # fmt: skip
-
 log = logging.getLogger("toolcrib")
 
 
@@ -299,8 +295,8 @@ def _permit(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool
 
 
 def _check_args(tool: Tool, call: Call) -> Mapping[str, Any]:
-    if call.flaw:
-        raise ArgumentError(f"{tool.name}: {call.flaw}")
+    if call.parse_error:
+        raise ArgumentError(f"{tool.name}: {call.parse_error}")
     if type(call.args) is not dict and not isinstance(call.args, Mapping):
         raise ArgumentError(f"{tool.name}: the arguments are not an object, but {type(call.args).__name__}")
     return tool.check(call.args)
@@ -309,7 +305,7 @@ def _check_args(tool: Tool, call: Call) -> Mapping[str, Any]:
 def _with_checked_args(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
     """Return the context with the call as it was understood: hooks, humans and bodies never see another spelling."""
     call = ctx.call
-    call = _make_call(call.id, tool.name, copy_args(args), call.key, call.mark, call.flaw)
+    call = _make_call(call.id, tool.name, copy_args(args), call.key, call.signature, call.parse_error)
     return _make_ctx(call, ctx.caller, ctx.course, ctx.ports)
 
 

@@ -11,8 +11,6 @@ from toolcrib.define.model import Price
 from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.turn import Limits
 
-__all__ = ["Babble", "Repeats", "Spent"]
-
 
 class Spent:
     """What a turn has taken so far. Looked at before every reply, so that a limit is passed by one reply at most."""

@@ -2,8 +2,6 @@
 
 import asyncio
 
-__all__ = ["CallSlot", "call_slots"]
-
 _CHECKED_AT_ONCE = 16  # calls that are looked at before others get a turn
 
 

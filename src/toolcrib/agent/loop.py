@@ -50,8 +50,6 @@ from .mailbox import Inbox, OrderedEmitter
 from .retry import Retries, reply_to
 from .session_log import Journal
 
-__all__ = ["Keep", "Loop", "Send", "Shorten", "TurnSetup", "current_turn"]
-
 log = logging.getLogger("toolcrib")
 
 _How = tuple[Ending, str]

@@ -9,8 +9,6 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event
 from toolcrib.define.message import Message
 
-__all__ = ["Inbox", "OrderedEmitter"]
-
 _WAITING_MESSAGES = 100
 
 

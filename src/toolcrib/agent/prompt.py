@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from toolcrib.adapter.fence import MARK
 from toolcrib.define.agent import COMPLETE
 
-__all__ = ["Surroundings", "subagent_prompt", "system_prompt"]
-
 _TOOLS = (
     "Use tools to find out and to act; never claim to have done or seen what no tool result shows. Read before you "
     "change. Calls that do not need each other's results can go out together."

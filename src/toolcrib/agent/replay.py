@@ -13,12 +13,10 @@ from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 from .belt import Belts, catalog_from, no_such_tool, settings_from
 from .subagent import completion_verdict
 
-__all__ = ["judge_from"]
-
-Json = Mapping[str, Any]
+_Json = Mapping[str, Any]
 
 
-def judge_from(grounds: Json) -> Callable[[Json], str]:
+def judge_from(grounds: _Json) -> Callable[[_Json], str]:
     """Return what says how a recorded decision differs from the one that follows from these grounds, "" if it does not.
 
     Raises ValueError when they cannot be read.
@@ -29,7 +27,7 @@ def judge_from(grounds: Json) -> Callable[[Json], str]:
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
-    def judge(decided: Json) -> str:
+    def judge(decided: _Json) -> str:
         try:
             caller = _caller_from(decided["caller"])
             if decided["call"]["name"] == COMPLETE and caller.parents and agent_of(caller) in settings.mandates:
@@ -41,7 +39,7 @@ def judge_from(grounds: Json) -> Callable[[Json], str]:
     return judge
 
 
-def _difference(decided: Json, belt: Selection) -> str:
+def _difference(decided: _Json, belt: Selection) -> str:
     name, written = decided["call"]["name"], decided.get("verdict")
     if isinstance(name, str):
         verdict = belt.verdicts.get(name) or belt.verdicts.get(canonical(name) or "")
@@ -57,17 +55,17 @@ def _difference(decided: Json, belt: Selection) -> str:
     return ""
 
 
-def _unlike(written: Json | None, derived: Json | None) -> str:
+def _unlike(written: _Json | None, derived: _Json | None) -> str:
     return "" if written == derived else f"it has {_describe(written)}, and {_describe(derived)} follows"
 
 
-def _describe(verdict: Json | None) -> str:
+def _describe(verdict: _Json | None) -> str:
     if verdict is None:
         return "no such tool"
     return f"{verdict.get('decision')!r} for {verdict.get('tool')} ({verdict.get('reason')})"
 
 
-def _caller_from(snapshot: Json) -> Caller:
+def _caller_from(snapshot: _Json) -> Caller:
     sender = snapshot.get("sender")
     chain = {name: tuple(snapshot.get(name, ())) for name in ("parents", "parent_models")}
     caller = Caller(**{**snapshot, **chain, "sender": None if sender is None else Sender(**sender)})

@@ -14,8 +14,6 @@ from toolcrib.define.result import Text
 
 from .limits import Babble
 
-__all__ = ["Retries", "reply_to"]
-
 log = logging.getLogger("toolcrib")
 
 

@@ -27,8 +27,6 @@ from toolcrib.define.model import History
 from toolcrib.define.record import Record, RecordEntry, Started
 from toolcrib.define.result import Text
 
-__all__ = ["Conversation", "Journal", "path_to", "recall", "summary_in", "summary_message"]
-
 
 class Journal:
     """Hands lines and entries on as they come, and waits for the disk only where something depends on it.

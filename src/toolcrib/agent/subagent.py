@@ -40,10 +40,6 @@ from .mailbox import Inbox
 from .session_log import Journal
 from .subagent_report import Activity, Outcome, Reason, ending_of, gather, words_of
 
-__all__ = [
-    "GRACE", "Completion", "RunListeners", "agent_tool", "completion_verdict", "plain_inputs", "run_agent", "run_task",
-]  # fmt: skip
-
 log = logging.getLogger("toolcrib")
 
 _DESCRIPTION = (

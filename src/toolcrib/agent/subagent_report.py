@@ -31,8 +31,6 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 
-__all__ = ["Activity", "Outcome", "Reason", "ending_of", "gather", "result_of", "words_of"]
-
 log = logging.getLogger("toolcrib")
 
 _SHOWN_STEPS = 24  # steps that are shown at once
@@ -41,7 +39,7 @@ _READ, _MARGIN = 20 * _STEP_CHARS, 1_000  # characters that are looked at for it
 _OFTEN = 160  # characters of a thought after which it is shown again while it grows
 _SECRET = re.compile(r"pass(word|wd|phrase)?$|secret|token$|api[_-]?key|authorization|credential|private[_-]?key", re.I)
 
-Json = dict[str, Any]
+_Json = dict[str, Any]
 
 
 class Activity:
@@ -59,8 +57,8 @@ class Activity:
         outside: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._name, self._tell, self._redact, self._outside = name, tell, redact, outside
-        self._steps: deque[Json] = deque(maxlen=_SHOWN_STEPS)
-        self._calls: dict[str, Json] = {}
+        self._steps: deque[_Json] = deque(maxlen=_SHOWN_STEPS)
+        self._calls: dict[str, _Json] = {}
         self._thought, self._shown = "", 0
         self.replies = 0
 
@@ -73,7 +71,7 @@ class Activity:
             case Replied(message=message):
                 self._on_reply(message)
             case ToolStarted(call=call, verdict=verdict):
-                made: Json = {"kind": "call", "tool": call.name, "args": self._args(call), "status": "running"}
+                made: _Json = {"kind": "call", "tool": call.name, "args": self._args(call), "status": "running"}
                 if verdict is not None and verdict.decision != "allow":
                     made["decision"] = verdict.decision
                 self._calls[call.key] = made
@@ -101,7 +99,7 @@ class Activity:
         self._show()
 
     @property
-    def steps(self) -> list[Json]:
+    def steps(self) -> list[_Json]:
         """The last steps, oldest first."""
         return [dict(step) for step in self._steps]
 
@@ -161,7 +159,7 @@ def _mask(value: Any) -> Any:
 _MARKS = {"running": "…", "ok": "✓", "error": "✗", "pending": "?"}
 
 
-def _line(step: Json) -> str:
+def _line(step: _Json) -> str:
     if step["kind"] != "call":
         return f"- {step['text']}"
     said = step.get("result") or step.get("progress") or ""

@@ -26,8 +26,6 @@ from .mailbox import Inbox
 from .session_log import Journal, recall
 from .subagent import run_task
 
-__all__ = ["TurnResolver", "Turns"]
-
 _TITLE_CHARS = 80
 _REMEMBERED = 64  # sessions whose conversation stays in memory between two turns
 

@@ -52,11 +52,11 @@ from .turns import Running, SetupResolver, TurnStarter
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class _Parts:
     """What a crib is made of."""
 
     loaded: Loaded
@@ -73,7 +73,7 @@ class Parts:
 class Crib:
     """A wired crib: which tools exist, who gets which, and the turns that use them."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: _Parts) -> None:
         loaded = parts.loaded
         self.loaded, self.config, self.agents = loaded, loaded.config, parts.agents
         core, self.models, self.sessions = parts.core, parts.models, parts.core.stores.sessions
@@ -234,7 +234,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     return build(loaded, given)
 
 
-def run_sync(awaitable: Awaitable[Answer]) -> Answer:
+def run_sync(awaitable: Awaitable[_Answer]) -> _Answer:
     """Wait for something of toolcrib's in a program without an event loop; one is made for it, by `asyncio.run`."""
     try:
         asyncio.get_running_loop()
@@ -245,7 +245,7 @@ def run_sync(awaitable: Awaitable[Answer]) -> Answer:
     raise CribError("run_sync was called where an event loop runs; write `await` instead")
 
 
-async def _wait_for(awaitable: Awaitable[Answer]) -> Answer:
+async def _wait_for(awaitable: Awaitable[_Answer]) -> _Answer:
     return await awaitable
 
 
@@ -315,7 +315,7 @@ def build(
     for close in (*closes, *(each.close for each in turn_features)):
         exits.push_async_callback(close)
     return Crib(
-        Parts(
+        _Parts(
             loaded=loaded,
             agents=agents,
             belts=belts,

@@ -30,8 +30,6 @@ from .models import Models
 from .subagents import SubagentRunner, turn_of
 from .turns import Running, TurnStarter, limits_of
 
-__all__ = ["SubagentStarter"]
-
 _TASK = (
     "You work on this alone and in the background; nobody answers questions on the way. Your last words are handed to "
     "whoever asked for it.\n\n"

@@ -10,7 +10,8 @@ from typing import Any
 from toolcrib.adapter import declare
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
-from toolcrib.backends.files.local import Terms, Workspaces
+from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.local import Workspaces
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
@@ -29,8 +30,6 @@ from toolcrib.services.router import Router
 
 from .features import join_tools
 from .subagents import SubagentRunner, Within, mandates_of
-
-__all__ = ["Belt", "BeltSource", "PortsOf", "terms_of"]
 
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 

@@ -22,10 +22,6 @@ from toolcrib.services import agents, approvals, audit, exec, mcp, sessions
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
 
-__all__ = [
-    "FEATURES", "TURN_FEATURES", "find_secrets", "guards_of", "join_tools", "mount_features", "mount_turn_features",
-]  # fmt: skip
-
 FEATURES: tuple[Mount, ...] = (
     approvals.mount,
     partial(exec.mount, shells=LocalShells, environ=os.environ),

@@ -12,8 +12,6 @@ from toolcrib.define.model import Model, model_name
 from toolcrib.policy.resolve import agent_of, agent_of_parent
 from toolcrib.services.feature import ModelNames
 
-__all__ = ["OFFLINE", "Models", "split_model"]
-
 OFFLINE = CARD.name
 _SHOWN_CHARS = 64  # of a name that is none
 

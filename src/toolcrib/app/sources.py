@@ -27,18 +27,6 @@ from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 
 from .stores import user_folder
 
-__all__ = [
-    "AgentFolders",
-    "agents_for",
-    "collect_tools",
-    "file_at",
-    "folders_for",
-    "list_enabled_plugins",
-    "offers_from_program",
-    "open_accepted_agents",
-    "plugin_offers",
-]  # fmt: skip
-
 IN_WORKSPACE = Path(".toolcrib", "agents")
 
 

@@ -26,11 +26,6 @@ from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
 
-__all__ = [
-    "STATE_FILE", "StateFolder", "audit_in", "record_for", "redact_for", "state_in", "stores_for", "user_folder",
-    "verify_file",
-]  # fmt: skip
-
 STATE_FILE = "crib.db"
 
 

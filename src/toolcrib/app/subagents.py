@@ -38,8 +38,6 @@ from toolcrib.services.subagents.service import root_of
 
 from .models import Models
 
-__all__ = ["SubagentRunner", "Within", "mandates_of", "outside_entries", "today", "turn_of", "with_agents"]
-
 _TITLE_CHARS = 80
 _EVERY_AGENT = "group:agents"
 

@@ -36,8 +36,6 @@ from .belt import BeltSource
 from .models import Models
 from .subagents import outside_entries, today
 
-__all__ = ["Running", "SetupResolver", "Subscription", "TurnStarter", "limits_of"]
-
 Emit = Callable[[Event], None]
 
 _UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out

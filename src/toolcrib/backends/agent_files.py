@@ -36,18 +36,6 @@ from toolcrib.define.errors import ConfigError, DeclarationError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.schema.check import check_of_schema
 
-__all__ = [
-    "MAX_FILE_BYTES",
-    "AgentFile",
-    "Header",
-    "HeaderPath",
-    "Parse",
-    "agent_files",
-    "read_agent_file",
-    "read_agent_text",
-    "read_header",
-]
-
 HeaderPath = tuple[str | int, ...]
 
 _MAX_COMPLAINTS, _MAX_COMPLAINT_CHARS = 20, 400  # complaints about one file, and characters of each

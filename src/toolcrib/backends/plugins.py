@@ -22,17 +22,6 @@ from toolcrib.define.names import canonical, nearest
 from toolcrib.define.plugin import Factory, Plugin
 from toolcrib.define.tool import Effect, Tool
 
-__all__ = [
-    "ENTRY_POINTS",
-    "MANIFEST",
-    "DeclaredTool",
-    "FoundPlugin",
-    "Manifest",
-    "find_plugins",
-    "pick",
-    "read_manifest",
-]
-
 MANIFEST = "toolcrib.plugin.json"
 ENTRY_POINTS = "toolcrib.plugins"
 _LARGEST_MANIFEST = 1 << 20

@@ -13,8 +13,6 @@ from toolcrib.policy.lint import Finding
 from .load import Loaded
 from .settings import ChannelSettings, PluginSettings
 
-__all__ = ["advice"]
-
 # Keys that take something away; overlooked, they widen. Beneath the second, a misspelt one of them matters.
 _NARROWING = ("byProvider", "deny", "profile", "tools", "toolsBySender", "workspaceAccess")
 _RULED = re.compile(r"(?:^|\.)(?:tools|toolsBySender|byProvider|groups|guilds|teams)\.|^[^.]*$")

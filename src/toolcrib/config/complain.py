@@ -17,8 +17,6 @@ from .openclaw import Key, Translated
 from .read import Document
 from .settings import Config
 
-__all__ = ["complaint", "conceal", "unknown_keys"]
-
 # pydantic's words for a wrong type, in ours
 _WORDS = {
     "string_type": "should be text",

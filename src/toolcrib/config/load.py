@@ -28,7 +28,8 @@ from toolcrib.policy.settings import (
 
 from .complain import complaint, conceal, unknown_keys
 from .openclaw import Key, Translated, from_openclaw
-from .read import Document, document, format_path, read_document
+from .positions import format_path
+from .read import Document, document, read_document
 from .settings import (
     UNUSED,
     AgentSettings,
@@ -39,8 +40,6 @@ from .settings import (
     PluginSettings,
     ProviderSettings,
 )
-
-__all__ = ["Loaded", "find_file", "load"]
 
 _LONGEST_SHOWN = 60
 

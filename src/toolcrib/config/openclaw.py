@@ -14,11 +14,9 @@ from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import fold_name
 from toolcrib.policy.match import complaint_about
 
-from .positions import KeyPath, place
-from .read import Document, format_path
+from .positions import KeyPath, format_path, place
+from .read import Document
 from .values import is_address
-
-__all__ = ["Key", "Translated", "from_openclaw"]
 
 Key = KeyPath
 

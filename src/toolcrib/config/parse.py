@@ -13,8 +13,6 @@ from toolcrib.define.errors import ConfigError
 
 from .positions import MAX_DEPTH, KeyPath, Scan, deep, line_finder, place, scan_json5, scan_toml, twice
 
-__all__ = ["parse_document", "parse_yaml"]
-
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, some fifteen times as fast
 _TAG = "tag:yaml.org,2002:"
 _KINDS: dict[str, tuple[type, ...]] = {

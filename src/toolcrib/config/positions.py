@@ -18,21 +18,6 @@ import pyjson5
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
 
-__all__ = [
-    "MAX_DEPTH",
-    "KeyPath",
-    "Places",
-    "Scan",
-    "Spot",
-    "deep",
-    "format_path",
-    "line_finder",
-    "place",
-    "scan_json5",
-    "scan_toml",
-    "twice",
-]
-
 KeyPath = tuple[str | int, ...]
 Spot = tuple[str, int | None]  # file and line
 

@@ -17,9 +17,7 @@ from toolcrib.config.parse import parse_document
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
 
-from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, format_path, place
-
-__all__ = ["Document", "document", "format_path", "read_document"]
+from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, place
 
 LIMIT = 1 << 20
 
@@ -45,7 +43,7 @@ class Room:
         return self.left >= 0
 
 
-def load(path: Path, room: Room, asked: ConfigLocation) -> str:
+def _load(path: Path, room: Room, asked: ConfigLocation) -> str:
     """The text of a regular file in UTF-8, its size taken from `room`.
 
     `asked` is where the file was asked for: what keeps it from being opened is told there.
@@ -127,7 +125,7 @@ class Include:
 
 
 @dataclass(slots=True)
-class Part:
+class _Part:
     """One file's share of a document, by key paths of the whole."""
 
     value: dict[str, Any] = field(default_factory=dict)
@@ -136,7 +134,7 @@ class Part:
     includes: list[Include] = field(default_factory=list)
 
 
-def settle(raw: Any, source: Source, env: Mapping[str, str], room: Room) -> Part:
+def _settle(raw: Any, source: Source, env: Mapping[str, str], room: Room) -> _Part:
     """The checked, plain form of `raw`; `room` bounds what shared values and references may grow to."""
     settler = _Settler(source, env, room)
     if not isinstance(raw, Mapping):
@@ -151,7 +149,7 @@ class _Settler:
     """Walks one value; `line` is always that of the path, or of its nearest parent that has one."""
 
     def __init__(self, source: Source, env: Mapping[str, str], room: Room) -> None:
-        self.part = Part()
+        self.part = _Part()
         self._source = source
         self._env = env
         self._room = room
@@ -293,10 +291,10 @@ def read_document(path: Path, env: Mapping[str, str]) -> Document:
 
 def document(value: Mapping[str, Any], env: Mapping[str, str]) -> Document:
     """The document of a mapping handed in by a program: the same checks, no file and no `$include`."""
-    return _document(settle(value, Source(), env, Room()), ())
+    return _document(_settle(value, Source(), env, Room()), ())
 
 
-def _document(part: Part, files: tuple[Path, ...]) -> Document:
+def _document(part: _Part, files: tuple[Path, ...]) -> Document:
     return Document(part.value, Places(part.spots), files, frozenset(part.referenced))
 
 
@@ -310,13 +308,13 @@ class _Reading:
         self._bytes = Room()
         self._characters = Room()
 
-    def part(self, path: Path, prefix: KeyPath, chain: tuple[Path, ...], asked: ConfigLocation) -> Part:
+    def part(self, path: Path, prefix: KeyPath, chain: tuple[Path, ...], asked: ConfigLocation) -> _Part:
         """The file's keys beneath `prefix`; `chain` holds the files that include it, outermost first."""
         name = escape_unprintable(str(path))
-        text = load(path, self._bytes, asked)
+        text = _load(path, self._bytes, asked)
         self.files[path] = None
         raw, lines = parse_document(text, path.suffix, name)
-        part = settle(raw, Source(name, lines, prefix), self._env, self._characters)
+        part = _settle(raw, Source(name, lines, prefix), self._env, self._characters)
         for include in part.includes:
             for wanted in include.names:
                 if not self._includes.take(1):
@@ -349,7 +347,7 @@ def _included(including: Path, wanted: str, chain: tuple[Path, ...], asked: Conf
     return file
 
 
-def _merge(include: Include, child: Part, part: Part) -> None:
+def _merge(include: Include, child: _Part, part: _Part) -> None:
     """Puts an included file's keys beneath the mapping that includes it; no key may have two values."""
     _merge_mappings(include.into, child.value, include.path, (part.spots, child.spots))
     for path, spot in child.spots.items():

@@ -43,8 +43,6 @@ from .values import (
     quote_value,
 )
 
-__all__ = ["UNUSED", "AgentSettings", "ChannelSettings", "Config", "Expectation", "PluginSettings", "ProviderSettings"]
-
 # Sections that are checked from the start and used from a later version on.
 UNUSED = ("gateway", "hooks", "cron", "memory", "browser", "web", "secrets", "logging", "session")
 
@@ -144,11 +142,11 @@ class GroupSettings(Section):
     require_mention: Bool | None = Field(default=None, alias="requireMention")
 
 
-Groups = Annotated[Mapping[Words, GroupSettings], AfterValidator(lambda groups: _distinct(groups, fold_name, "group"))]
+_Groups = Annotated[Mapping[Words, GroupSettings], AfterValidator(lambda groups: _distinct(groups, fold_name, "group"))]
 
 
 class AccountSettings(Section):
-    groups: Groups = Field(default_factory=dict)
+    groups: _Groups = Field(default_factory=dict)
 
 
 class ChannelSettings(Section):
@@ -156,7 +154,7 @@ class ChannelSettings(Section):
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
     allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
     owners: tuple[OwnerName, ...] = ()
-    groups: Groups = Field(default_factory=dict)
+    groups: _Groups = Field(default_factory=dict)
     accounts: Annotated[
         Mapping[Words, AccountSettings], AfterValidator(lambda accounts: _distinct(accounts, fold_name, "account"))
     ] = Field(default_factory=dict)
@@ -348,12 +346,12 @@ class Expectation(Section):
     lacks: tuple[Words, ...] = ()
 
 
-Agents = Annotated[
+_Agents = Annotated[
     Annotated[Mapping[AgentId, AgentSettings], _MAP] | Annotated[tuple[AgentSettings, ...], _LIST], _FORM
 ]
 
 
-def _agents(agents: Agents) -> Agents:
+def _agents(agents: _Agents) -> _Agents:
     """Refuse agents without an id, or with an id that another one has."""
     if isinstance(agents, Mapping):
         for id, agent in agents.items():
@@ -401,7 +399,7 @@ class Config(Section):
 
     tools: ToolSettings = ToolSettings()
     limits: LimitSettings = LimitSettings()
-    agents: Annotated[Agents, AfterValidator(_agents)] = Field(default_factory=dict)
+    agents: Annotated[_Agents, AfterValidator(_agents)] = Field(default_factory=dict)
     channels: Annotated[
         Mapping[Words, ChannelSettings], AfterValidator(lambda channels: _distinct(channels, _channel, "channel"))
     ] = Field(default_factory=dict)

@@ -14,37 +14,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictF
 
 from toolcrib.define import session
 
-__all__ = [
-    "AgentId",
-    "Amount",
-    "Bind",
-    "Bool",
-    "Count",
-    "DockerImage",
-    "DockerMemory",
-    "DockerNetwork",
-    "EnvName",
-    "Folder",
-    "Int",
-    "Network",
-    "Origin",
-    "OwnerName",
-    "Password",
-    "Pattern",
-    "Port",
-    "Seconds",
-    "SenderName",
-    "Str",
-    "Token",
-    "Url",
-    "Volume",
-    "Words",
-    "check_sender",
-    "is_address",
-    "is_local",
-    "quote_value",
-]
-
 Str = Annotated[StrictStr, Field(max_length=65_536)]
 Bool = StrictBool
 Int = StrictInt

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from toolcrib.define.schema.annotations import Schema
-from toolcrib.define.schema.check import join_complaints
+from toolcrib.define.schema.complaints import join_complaints
 from toolcrib.define.schema.portable import Check, Shape
 
 from .context import Ctx
@@ -12,8 +12,6 @@ from .errors import ArgumentError, DeclarationError
 from .names import nearest
 from .result import Result
 from .tool import Options, Tool, tool, tool_named
-
-__all__ = ["actions"]
 
 
 def actions(

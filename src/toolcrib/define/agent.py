@@ -29,29 +29,6 @@ from .errors import ArgumentError, DeclarationError
 from .names import canonical, nearest
 from .session import to_agent
 
-__all__ = [
-    "COMPLETE",
-    "OUTCOME",
-    "WORKING",
-    "Agent",
-    "Prompts",
-    "answer_text",
-    "completion_shape",
-    "entry_schema",
-    "fill",
-    "inputs_from",
-    "inputs_shape",
-    "is_called",
-    "is_schema",
-    "list_inputs",
-    "make_called_key",
-    "output_schema",
-    "placeholders",
-    "prompts_of",
-    "schema_of",
-    "table_schema",
-]
-
 _PLACEHOLDER = re.compile(r"\$\{([^{}]+)\}")
 
 
@@ -62,7 +39,7 @@ def fill(template: str, values: Mapping[str, Any], declared: Iterable[str]) -> s
     """
     names = frozenset(declared)
     return _PLACEHOLDER.sub(
-        lambda found: as_text(values.get(found[1])) if found[1] in names else found[0],
+        lambda found: _as_text(values.get(found[1])) if found[1] in names else found[0],
         template,
     )
 
@@ -72,7 +49,7 @@ def placeholders(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_PLACEHOLDER.findall(template)))
 
 
-def as_text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """Return a value as a prompt shows it: words as they are, anything else as JSON, what is not there as nothing."""
     plain = to_jsonable_python(value)
     if plain is None:
@@ -389,7 +366,7 @@ def prompts_of(agent: Agent, args: Mapping[str, Any]) -> Prompts:
     if not query:
         placed = placeholders(agent.prompt)
         query = _told(
-            {name: as_text(values.get(name)) for name in declared if name not in placed}, named=len(declared) > 1
+            {name: _as_text(values.get(name)) for name in declared if name not in placed}, named=len(declared) > 1
         )
     return Prompts(fill(agent.prompt, values, declared), query)
 

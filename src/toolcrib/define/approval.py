@@ -25,11 +25,6 @@ from .display import escape, quote
 from .errors import ToolError
 from .message import Call
 
-__all__ = [
-    "SKEW", "ApprovalStore", "Grant", "Lasting", "Question", "State", "digest_of", "is_in_time", "name_of", "person_of",
-    "prefix_digests", "sheet", "too_many",
-]  # fmt: skip
-
 State = Literal["pending", "allowed", "denied", "spent", "withdrawn", "expired"]
 
 WORDS = "argv"  # what a binding calls the words of a command line, as a JSON list

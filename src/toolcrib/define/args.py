@@ -12,8 +12,6 @@ from typing import Any, Literal, NoReturn, TypeGuard, overload
 
 from .errors import ArgumentError
 
-__all__ = ["Args", "is_on", "text_from_number", "trim"]
-
 # The blanks of the documents (ECMAScript's): a byte-order mark is one, the separators U+001C to U+001F and U+0085
 # are not; `str.strip()` sees it the other way round.
 _BLANKS = (

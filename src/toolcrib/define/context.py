@@ -11,8 +11,6 @@ from .message import Call
 from .ports import Absent, Blobs, Http, Rpc, Workspace
 from .result import Result
 
-__all__ = ["CallState", "Ctx", "Ports", "constructor"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -12,21 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-__all__ = [
-    "FOLD",
-    "UNKNOWN",
-    "escape",
-    "escape_controls",
-    "escape_unprintable",
-    "fold",
-    "is_encodable",
-    "quote",
-    "replace_halves",
-    "strip",
-    "strip_to_line",
-    "strip_unseen",
-]
-
 _PLAIN = re.compile(r"[ -\[\]-~]*")  # ASCII but for controls and the backslash
 _NAMED = {"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 

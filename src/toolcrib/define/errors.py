@@ -12,16 +12,6 @@ The message is one sentence that a person (or a model) can act on.
 
 from dataclasses import dataclass
 
-__all__ = [
-    "ArgumentError",
-    "ConfigError",
-    "ConfigLocation",
-    "CribError",
-    "DeclarationError",
-    "PluginError",
-    "ToolError",
-]
-
 
 class CribError(Exception):
     """The root: catch it to catch everything toolcrib raises on purpose."""

@@ -12,11 +12,6 @@ from .message import Call, Message
 from .result import Result
 from .verdict import Verdict
 
-__all__ = [
-    "CallDelta", "CallEvent", "Compacted", "Ending", "Event", "Received", "Replied", "ReplyEvent", "Retrying",
-    "TextDelta", "ThinkingDelta", "ToolFinished", "ToolProgress", "ToolStarted", "TurnFinished", "TurnStarted", "Usage",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:

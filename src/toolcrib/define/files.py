@@ -17,25 +17,6 @@ from typing import Literal
 
 from .errors import ToolError
 
-__all__ = [
-    "NOWHERE",
-    "Change",
-    "Entry",
-    "EntryKind",
-    "Find",
-    "Found",
-    "Listing",
-    "MatchedLine",
-    "Names",
-    "Passage",
-    "Search",
-    "in_order",
-    "join_parts",
-    "outside",
-    "parts_of",
-    "plain",
-]
-
 EntryKind = Literal["file", "folder", "link", "other"]
 
 NOWHERE = ""

@@ -15,11 +15,6 @@ from .errors import ToolError
 from .event import Ending, Usage
 from .message import Call, Message
 
-__all__ = [
-    "Began", "Body", "Ended", "Labelled", "Line", "Noted", "Order", "Said", "SessionHead", "SessionStore", "Shortened",
-    "Switched", "check_lines", "head_after", "went_on",
-]  # fmt: skip
-
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 

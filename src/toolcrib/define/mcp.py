@@ -7,18 +7,6 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-__all__ = [
-    "Definition",
-    "Link",
-    "LinkTerms",
-    "Offered",
-    "Pin",
-    "PinStore",
-    "Progressed",
-    "Standing",
-    "definition_digest",
-]
-
 Definition = Mapping[str, Any]
 """A tool as its server declares it: name, description, inputSchema ..."""
 
@@ -106,7 +94,7 @@ class Link(Protocol):
         """Whether the connection is lost."""
         ...
 
-    async def offered(self) -> Offered:
+    async def fetch_offer(self) -> Offered:
         """Return what the server offers now, within bounds."""
         ...
 
@@ -118,11 +106,11 @@ class Link(Protocol):
         """Return what the server answers to one of the protocol's other requests."""
         ...
 
-    async def gone(self) -> str:
+    async def wait_closed(self) -> str:
         """Wait until the connection is lost; return why."""
         ...
 
-    def said(self) -> str:
+    def diagnostics(self) -> str:
         """Return the last lines that the server wrote for its operator, cleaned and bounded."""
         ...
 

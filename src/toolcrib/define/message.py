@@ -7,8 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 from .result import Image, Status, Text
 
-__all__ = ["Call", "Finish", "Message", "Part", "Role", "Thinking"]
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 # Why a reply ended: done, tools are wanted, its length reached, refused, broken off, stopped by us.
@@ -18,10 +16,10 @@ Finish = Literal["stop", "calls", "length", "refused", "error", "aborted"]
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """What a model thought aloud. `mark` is its provider's seal on it (a signature, or the thought in cipher)."""
+    """What a model thought aloud. `signature` is its provider's seal on it (a signature, or the thought in cipher)."""
 
     text: str
-    mark: str = ""
+    signature: str = ""
 
 
 Part = Text | Image | Thinking
@@ -30,16 +28,16 @@ Part = Text | Image | Thinking
 class Call(NamedTuple):
     """A model's wish to run a tool. `key` stays the same when the same call is tried again.
 
-    `mark` is whatever its provider wants back with the call (a thought signature, an item id); nobody else reads it.
-    `flaw` says what is wrong with arguments that could not be read; such a call is answered and never run.
+    `signature` is whatever its provider wants back with the call (a thought signature, an item id); no other reads it.
+    `parse_error` says what is wrong with arguments that could not be read; such a call is answered and never run.
     """
 
     id: str
     name: str
     args: Mapping[str, Any] = MappingProxyType({})
     key: str = ""
-    mark: str = ""
-    flaw: str = ""
+    signature: str = ""
+    parse_error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

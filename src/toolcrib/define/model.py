@@ -17,20 +17,6 @@ from .message import Message, Thinking
 from .result import Image, Text
 from .tool import Tool
 
-__all__ = [
-    "Choice",
-    "Effort",
-    "History",
-    "Model",
-    "ModelCard",
-    "Price",
-    "Request",
-    "estimate",
-    "may_request",
-    "model_name",
-    "no_requests",
-]
-
 _PER_TOKEN = 4  # characters, on average
 _PICTURE = 1_200  # tokens
 
@@ -93,7 +79,7 @@ def estimate(message: Message) -> int:
         else:
             characters += len(part.text)
             if isinstance(part, Thinking):
-                characters += len(part.mark)
+                characters += len(part.signature)
     for call in message.calls:
         characters += len(call.name) + (_length(call.args) if call.args else 2)
     return -(-characters // _PER_TOKEN) + pictures * _PICTURE

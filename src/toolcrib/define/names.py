@@ -17,21 +17,6 @@ import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = [
-    "ALIASES",
-    "RESOURCES_LIST",
-    "RESOURCES_READ",
-    "beginning_of",
-    "canonical",
-    "fold_name",
-    "is_name",
-    "mcp_entry",
-    "mcp_name",
-    "nearest",
-    "server_part",
-    "tool_name",
-]
-
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")

@@ -19,8 +19,6 @@ from .names import nearest
 from .result import Result
 from .tool import Tool
 
-__all__ = ["MOMENTS", "Ask", "Block", "Factory", "Guard", "Hook", "Moment", "Observer", "Plugin", "Rewrite", "Word"]
-
 
 @dataclass(frozen=True, slots=True)
 class Block:

@@ -20,27 +20,12 @@ from .caller import Caller
 from .errors import DeclarationError, ToolError
 from .message import Call
 
-__all__ = [
-    "SCOPES",
-    "Absent",
-    "Approver",
-    "Blobs",
-    "Http",
-    "Mark",
-    "Progress",
-    "Rpc",
-    "Scope",
-    "Workspace",
-    "mark_of",
-    "rpc",
-]
-
 Scope = Literal["read", "write", "approve", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "write", "approve", "admin")
 
 Progress = Callable[[Any], None]
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Rpc(Protocol):
@@ -58,7 +43,7 @@ class Mark(NamedTuple):
     scope: Scope
 
 
-def rpc(name: str, *, scope: Scope) -> Callable[[Method], Method]:
+def rpc(name: str, *, scope: Scope) -> Callable[[_Method], _Method]:
     """Offer a service's method under a name, `service.verb`, to callers who have the scope."""
     service, _, verb = name.partition(".")
     if not (service.isidentifier() and verb.replace(".", "_").isidentifier() and name.isascii()):
@@ -66,7 +51,7 @@ def rpc(name: str, *, scope: Scope) -> Callable[[Method], Method]:
     if scope not in SCOPES:
         raise DeclarationError(f"{name}: no scope {scope!r}; there are {', '.join(SCOPES)}")
 
-    def mark(method: Method) -> Method:
+    def mark(method: _Method) -> _Method:
         method.__rpc__ = Mark(name, scope)  # type: ignore[attr-defined]  # read back by mark_of
         return method
 

@@ -14,23 +14,6 @@ from .message import Call
 from .result import Status
 from .verdict import Grounds, Verdict
 
-__all__ = [
-    "NOTHING",
-    "Answered",
-    "Decided",
-    "Finished",
-    "Granted",
-    "Head",
-    "Record",
-    "RecordEntry",
-    "Revoked",
-    "Row",
-    "Rows",
-    "Started",
-    "entry_text",
-    "hash_after",
-]
-
 
 class Decided(NamedTuple):
     """Whether a call may run: the verdict with its rule, or None and the reason when there is no such tool."""

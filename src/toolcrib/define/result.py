@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 from .errors import ToolError
 
-__all__ = ["Content", "Image", "Result", "Status", "Text"]
-
 Status = Literal["ok", "error", "pending"]
 
 # The first bytes of the image formats that every model with eyes accepts.

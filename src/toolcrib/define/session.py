@@ -20,38 +20,6 @@ from .args import trim
 from .display import escape
 from .errors import ToolError
 
-__all__ = [
-    "AnnounceTarget",
-    "Chat",
-    "DmScope",
-    "Peer",
-    "SessionKey",
-    "SessionKind",
-    "agent_from_key",
-    "channel_from_key",
-    "chat_from_key",
-    "check_key",
-    "is_acp",
-    "is_key",
-    "is_session_id",
-    "is_subagent",
-    "kind_from_key",
-    "may_be_session_id",
-    "may_message",
-    "parent_from_key",
-    "parse_key",
-    "target_from_key",
-    "to_account",
-    "to_agent",
-    "to_channel",
-    "to_main",
-    "to_main_alias",
-    "to_peer_key",
-    "to_request_key",
-    "to_store_key",
-    "to_thread_key",
-]  # fmt: skip
-
 SessionKind = Literal["main", "group", "cron", "hook", "node", "other"]
 DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
 

@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-__all__ = ["Command", "CommandEnded", "CommandLimits", "Confinement", "Leftover", "RunningCommand", "Shell", "Whole"]
-
-Reason = Literal["exit", "signal", "timeout", "stop", "lost"]
+EndReason = Literal["exit", "signal", "timeout", "stop", "lost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +58,7 @@ class CommandEnded:
     that even KILL did not end in time. `limit` names a limit that the tree ran into: memory or processes.
     """
 
-    reason: Reason
+    reason: EndReason
     duration: float
     code: int | None = None
     signal: int | None = None

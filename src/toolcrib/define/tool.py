@@ -41,8 +41,6 @@ from .errors import ArgumentError, DeclarationError, ToolError
 from .names import canonical, is_name
 from .result import Result, Text
 
-__all__ = ["EFFECTS", "Effect", "Narrow", "Options", "Run", "Tool", "not_carried", "result_from", "tool", "tool_named"]
-
 Effect = Literal["read", "write", "execute", "network", "send"]
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
 
@@ -204,8 +202,8 @@ class FunctionTool(Tool, Generic[P, R]):
 
 _make_text, _make_result = constructor(Text), constructor(Result)
 
-Body = Callable[..., Any]
-Bind = Callable[[Mapping[str, Any]], Any]  # the arguments as the one value that the body takes
+_Body = Callable[..., Any]
+_Bind = Callable[[Mapping[str, Any]], Any]  # the arguments as the one value that the body takes
 
 
 @overload
@@ -272,7 +270,7 @@ def result_from(value: Any) -> Result:
     return Result.json(value)
 
 
-def _shape_and_run(body: Body, parameters: type[BaseModel] | Schema | None, where: str) -> tuple[Shape, Run]:
+def _shape_and_run(body: _Body, parameters: type[BaseModel] | Schema | None, where: str) -> tuple[Shape, Run]:
     listed = parameters_of(body)
     takes_ctx = _takes_ctx(listed, where)
     if parameters is None:
@@ -291,7 +289,7 @@ def _shape_and_run(body: Body, parameters: type[BaseModel] | Schema | None, wher
     return shape, _runner(body, takes_ctx, lambda args: model_from(model, args))
 
 
-def _runner(body: Body, takes_ctx: bool, bind: Bind | None) -> Run:
+def _runner(body: _Body, takes_ctx: bool, bind: _Bind | None) -> Run:
     """Return the body as `run(ctx, args)`. A plain function runs in a thread, so that it cannot hold up the others."""
     start = body if inspect.iscoroutinefunction(body) else _beside_the_loop(body)
 
@@ -305,7 +303,7 @@ def _runner(body: Body, takes_ctx: bool, bind: Bind | None) -> Run:
     return run_bound if bind else run_named
 
 
-def _beside_the_loop(body: Body) -> Body:
+def _beside_the_loop(body: _Body) -> _Body:
     async def threaded(*args: Any, **named: Any) -> Any:
         value = await in_thread(body, *args, **named)
         # a decorated or callable object may hide that it is async
@@ -326,6 +324,6 @@ def _takes_ctx(parameters: Sequence[Parameter], where: str) -> bool:
     return False
 
 
-def _where(body: Body) -> str:
+def _where(body: _Body) -> str:
     code = getattr(inspect.unwrap(body), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(body)

@@ -14,8 +14,6 @@ from .ports import Approver
 from .result import Text
 from .tool import Tool
 
-__all__ = ["AgentTask", "Limits", "TurnHandle", "TurnRequest", "user_message"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -12,8 +12,6 @@ from typing import Any, Literal
 
 from .tool import Tool
 
-__all__ = ["Decision", "Grounds", "Layer", "LayerName", "LayerStep", "Rule", "Selection", "Verdict", "Verdicts"]
-
 
 class Grounds:
     """The settings, the tools and the host, told as JSON when somebody asks.

@@ -12,8 +12,6 @@ from toolcrib.define.verdict import Layer, LayerName, Rule
 from .resolve import IDENTITIES, SENDER_TYPES, GroupChat, ResolvedCaller, SenderType, sender_key, sender_value
 from .settings import ChannelPolicy, GroupPolicy
 
-__all__ = ["chat_layers", "find_sender"]
-
 # A forum's topic: Telegram's chat number with the topic's number behind it.
 _TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 

@@ -7,11 +7,6 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerStep, Selection, Verdict
 
-__all__ = [
-    "COLUMNS", "caller_json", "explain_json", "explain_rows", "explain_sentence", "own_reason", "own_remedy",
-    "reason_for", "remedy_for", "value_at_origin", "verdict_json",
-]  # fmt: skip
-
 COLUMNS = ("tool", "verdict", "layer", "because")
 
 

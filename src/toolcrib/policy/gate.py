@@ -15,8 +15,6 @@ from toolcrib.define.verdict import Decision, Layer, LayerName, LayerStep, Rule,
 from .explain import own_reason, own_remedy, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, RuleMatcher, matcher_for
 
-__all__ = ["Facts", "gate"]
-
 # The layers whose plugin-only allow lists `additive` drops, as the documents do.
 _ADDITIVE: frozenset[LayerName] = frozenset(
     {"profile", "provider-profile", "global", "global-provider", "agent", "agent-provider"}

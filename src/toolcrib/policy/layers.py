@@ -26,8 +26,6 @@ from .settings import (
     ToolsSettings,
 )
 
-__all__ = ["layers_for", "layers_of", "mentions_of"]
-
 # What the layers of the global scope and of the agent's are called: for all models, and for the caller's.
 _SCOPES: tuple[tuple[LayerName, LayerName], ...] = (("global", "global-provider"), ("agent", "agent-provider"))
 _Scopes = Sequence[tuple[str, ToolsSettings]]

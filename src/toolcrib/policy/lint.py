@@ -30,8 +30,6 @@ from .settings import (
     ToolsSettings,
 )
 
-__all__ = ["Expect", "Finding", "FindingKind", "Level", "lint"]
-
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "worn", "expect",
     "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "loss",
@@ -61,7 +59,7 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class _Scope:
     """A rule and its path. `about` tells rules for everybody from those of one sandbox, subagent or source.
 
     `within` is what the names of the tools begin with that the rule calls as their MCP server does.
@@ -109,7 +107,7 @@ def _match(entries: Sequence[str], inventory: Inventory, *, permits: bool = Fals
     return set(matcher.select(frozenset(inventory.tools)))
 
 
-def _check_entries(scope: Scope, inventory: Inventory) -> Iterator[Finding]:
+def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
     """Unknown and shadowed entries of each list."""
     for key, entries in scope.lists():
         origin, covered = f"{scope.origin}.{key}", set[str]()
@@ -137,7 +135,7 @@ def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
     return Finding("unknown", "warning", origin, f"{entry!r} names no {word} that exists here", remedy)
 
 
-def _check_lists(scope: Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow lists that permit nothing or only plugins."""
     allow = scope.rule.allow
     if allow == () and not scope.rule.also:
@@ -325,7 +323,7 @@ def _list_some(names: Iterable[str]) -> str:
 # Every place in the settings where a rule can stand
 
 
-def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
+def scopes_of(settings: PolicySettings) -> Iterator[_Scope]:
     """Yield every rule that is written down."""
     yield from _scopes_in_tools("tools", settings.tools)
     for agent in settings.agents.values():
@@ -334,26 +332,26 @@ def scopes_of(settings: PolicySettings) -> Iterator[Scope]:
         for groups in (channel.groups, *channel.accounts.values()):
             for group in groups.values():
                 if group.tools is not None:
-                    yield Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
+                    yield _Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
                 for sender, lists in group.by_sender.items():
-                    yield Scope(origin=f"{group.origin}.toolsBySender.{sender}", rule=lists.rule())
+                    yield _Scope(origin=f"{group.origin}.toolsBySender.{sender}", rule=lists.rule())
     for source, (origin, narrowed) in settings.sources.items():
-        yield Scope(origin=origin, rule=narrowed.rule(), about="source", within=beginning_of(source))
+        yield _Scope(origin=origin, rule=narrowed.rule(), about="source", within=beginning_of(source))
 
 
-def _scopes_in_tools(origin: str, tools: ToolsSettings) -> Iterator[Scope]:
-    yield Scope(origin=origin, rule=tools.rule(), additive=True)
+def _scopes_in_tools(origin: str, tools: ToolsSettings) -> Iterator[_Scope]:
+    yield _Scope(origin=origin, rule=tools.rule(), additive=True)
     for key, entry in tools.by_provider.items():
         if entry.allow == LOCAL_BELT:
             continue  # built in: nobody wrote it down
-        yield Scope(origin=f"{origin}.byProvider.{key}", rule=entry.rule(), additive=True)
+        yield _Scope(origin=f"{origin}.byProvider.{key}", rule=entry.rule(), additive=True)
     yield from _scopes_in_lists(f"{origin}.sandbox.tools", tools.sandbox.tools, "sandbox")
     yield from _scopes_in_lists(f"{origin}.subagents.tools", tools.subagents.tools, "subagent")
     handed = Rule(allow=tools.subagents.include, deny=tools.subagents.exclude)
     if handed.allow is not None or handed.deny:
-        yield Scope(origin=f"{origin}.subagents", rule=handed, about="subagent")
+        yield _Scope(origin=f"{origin}.subagents", rule=handed, about="subagent")
 
 
-def _scopes_in_lists(origin: str, lists: ListSettings, about: Literal["sandbox", "subagent"]) -> Iterator[Scope]:
+def _scopes_in_lists(origin: str, lists: ListSettings, about: Literal["sandbox", "subagent"]) -> Iterator[_Scope]:
     if lists.model_fields_set:
-        yield Scope(origin=origin, rule=lists.rule(), about=about)
+        yield _Scope(origin=origin, rule=lists.rule(), about=about)

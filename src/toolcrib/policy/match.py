@@ -14,8 +14,6 @@ from itertools import filterfalse
 from toolcrib.define.names import ALIASES, fold_name, mcp_entry, nearest, server_part
 from toolcrib.define.tool import EFFECTS, Tool
 
-__all__ = ["Groups", "Inventory", "RuleMatcher", "complaint_about", "is_glob", "matcher_for"]
-
 Groups = Mapping[str, frozenset[str]]
 
 MAX_ENTRY_CHARS = 256

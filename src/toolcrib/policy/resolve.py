@@ -14,12 +14,6 @@ from toolcrib.define.names import fold_name
 
 from .settings import PolicySettings, SubagentSettings, ToolsSettings
 
-__all__ = [
-    "IDENTITIES", "SENDER_TYPES", "GroupChat", "ResolvedCaller", "SenderType", "agent_of", "agent_of_parent",
-    "ceiling_of", "child_of", "is_listed", "is_owner", "is_sandboxed", "mark_terminal_owner", "max_subagents",
-    "model_family", "resolve", "sender_key", "sender_value",
-]  # fmt: skip
-
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
 _FAMILIES = {
     "azure": "openai",

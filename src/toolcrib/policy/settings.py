@@ -15,25 +15,6 @@ from toolcrib.define.verdict import Rule
 
 from .match import complaint_about
 
-__all__ = [
-    "LOCAL_BELT",
-    "PROFILES",
-    "SANDBOX_ALLOW",
-    "SANDBOX_DENY",
-    "SUBAGENT_DENY",
-    "AgentPolicy",
-    "ChannelPolicy",
-    "GroupPolicy",
-    "ListSettings",
-    "PolicySettings",
-    "RuleSettings",
-    "SandboxMode",
-    "ScopeSettings",
-    "Section",
-    "SubagentSettings",
-    "ToolsSettings",
-]
-
 # The profiles, and the built-in lists of the sandbox and the subagent layer, as document 001 gives them.
 
 # None does not limit.
@@ -97,8 +78,8 @@ def _check_profile(name: str) -> str:
     return name
 
 
-Entry = Annotated[StrictStr, AfterValidator(_check_entry)]
-Entries = tuple[Entry, ...]
+_Entry = Annotated[StrictStr, AfterValidator(_check_entry)]
+Entries = tuple[_Entry, ...]
 ProfileName = Annotated[StrictStr, AfterValidator(_check_profile)]
 
 

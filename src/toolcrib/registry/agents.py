@@ -14,8 +14,6 @@ from toolcrib.define.tool import EFFECTS
 
 from .catalog import Catalog, Problem
 
-__all__ = ["AgentOffer", "Agents", "KnownNames", "collect_agents"]
-
 SOURCE = "agents"  # of problems
 
 _KINDS = ("core", "plugin", "user", "workspace")

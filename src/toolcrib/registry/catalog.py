@@ -8,8 +8,6 @@ from toolcrib.define.tool import Tool
 
 from .groups import groups_of
 
-__all__ = ["Catalog", "Problem"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

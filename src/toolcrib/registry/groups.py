@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from toolcrib.define.names import mcp_name
 from toolcrib.define.tool import Tool
 
-__all__ = ["groups_of"]
-
 # The platform tools: every core group but these two, and agents_list, which has no group of its own.
 _NOT_PLATFORM = frozenset({"fs", "runtime"})
 

@@ -16,8 +16,6 @@ from toolcrib.define.tool import Tool
 
 from .catalog import Catalog, Problem
 
-__all__ = ["PROGRAM", "Offer", "collect_catalog"]
-
 PROGRAM = "client:program"
 """The source of what a program brings itself."""
 

@@ -10,8 +10,6 @@ from toolcrib.define.ports import rpc
 
 from .feature import Core, Feature, RegisteredAgent
 
-__all__ = ["AgentShelf", "mount"]
-
 
 def mount(core: Core) -> Feature:
     """Mount the look at registered agents."""

@@ -30,8 +30,6 @@ from toolcrib.define.record import Answered, Granted, Record, RecordEntry, Revok
 
 from .feature import Core, Feature
 
-__all__ = ["ApprovalTerms", "Approvals", "Lend", "QuestionListener", "mount"]
-
 log = logging.getLogger("toolcrib")
 
 QuestionListener = Callable[[Question], None]

@@ -16,8 +16,6 @@ from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
 
 from .feature import Core, Feature
 
-__all__ = ["Audit", "Judge", "Open", "RecordFault", "Rederive", "Report", "mount", "verify"]
-
 Wrong = Literal["altered", "dropped", "reordered", "inserted", "unreadable", "unpermitted", "differs"]
 
 Judge = Callable[[Mapping[str, Any]], str]

@@ -29,11 +29,6 @@ from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
 
-__all__ = [
-    "Core", "Feature", "FixedTools", "ModelNames", "Mount", "RegisteredAgent", "RunningTurn", "Stores", "ToolSource",
-    "TurnCore", "TurnMount",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from toolcrib.define.schema.annotations import Schema, check_portable, fields_of
 from toolcrib.define.schema.check import check_of_fields
 from toolcrib.define.schema.portable import Shape
 
-__all__ = ["TOOL_SCOPES", "Method", "Router"]
-
 log = logging.getLogger("toolcrib")
 
 # What tools may ask for. Never `approve` or `admin`: a model must not say yes to itself, nor widen its limits (G8).

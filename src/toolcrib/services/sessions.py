@@ -22,8 +22,6 @@ from toolcrib.define.session import agent_from_key, check_key, to_store_key
 
 from .feature import Feature, ModelNames, RunningTurn, TurnCore
 
-__all__ = ["LogCodec", "Recall", "SessionSummary", "Sessions", "mount"]
-
 _TEXT_CHARS = 4_000  # characters of one message
 _PAGE_CHARS = 200_000  # and of all that are shown at once
 _ALL_SESSIONS = 1_000_000  # sessions: more than there are

@@ -27,8 +27,6 @@ from toolcrib.define.files import (
     plain,
 )
 
-__all__ = ["MemoryWorkspace", "as_bytes", "list_names"]
-
 
 def list_names(known: Iterable[str]) -> str:
     """Return what there is, for a sentence about what there is not."""

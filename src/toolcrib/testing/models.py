@@ -9,8 +9,6 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
 
-__all__ = ["FunctionModel", "RecordedRequest", "ScriptedModel", "call_reply", "text_reply"]
-
 _CARD = ModelCard(provider="test", model="scripted", sees=True)
 _NOTHING = Usage()
 

@@ -9,8 +9,6 @@ from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinem
 
 from .files import as_bytes, list_names
 
-__all__ = ["FakeRun", "FakeRunning", "FakeShell"]
-
 
 @dataclass(frozen=True, slots=True)
 class FakeRun:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from toolcrib.define.approval import Grant, Question, State, is_in_time, too_many
 from toolcrib.define.mcp import Pin
 
-__all__ = ["MemoryApprovals", "MemoryPins"]
-
 _MOST_KEPT = 1_000
 
 

@@ -17,13 +17,13 @@ async def nowhere(message: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("message", [b"[" * 1000 + b"]" * 1000, b"[[[]], {}, 1]", b"[]"])
 async def test_batches_within_batches_are_no_messages(message: bytes) -> None:
     peer = ServerPeer("srv", nowhere, changed=lambda: None)
-    peer.heard(decode(message))
+    peer.receive(decode(message))
     assert not peer.lost.done()
 
 
 async def test_who_fails_to_watch_a_call_does_not_cost_it_its_answer(caplog: pytest.LogCaptureFixture) -> None:
     async def answered(message: Mapping[str, Any]) -> None:
-        peer.heard(
+        peer.receive(
             [
                 {"method": "notifications/progress", "params": {"progressToken": message["id"], "progress": 1}},
                 {"id": message["id"], "result": "done"},
@@ -47,5 +47,5 @@ async def test_no_half_of_a_secret_is_left_where_words_are_cut() -> None:
 async def test_a_flood_of_empty_batches_is_cut_off() -> None:
     peer = ServerPeer("srv", nowhere, changed=lambda: None)
     for _ in range(5_001):
-        peer.heard([])
-    assert "that nobody asked for" in await peer.gone()
+        peer.receive([])
+    assert "that nobody asked for" in await peer.wait_closed()

@@ -62,4 +62,4 @@ async def ended(
 def runnable(replied: Replied) -> list[str]:
     """Return the ids of the calls that may run."""
     message = replied.message
-    return [call.id for call in message.calls if not call.flaw] if message.finish == "calls" else []
+    return [call.id for call in message.calls if not call.parse_error] if message.finish == "calls" else []

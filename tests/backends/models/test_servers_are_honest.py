@@ -125,7 +125,9 @@ async def test_our_providers_read_the_same(api: Api, say: Say) -> None:
     assert (replied.error, message.finish) == ("", "calls" if say.calls else "stop")
     assert "".join(part.text for part in message.content if isinstance(part, Text)) == say.text
     assert "".join(part.text for part in message.content if isinstance(part, Thinking)) == say.thinking
-    assert [(call.id, call.name, call.flaw) for call in message.calls] == [(id, name, "") for id, name, _ in say.calls]
+    assert [(call.id, call.name, call.parse_error) for call in message.calls] == [
+        (id, name, "") for id, name, _ in say.calls
+    ]
     assert [call.args["text"] for call in message.calls] == ["one", "zwölf"][: len(say.calls)]
     assert replied.usage == say.usage
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == say.text

@@ -389,7 +389,7 @@ def redact(text: str) -> str:
     st.integers(10, 200),
 )
 def test_no_secret_is_kept_in_any_spelling(value: Any, longest: int) -> None:
-    call = Call(id="c", name="t", args={"v": value}, key="k", flaw="hunter22")
+    call = Call(id="c", name="t", args={"v": value}, key="k", parse_error="hunter22")
     for entry in (Started(call, "t"), Decided(call, Caller(session="hunter22"), None, "no 'hunter22'")):
         _, body = body_of(entry, redact, longest)
         json.loads(body)

@@ -11,7 +11,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from toolcrib.backends.files.local import LocalWorkspace, Make, Terms, Workspaces
+from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.local import LocalWorkspace, Make, Workspaces
 from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished, TurnStarted

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Ctx, Result, ToolError
-from toolcrib.backends.files.local import Terms, Workspaces
+from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.local import Workspaces
 from toolcrib.define.context import Ports
 from toolcrib.testing import fake_ctx
 from toolcrib.tools.fs.ls import ls

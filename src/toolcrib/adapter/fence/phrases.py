@@ -4,8 +4,6 @@ import re
 
 from toolcrib.define.display import fold
 
-__all__ = ["suspicions"]
-
 # English only and easily avoided, which is why the fence does not depend on them. Each looks at a character once.
 _PHRASES = {
     "ignore previous instructions": r"ignore\s+(?:all\s+)?(?:previous|prior|above)\s+(?:instruction|prompt)",

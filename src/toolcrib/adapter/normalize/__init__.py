@@ -16,8 +16,6 @@ from toolcrib.adapter.wire import sanitize
 
 from .walk import Dialect, SchemaWalk
 
-__all__ = ["ShownSchema", "_Loss", "make_encodable", "normalize", "normalize_for"]
-
 _Loss = tuple[str, str]
 
 _PORTABLE = Dialect()

@@ -7,21 +7,6 @@ from typing import Any
 
 import jsonschema_rs
 
-__all__ = [
-    "ATOMS",
-    "FITTING",
-    "KINDS",
-    "MISFIT",
-    "NOTES",
-    "SCALARS",
-    "SILENT",
-    "TEXTS",
-    "choose_kind",
-    "copy_plain",
-    "flatten_enum",
-    "infer_kind",
-]
-
 MISFIT: Any = object()
 
 NOTES = frozenset({"title", "description", "default", "examples"})

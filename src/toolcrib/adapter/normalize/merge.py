@@ -10,22 +10,6 @@ from typing import Any
 
 from .keywords import KINDS, NOTES, SCALARS, choose_kind
 
-__all__ = [
-    "NEVER",
-    "NULL",
-    "UNIONS",
-    "Losses",
-    "SchemaReading",
-    "all_of",
-    "any_of",
-    "copy_json",
-    "join_variants",
-    "lose_nulls",
-    "member_path",
-    "settle",
-    "settle_within",
-]
-
 SchemaReading = dict[str, Any]
 Losses = list[tuple[str, str]]
 

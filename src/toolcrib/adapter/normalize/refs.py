@@ -6,8 +6,6 @@ from urllib.parse import unquote
 
 from .merge import Losses, SchemaReading
 
-__all__ = ["DEFINITIONS", "Definitions", "RefTarget"]
-
 DEFINITIONS = frozenset({"$defs", "definitions"})
 _MISSING: Any = object()
 

@@ -34,8 +34,6 @@ from .merge import (
 )
 from .refs import DEFINITIONS, Definitions, RefTarget
 
-__all__ = ["_READERS", "Dialect", "SchemaWalk", "_Reader"]
-
 _STRINGS = {str}
 
 

@@ -38,8 +38,6 @@ from .running import KILL_GRACE_SECONDS, ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, STATUS
 
-__all__ = ["REFUSED", "SYSCALL_NUMBERS", "Bubblewrap", "build_filter"]
-
 _PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _OWN_TERMINAL = ("/usr/bin/setsid", "--ctty", "--")
 _OTHERWISE = "or let commands run unprotected with tools.exec.host: host"
@@ -90,7 +88,7 @@ _SOCKETS = (38, 40)  # to the kernel's ciphers; to the machine that hosts this o
 _TYPE_INTO_TERMINAL = (0x5412, 0x541C)
 _OTHER_NUMBERS = 0x40000000  # a second numbering of the same calls, on x86-64 only
 
-Step = tuple[int, int, int, int]
+_Step = tuple[int, int, int, int]
 
 
 def build_filter(machine: str = platform.machine()) -> bytes | None:
@@ -98,7 +96,7 @@ def build_filter(machine: str = platform.machine()) -> bytes | None:
     if machine not in SYSCALL_NUMBERS:
         return None
     token, numbers = SYSCALL_NUMBERS[machine]
-    steps: list[Step] = [
+    steps: list[_Step] = [
         (_LOAD, 0, 0, _MACHINE), (_JUMP_EQUAL, 1, 0, token), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER),
     ]  # fmt: skip
     if machine == "x86_64":
@@ -113,9 +111,9 @@ def build_filter(machine: str = platform.machine()) -> bytes | None:
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def _argument(number: int, place: int, tests: list[tuple[int, int]]) -> list[Step]:
+def _argument(number: int, place: int, tests: list[tuple[int, int]]) -> list[_Step]:
     """Return steps that refuse a call when an argument meets a test, and permit it otherwise."""
-    body: list[Step] = [(_LOAD, 0, 0, place)]
+    body: list[_Step] = [(_LOAD, 0, 0, place)]
     for test, value in tests:
         body += [(test, 0, 1, value), (_RETURN, 0, 0, _FAIL | _EPERM)]
     body.append((_RETURN, 0, 0, _ALLOW))

@@ -25,21 +25,6 @@ from .pty import PtyTerminal
 from .running import KILL_GRACE_SECONDS, ProcessTree, Streams
 from .supervisor import Spawn, SupervisorClient, open_memory
 
-__all__ = [
-    "Host",
-    "LastWords",
-    "argv_of",
-    "command_text",
-    "find_program",
-    "folder_of",
-    "group_limits",
-    "is_fatal",
-    "launch",
-    "own_programs",
-    "read_last_words",
-    "start_error",
-]
-
 LastWords = dict[str, Any]
 """The supervisor's last words about a command."""
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-__all__ = ["Group", "Hierarchy", "hierarchies", "remove_stale_groups"]
-
 _ROOT = "/sys/fs/cgroup"
 _OLD = {"pids": "pids.max", "memory": "memory.limit_in_bytes"}
 _NEW = {"pids": "pids.max", "memory": "memory.max"}

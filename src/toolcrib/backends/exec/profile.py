@@ -13,8 +13,6 @@ from functools import cache
 from toolcrib.backends.files.guard import Access
 from toolcrib.define.files import join_parts, parts_of, plain
 
-__all__ = ["EMPTY_FILE_NAME", "LARGE", "Settings", "View", "environment", "is_seen", "profile", "resolve_inside"]
-
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _COVERED = ("irq", "bus", "sysrq-trigger")  # what bubblewrap makes read-only by itself
 _HIDDEN = ("cmdline", "keys")  # how the machine was started; keys of whoever we are

@@ -9,8 +9,6 @@ from typing import Any
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["PtyScreen", "PtyTerminal"]
-
 _MAX_COLUMNS, _MAX_ROWS = 500, 200
 _MAX_FED = 32_768  # bytes the emulator reads at once: it is slow, and older ones have left the screen
 _MAX_ANSWERS = 200

@@ -18,8 +18,6 @@ from toolcrib.threads import in_thread
 from .pty import PtyScreen, PtyTerminal
 from .supervisor import StartedCommand, SupervisorClient
 
-__all__ = ["KILL_GRACE_SECONDS", "Output", "ProcessTree", "Streams"]
-
 log = logging.getLogger("toolcrib")
 
 KILL_GRACE_SECONDS = 2.0

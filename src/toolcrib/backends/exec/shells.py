@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from toolcrib.backends.files.local import Terms
+from toolcrib.backends.files.disk import Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
 from toolcrib.threads import in_thread
@@ -13,8 +13,6 @@ from toolcrib.threads import in_thread
 from .bubblewrap import Bubblewrap
 from .host import Host, own_programs
 from .supervisor import SupervisorClient, end_leftovers
-
-__all__ = ["LocalShells"]
 
 
 @dataclass(frozen=True, slots=True)

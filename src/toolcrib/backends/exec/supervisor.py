@@ -24,8 +24,6 @@ from toolcrib.threads import in_thread
 from . import tree
 from .profile import Settings
 
-__all__ = ["Spawn", "StartedCommand", "SupervisorClient", "SupervisorState", "end_leftovers", "open_memory"]
-
 _SOURCE = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.exec.supervisor_process import main; main()"
 _LINE_BYTES = 32_768
@@ -33,7 +31,7 @@ _PATIENCE = 60.0  # seconds a command waits for its turn
 _NOTE_CHARS = 500  # of a command line
 _END_SECONDS = 2.0
 
-Message = dict[str, Any]
+_Message = dict[str, Any]
 
 
 class SupervisorState:
@@ -164,7 +162,7 @@ class StartedCommand:
 
     id: int
     pid: int
-    ended: "asyncio.Future[Message | None]"
+    ended: "asyncio.Future[_Message | None]"
 
 
 class SupervisorClient:
@@ -179,8 +177,8 @@ class SupervisorClient:
         self._control: socket.socket | None = None
         self._pid, self._line, self._next = 0, b"", 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: dict[int, asyncio.Future[Message]] = {}
-        self._ended: dict[int, asyncio.Future[Message | None]] = {}
+        self._starting: dict[int, asyncio.Future[_Message]] = {}
+        self._ended: dict[int, asyncio.Future[_Message | None]] = {}
         self._burials: set[asyncio.Future[None]] = set()
 
     async def start(self, spawn: Spawn) -> StartedCommand:
@@ -285,7 +283,7 @@ class SupervisorClient:
                 os.close(paper)
         return self._next
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: _Message) -> None:
         if self._control is not None:
             with suppress(OSError):  # it is gone, and so are its commands
                 self._control.sendall(json.dumps(message).encode() + b"\n")
@@ -320,7 +318,7 @@ class SupervisorClient:
         for line in lines:
             self._handle(json.loads(line))
 
-    def _handle(self, message: Message) -> None:
+    def _handle(self, message: _Message) -> None:
         id = message["id"]
         if "ended" in message:
             _settle(self._ended.pop(id, None), message["ended"])

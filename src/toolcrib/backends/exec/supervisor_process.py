@@ -25,8 +25,6 @@ from typing import Any
 from . import tree
 from .limits import Group, hierarchies, remove_stale_groups
 
-__all__ = ["ARGS", "FILTER", "STATUS", "main"]
-
 FILTER, ARGS, STATUS = 100, 101, 102
 """Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went."""
 
@@ -37,13 +35,13 @@ _MAX_SPARE_GROUPS = 8
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 _RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
 
-Message = dict[str, Any]
+_Message = dict[str, Any]
 
 
 class SupervisedCommand:
     """One command: its first process, and how far it is from its end."""
 
-    def __init__(self, spec: Message, pid: int, mark: int, group: Group | None) -> None:
+    def __init__(self, spec: _Message, pid: int, mark: int, group: Group | None) -> None:
         self.id: int = spec["id"]
         self.pid, self.mark, self.group = pid, mark, group
         self.sandboxed: bool = spec["args"] is not None
@@ -147,13 +145,13 @@ class Supervisor:
                 else:
                     self._end(kept, "stop", message["grace"])
 
-    def _say(self, message: Message) -> None:
+    def _say(self, message: _Message) -> None:
         with suppress(OSError):  # nobody listens any more
             self._control.sendall(json.dumps(message).encode() + b"\n")
 
     # ---- starting
 
-    def _start(self, spec: Message) -> None:
+    def _start(self, spec: _Message) -> None:
         count = len(spec["fds"])
         fds, self._fds = self._fds[:count], self._fds[count:]
         given = dict(zip(spec["fds"], fds, strict=True))
@@ -181,7 +179,7 @@ class Supervisor:
             if self._mark not in used:
                 return self._mark
 
-    def _group(self, spec: Message) -> Group | None:
+    def _group(self, spec: _Message) -> Group | None:
         """Return control groups for these limits: spare ones, or new ones."""
         limits = spec["limits"]
         if not self._places or not limits:
@@ -198,7 +196,7 @@ class Supervisor:
             if len(self._spare) > _MAX_SPARE_GROUPS:
                 self._spare.pop(0).remove()
 
-    def _spawn(self, spec: Message, given: dict[str, int], mark: int, group: Group | None) -> int:
+    def _spawn(self, spec: _Message, given: dict[str, int], mark: int, group: Group | None) -> int:
         """Start the program with these descriptors and no others, in a session of its own."""
         if "cwd" in given:
             os.fchdir(given["cwd"])

@@ -10,21 +10,6 @@ import signal
 from collections.abc import Iterable
 from contextlib import suppress
 
-__all__ = [
-    "Born",
-    "birth",
-    "children",
-    "descendants",
-    "find_marked",
-    "freeze_and_kill",
-    "is_alive",
-    "is_in_session",
-    "read_kernel_file",
-    "send",
-    "stat",
-    "timer_slack",
-]  # fmt: skip
-
 Born = tuple[int, int]
 """A process for good: its number and the clock tick it was started at. Numbers are used again."""
 

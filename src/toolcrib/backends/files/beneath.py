@@ -18,9 +18,7 @@ from toolcrib.define.files import join_parts, outside, parts_of
 
 from .os_errors import as_tool_errors
 
-__all__ = ["Beneath", "ResolvedPath", "kernel_opens"]
-
-Parts = tuple[str, ...]
+_Parts = tuple[str, ...]
 
 _OPENAT2 = 437  # the same number on every architecture that has it
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
@@ -35,7 +33,7 @@ class ResolvedPath:
 
     folder: int
     name: str
-    real: Parts
+    real: _Parts
 
     @property
     def path(self) -> str:
@@ -61,7 +59,7 @@ class Beneath:
     def close(self) -> None:
         os.close(self.fd)
 
-    def parts(self, path: str) -> Parts:
+    def parts(self, path: str) -> _Parts:
         """Return the names along a path, relative to the root or absolute beneath it."""
         return parts_of(path, self.path, self.spelled)
 
@@ -93,7 +91,7 @@ class Beneath:
         with as_tool_errors(path), self._walk(path, self.parts(path), follow=follow) as place:
             yield place
 
-    def _kernel_open(self, parts: Parts, flags: int) -> int | None:
+    def _kernel_open(self, parts: _Parts, flags: int) -> int | None:
         """Open through the kernel; None when it sees a way out or cannot decide, so that the walk may look closer."""
         for _ in range(_MAX_TRIES):
             try:
@@ -107,7 +105,7 @@ class Beneath:
         return None
 
     @contextmanager
-    def _walk(self, path: str, parts: Parts, *, follow: bool = True) -> Iterator[ResolvedPath]:
+    def _walk(self, path: str, parts: _Parts, *, follow: bool = True) -> Iterator[ResolvedPath]:
         walk = _Walk(self.fd, self.path, self.spelled, path)
         try:
             yield walk.to(parts, follow=follow)
@@ -128,7 +126,7 @@ class _Walk:
             os.close(fd)
         self._held.clear()
 
-    def to(self, parts: Parts, *, follow: bool) -> ResolvedPath:
+    def to(self, parts: _Parts, *, follow: bool) -> ResolvedPath:
         ahead = list(reversed(parts))
         while ahead:
             part = ahead.pop()
@@ -154,7 +152,7 @@ class _Walk:
         return self._held[-1][0] if self._held else self._root
 
     @property
-    def _names(self) -> Parts:
+    def _names(self) -> _Parts:
         return tuple(name for _, name in self._held)
 
     def _up(self) -> None:
@@ -175,7 +173,7 @@ class _Walk:
                 return None
             raise
 
-    def _follow(self, target: str) -> Parts:
+    def _follow(self, target: str) -> _Parts:
         self._links += 1
         if self._links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

@@ -17,8 +17,6 @@ from .journal import FileStep
 from .os_errors import as_tool_errors
 from .stage import rename_new, stage_file, sync_folder, version_of
 
-__all__ = ["change", "delete", "mkdir", "move"]
-
 _MAX_CHANGES = 1_000
 
 

@@ -20,8 +20,6 @@ from .journal import ChangeJournal
 from .os_errors import as_tool_errors
 from .stage import STAGE, version_of
 
-__all__ = ["MAX_READ_BYTES", "Disk", "LineMark", "Terms", "read_passage"]
-
 LineMark = tuple[int, int]  # a line, counted from 1, and the byte it begins at
 
 _BLOCK = 1 << 20

@@ -12,8 +12,6 @@ from toolcrib.define.errors import ToolError
 
 from .stage import STAGE
 
-__all__ = ["Access", "WorkspaceGuard"]
-
 Access = Literal["rw", "ro", "none"]
 
 # Names whose content is run or obeyed by something else than the task at hand, at any depth.

@@ -26,15 +26,13 @@ from .stage import (
     StagedFile,
     exchange,
     open_left_over,
-    remove,
+    remove_stage,
     remove_stale_stages,
     rename_new,
     stage,
     sync_folder,
     version_of,
 )
-
-__all__ = ["ChangeJournal", "FileStep"]
 
 _PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
 _PAUSE = 0.01
@@ -125,7 +123,7 @@ class ChangeJournal:
         done = path.with_suffix(".done")
         if path.exists():  # undone, and not to be undone again
             path.rename(done)
-        if remove(self._beneath.fd, record["stage"]):
+        if remove_stage(self._beneath.fd, record["stage"]):
             with suppress(OSError):
                 done.unlink()
 

@@ -11,8 +11,6 @@ from . import changes as made
 from .disk import Disk, LineMark, Terms
 from .search import find_names, search
 
-__all__ = ["LocalWorkspace", "Terms", "Workspaces"]
-
 Make = Callable[[Sequence[Change]], Awaitable[tuple[Entry, ...]]]
 Around = Callable[[Sequence[Change], Make], Awaitable[tuple[Entry, ...]]]
 

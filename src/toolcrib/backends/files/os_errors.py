@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["as_tool_errors"]
-
 _SENTENCES = {
     errno.ENOENT: ("not_found", "{path} does not exist"),
     errno.ENOTDIR: ("not_folder", "{path} goes through a file as if it were a folder"),

@@ -18,21 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "STAGE",
-    "StageFolder",
-    "StagedFile",
-    "exchange",
-    "open_left_over",
-    "remove",
-    "remove_stale_stages",
-    "rename_new",
-    "stage",
-    "stage_file",
-    "sync_folder",
-    "version_of",
-]  # fmt: skip
-
 STAGE = ".toolcrib-stage"
 
 _UNDO = ".undo"
@@ -95,7 +80,7 @@ class StageFolder:
     def close(self) -> None:
         os.close(self.folder)
         if not self._kept:
-            remove(self._root, self.name)
+            remove_stage(self._root, self.name)
 
 
 @contextmanager
@@ -128,7 +113,7 @@ def open_left_over(root: int, name: str) -> Iterator[int | None]:
             os.close(fd)
 
 
-def remove(root: int, name: str) -> bool:
+def remove_stage(root: int, name: str) -> bool:
     """Remove the folder of a change, whether it was kept or not; tell whether it is gone."""
     for each in (name + _UNDO, name):
         shutil.rmtree(each, ignore_errors=True, dir_fd=root)

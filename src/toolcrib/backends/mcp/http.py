@@ -15,8 +15,6 @@ from toolcrib.define.mcp import LinkTerms
 
 from .peer import MESSAGE_BYTES, Linked, ServerPeer, decode, encode, ready
 
-__all__ = ["Address", "HttpLink", "connect_over_http"]
-
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
 _STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
 _AGAIN = 5.0  # seconds before the stream of what nobody asked for is opened again
@@ -79,7 +77,7 @@ class HttpLink:
         """Hear also what the server says unasked, if it offers that."""
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
-    def said(self) -> str:
+    def diagnostics(self) -> str:
         """Return nothing: what the server writes for its operator stays where it runs."""
         return ""
 
@@ -162,7 +160,7 @@ async def connect_over_http(
 ) -> Linked:
     """Shake hands with a server at an address; raise ToolError when that fails."""
     peer = ServerPeer(name, lambda message: transport.send(message), changed=changed, redact=redact)
-    transport = HttpLink(address, peer.heard, peer.lose)
+    transport = HttpLink(address, peer.receive, peer.lose)
     link = await ready(Linked(peer, transport, terms), transport.speak)
     transport.listen()
     return link

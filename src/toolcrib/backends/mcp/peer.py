@@ -18,8 +18,6 @@ from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, LinkTerms, Offered, Progressed
 
-__all__ = ["MESSAGE_BYTES", "Linked", "SendMessage", "ServerPeer", "decode", "encode", "ready"]
-
 log = logging.getLogger("toolcrib")
 
 MESSAGE_BYTES = 16 * 1024 * 1024  # bytes of one message
@@ -34,8 +32,8 @@ _SPOKEN_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _OUR_VERSION)
 _MAX_PAGES = 200
 _CURSOR_CHARS = 4_096
 
-Message = Mapping[str, Any]
-SendMessage = Callable[[Message], Awaitable[None]]
+_Message = Mapping[str, Any]
+SendMessage = Callable[[_Message], Awaitable[None]]
 
 
 class ServerPeer:
@@ -93,7 +91,7 @@ class ServerPeer:
         """Tell the server something that has no answer."""
         await self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
 
-    def heard(self, message: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Take a message that came in."""
         if isinstance(message, list):  # a batch, as an older protocol has them
             self._note()
@@ -113,7 +111,7 @@ class ServerPeer:
             case _:
                 self._note()
 
-    async def gone(self) -> str:
+    async def wait_closed(self) -> str:
         """Wait until the connection is lost; return why."""
         return await asyncio.shield(self.lost)
 
@@ -146,7 +144,7 @@ class ServerPeer:
     def _gone(self) -> ToolError:
         return ToolError(f"the MCP server {self.name!r} {self.lost.result()}", code="unavailable")
 
-    def _answered(self, answer: "asyncio.Future[Any]", rest: Message) -> None:
+    def _answered(self, answer: "asyncio.Future[Any]", rest: _Message) -> None:
         if answer.done():
             return
         match rest:
@@ -165,10 +163,10 @@ class ServerPeer:
         self._note()
         if len(self._tasks) < _MAX_WAITING and not self.lost.done():
             refusal = {"error": {"code": _NO_SUCH_METHOD, "message": "not offered by this client"}}
-            said: Message = {"result": {}} if method == "ping" else refusal
+            said: _Message = {"result": {}} if method == "ping" else refusal
             self._sending({"jsonrpc": "2.0", "id": id, **said})
 
-    def _sending(self, message: Message) -> "asyncio.Task[None]":
+    def _sending(self, message: _Message) -> "asyncio.Task[None]":
         """Send a message beside everything else; who does not wait for it is not told how it went."""
 
         async def send() -> None:
@@ -194,7 +192,7 @@ class ServerPeer:
             case _:
                 self._note()
 
-    def _progressed(self, token: int, params: Message) -> None:
+    def _progressed(self, token: int, params: _Message) -> None:
         """Pass on how far a call is, though not more often than anybody could read it."""
         told, before = self._progress[token]
         now, done, words = asyncio.get_running_loop().time(), _number(params.get("progress")), params.get("message")
@@ -229,7 +227,7 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def encode(message: Message) -> bytes:
+def encode(message: _Message) -> bytes:
     """Return a message as it crosses the wire; raise ToolError when it holds what no JSON can, or too much of it."""
     try:
         line = orjson.dumps(message)
@@ -259,7 +257,7 @@ def decode(line: bytes) -> Any:
 
 class _Transport(Protocol):
     async def send(self, message: Mapping[str, Any]) -> None: ...
-    def said(self) -> str: ...
+    def diagnostics(self) -> str: ...
     async def close(self) -> None: ...
 
 
@@ -302,7 +300,7 @@ class Linked:
         agreed(spoken)
         await self._peer.notify("notifications/initialized")
 
-    async def offered(self) -> Offered:
+    async def fetch_offer(self) -> Offered:
         tools: list[Definition] = []
         faults: list[str] = []
         seen: set[str] = set()
@@ -352,11 +350,11 @@ class Linked:
     def is_gone(self) -> bool:
         return self._peer.lost.done()
 
-    async def gone(self) -> str:
-        return await self._peer.gone()
+    async def wait_closed(self) -> str:
+        return await self._peer.wait_closed()
 
-    def said(self) -> str:
-        return self._peer.redact(self._transport.said())
+    def diagnostics(self) -> str:
+        return self._peer.redact(self._transport.diagnostics())
 
     async def close(self) -> None:
         self._peer.lose("was let go")

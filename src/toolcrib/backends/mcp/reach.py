@@ -9,8 +9,6 @@ from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.mcp import Definition, Link, LinkTerms
 from toolcrib.define.tool import Tool
 
-__all__ = ["McpReach", "ServerSettings"]
-
 # What a program may take for granted; all else it is given by name, in `env`.
 _BASICS = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 

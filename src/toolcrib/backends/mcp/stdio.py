@@ -15,8 +15,6 @@ from toolcrib.define.mcp import LinkTerms
 
 from .peer import MESSAGE_BYTES, Linked, ServerPeer, decode, encode, ready
 
-__all__ = ["Program", "Stdio", "connect_over_stdio"]
-
 _PIECE = 1 << 18  # bytes that are read at a time
 _MAX_UNSENT = 32 * 1024 * 1024  # bytes that wait for a server which does not read
 _MAX_NOISE = 1_000  # lines that are no message; some servers write their log to the wrong place
@@ -67,7 +65,7 @@ class Stdio:
             return
         self._write()
 
-    def said(self) -> str:
+    def diagnostics(self) -> str:
         """Return the end of what the program wrote for its operator."""
         return strip(self._said.decode(errors="replace")).strip()
 
@@ -195,7 +193,7 @@ async def connect_over_stdio(
     """Start a program and shake hands with it; raise ToolError, nothing of it left, when that fails."""
     peer = ServerPeer(name, lambda message: transport.send(message), changed=changed, redact=redact)
     # neither its words nor its environment: either may hold a secret
-    transport = await _started(supervisor, program, peer.heard, peer.lose, f"the MCP server {name}")
+    transport = await _started(supervisor, program, peer.receive, peer.lose, f"the MCP server {name}")
     return await ready(Linked(peer, transport, terms))
 
 

@@ -25,8 +25,6 @@ from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
-__all__ = ["AskServer", "CallServer", "Made", "resource_tools", "tools_from"]
-
 CallServer = Callable[[str, Mapping[str, Any], Progressed | None], Awaitable[Any]]
 """Calls a tool of the server by its own name; the answer is as the server sent it."""
 

@@ -10,9 +10,6 @@ from toolcrib.adapter.wire import as_object
 from .failures import FailedError, NotJsonError, ProviderLabel, parse_json, retry_delay
 from .wires import Stage, Wire
 
-__all__ = ["MAX_EVENT_BYTES", "Answer", "EventReader", "ServerEvent", "TooLongError"]
-
-
 MAX_EVENT_BYTES = 16 * 1024 * 1024  # bytes of one event, or of a reply that is sent whole
 
 _BOM = b"\xef\xbb\xbf"

@@ -24,18 +24,6 @@ from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Message
 
-__all__ = [
-    "FailedError",
-    "NotJsonError",
-    "PackedError",
-    "ProviderLabel",
-    "Unpacker",
-    "describe_status",
-    "describe_transport",
-    "parse_json",
-    "retry_delay",
-]
-
 _PIECE_BYTES = 65_536  # bytes that are unpacked at a time
 _AGAIN = frozenset({408, 409, 425, 429})
 _HERE = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -36,8 +36,6 @@ from .failures import (
 from .known import KNOWN, api_for, key_in
 from .wires import WIRES, Chunks
 
-__all__ = ["PATIENCE", "Endpoint", "HttpModel", "Patience", "model_for"]
-
 _COMPLAINT_BYTES = 65_536  # bytes of an answer that tells of an error
 _REST_BYTES = 65_536  # bytes after the end of a reply that are read so that the connection can be used again
 _MIN_SECRET_CHARS = 8  # characters; what is shorter stands for no key, and in ordinary words

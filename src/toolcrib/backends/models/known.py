@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from toolcrib.adapter.cards import Api
 
-__all__ = ["KNOWN", "Provider", "api_for", "key_in", "models_with_keys"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:

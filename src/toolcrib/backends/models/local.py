@@ -38,8 +38,6 @@ from toolcrib.threads import in_thread
 from .failures import ProviderLabel
 from .http import Endpoint, HttpModel, Patience
 
-__all__ = ["LocalModel", "fetch_weights", "grammar_for", "local_model"]
-
 _CONTEXT_TOKENS = 8_192
 _REPLY_TOKENS = 1_024
 _PATIENCE = Patience(idle=1_800, whole=3_600)  # a busy machine reads ten tokens a second
@@ -192,7 +190,7 @@ class LocalModel:
             Endpoint(url=f"{base_url}/chat/completions", headers=headers, is_here=True),
             ProviderLabel(provider="local", model=self.card.model, base_url=base_url),
             _PATIENCE,
-            encode=encode,
+            encode=_encode,
         )
 
 
@@ -210,7 +208,7 @@ def _with_call(replied: Replied, said: str) -> Replied:
     return replace(replied, message=replace(message, calls=(call,), finish="calls"))
 
 
-def encode(request: Request, target: Target) -> bytes:
+def _encode(request: Request, target: Target) -> bytes:
     """Return the body of a request: the tools as text, and the grammar that holds the reply to them."""
     tools = tuple(request.tools) if request.choice != "none" else ()
     prompt = "\n\n".join(filter(None, [request.system, _list_tools(tools), _HOW if tools else ""]))

@@ -26,8 +26,6 @@ from toolcrib.define.model import History, ModelCard, Price, Request, estimate
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
 
-__all__ = ["CARD", "OfflineModel"]
-
 CARD = ModelCard(provider="offline", model="rules", window=1_000_000, price=Price(input=0, output=0))
 
 CONNECT = (

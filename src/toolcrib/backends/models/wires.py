@@ -10,8 +10,6 @@ from toolcrib.adapter.cards import Api, Target
 from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied, ReplyEvent
 
-__all__ = ["WIRES", "Chunks", "Stage", "Wire"]
-
 # How far a reply has come: it goes on; the reason of its end is known, and only counts may follow; nothing follows.
 Stage = Literal["open", "closing", "over"]
 

@@ -12,8 +12,6 @@ import orjson
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["Accepted", "AcceptedAgents"]
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MAX_RECORD_BYTES = 16 * 1024  # bytes of what is kept about one
 

@@ -13,8 +13,6 @@ from toolcrib.threads import in_thread
 
 from .sqlite import SqliteFile
 
-__all__ = ["SqliteApprovals"]
-
 _QUESTIONS = "SELECT id, digest, state, person, asked_at, expires_at, answered_by, body FROM questions "
 _FIND = _QUESTIONS + "WHERE id = :id"
 _SAME = _QUESTIONS + (

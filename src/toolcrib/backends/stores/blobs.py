@@ -11,8 +11,6 @@ from toolcrib.define.errors import ToolError
 
 from .commits import Commits
 
-__all__ = ["MAX_BLOB_BYTES", "SqliteBlobs", "askable", "drop_blobs", "fetch_blob", "hash_of", "keep_blob"]
-
 MAX_BLOB_BYTES = 32 << 20  # bytes of one
 _BYTES, _SECONDS = 512 << 20, 30 * 86_400.0  # of all that nothing refers to; how long one of them stays
 

@@ -24,8 +24,6 @@ from toolcrib.threads import in_thread, settle_future
 
 from .sqlite import SqliteFile
 
-__all__ = ["Commits", "Step"]
-
 log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")

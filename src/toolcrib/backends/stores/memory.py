@@ -12,8 +12,6 @@ from toolcrib.define.session import check_key
 
 from .sessions_json import line_from_json, line_to_json
 
-__all__ = ["InMemoryBlobs", "MemoryRecord", "MemorySessions"]
-
 _ENTRIES, _BYTES = 10_000, 64 << 20  # what is kept before the oldest gives way
 
 

@@ -12,8 +12,6 @@ from toolcrib.threads import in_thread
 
 from .sqlite import SqliteFile
 
-__all__ = ["SqlitePins"]
-
 _ROWS = "SELECT server, tool, digest, body, pinned_at FROM mcp_pins "
 
 

@@ -47,8 +47,6 @@ from toolcrib.threads import in_thread
 from .commits import Commits
 from .sqlite import SqliteFile
 
-__all__ = ["RecordFile", "SqliteRecord", "SqliteRows", "body_of", "encode_grounds", "rows_in"]
-
 ARGUMENT_CHARS = 4096  # characters of arguments that are kept; of longer ones the digest says which they were
 _LONGEST_WORD = 256
 _MOST_PARTS = 10_000
@@ -69,7 +67,7 @@ def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
     """Return the JSON of what decisions are made from, whole: they are derived from it again."""
     text: str | bytes = grounds.text
     if redact is not None and redact(plain := json.dumps(told := json.loads(text), ensure_ascii=False)) != plain:
-        text = orjson.dumps(_Plain(redact, sys.maxsize).told(told))
+        text = orjson.dumps(_Plain(redact, sys.maxsize).simplify(told))
     return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
 
 
@@ -101,7 +99,7 @@ def _named(call: Call, redact: Redact | None) -> dict[str, Any]:
 def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
     told = {**_named(call, redact), "name": _bounded(call.name, redact, _LONGEST_WORD)}
     told["args"] = _bounded(call.args, redact, longest)
-    return told | ({"flaw": _bounded(call.flaw, redact, _LONGEST_WORD)} if call.flaw else {})
+    return told | ({"flaw": _bounded(call.parse_error, redact, _LONGEST_WORD)} if call.parse_error else {})
 
 
 @lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
@@ -134,9 +132,9 @@ def _json(value: Any, redact: Redact | None) -> bytes:
     try:
         text = orjson.dumps(value, _known, _OPTIONS)
     except (TypeError, ValueError):  # too deep, too big a number, half a character
-        text = orjson.dumps(_Plain(str).told(value), None, _OPTIONS)
+        text = orjson.dumps(_Plain(str).simplify(value), None, _OPTIONS)
     if redact is not None and (shown := text.decode()) != redact(shown):
-        text = orjson.dumps(_Plain(redact).told(orjson.loads(text)), None, _OPTIONS)
+        text = orjson.dumps(_Plain(redact).simplify(orjson.loads(text)), None, _OPTIONS)
     return text
 
 
@@ -159,7 +157,7 @@ class _Plain:
     def __init__(self, redact: Redact, most: int = _MOST_PARTS) -> None:
         self._redact, self._left = redact, most
 
-    def told(self, value: Any, depth: int = 0) -> Any:
+    def simplify(self, value: Any, depth: int = 0) -> Any:
         self._left -= 1
         if self._left < 0 or depth > _MAX_DEPTH:
             return "<more>"
@@ -172,13 +170,13 @@ class _Plain:
             is_plain = self._redact(text) == text and (isinstance(value, float) or abs(value) < _WIDEST_INT)
             return value if is_plain else self._text(text)
         if isinstance(value, Mapping):
-            return {self._text(str(name)): self.told(each, depth + 1) for name, each in value.items()}
+            return {self._text(str(name)): self.simplify(each, depth + 1) for name, each in value.items()}
         if isinstance(value, (Sequence, Set)) and not isinstance(value, (bytes, bytearray, memoryview)):
-            return [self.told(each, depth + 1) for each in value]
+            return [self.simplify(each, depth + 1) for each in value]
         if is_dataclass(value) and not isinstance(value, type):
-            return {each.name: self.told(getattr(value, each.name), depth + 1) for each in fields(value)}
+            return {each.name: self.simplify(getattr(value, each.name), depth + 1) for each in fields(value)}
         known = _known(value)
-        return self._text(known) if isinstance(known, str) else self.told(known, depth + 1)
+        return self._text(known) if isinstance(known, str) else self.simplify(known, depth + 1)
 
     def _text(self, text: str) -> str:
         return self._redact(text.encode(errors="replace").decode())

@@ -14,8 +14,6 @@ from .blobs import MAX_BLOB_BYTES, askable, drop_blobs, fetch_blob, hash_of, kee
 from .commits import Commits
 from .sessions_json import from_text, line_from_json, line_to_json, to_text
 
-__all__ = ["SqliteSessions"]
-
 # The number of lines is not written down beside them: that would be one page more to sync with every line.
 _HEADS = """
     SELECT key, made_at, coalesce(last.at, changed_at), coalesce(last.number, 0), about FROM sessions

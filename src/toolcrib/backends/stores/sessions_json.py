@@ -34,13 +34,10 @@ from toolcrib.define.log import (
 from toolcrib.define.message import Call, Finish, Message, Part, Role, Thinking
 from toolcrib.define.result import Image, Status, Text
 
-__all__ = ["VERSION", "from_text", "line_from_json", "line_to_json", "read_log", "to_text", "write_log"]
-
 VERSION = 1
 _MAX_DEPTH = 100  # objects and lists inside each other
 
-Json = Mapping[str, Any]
-Keep = Callable[[bytes], str]
+_Keep = Callable[[bytes], str]
 Fetch = Callable[[str], bytes]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -112,7 +109,7 @@ def from_text(text: str) -> Any:
         raise _bad("it is nested too deep") from None
 
 
-def line_to_json(line: Line, keep: Keep | None = None) -> dict[str, Any]:
+def line_to_json(line: Line, keep: _Keep | None = None) -> dict[str, Any]:
     """Return a line as JSON; pictures are handed to `keep`, which returns the name to fetch them by, or stand in it."""
     kind, body = _body_to_json(line.body, keep)
     return {"type": kind, "id": line.id, "parent": line.parent, "at": _finite(line.at), **body}
@@ -133,7 +130,7 @@ def line_from_json(value: Any, fetch: Fetch | None = None) -> Line:
 # Write
 
 
-def _body_to_json(body: Body, keep: Keep | None) -> tuple[str, dict[str, Any]]:
+def _body_to_json(body: Body, keep: _Keep | None) -> tuple[str, dict[str, Any]]:
     match body:
         case Said(message, usage, cost):
             return "said", {"message": _message_to_json(message, keep), **_took_to_json(usage, cost)}
@@ -151,7 +148,7 @@ def _body_to_json(body: Body, keep: Keep | None) -> tuple[str, dict[str, Any]]:
             return "ended", {"reason": reason, "sentence": sentence, **_took_to_json(usage, cost)}
 
 
-def _message_to_json(message: Message, keep: Keep | None) -> dict[str, Any]:
+def _message_to_json(message: Message, keep: _Keep | None) -> dict[str, Any]:
     value: dict[str, Any] = {"role": message.role, "content": [_part_to_json(part, keep) for part in message.content]}
     if message.calls:
         value["calls"] = [_call_to_json(call) for call in message.calls]
@@ -168,7 +165,7 @@ def _message_to_json(message: Message, keep: Keep | None) -> dict[str, Any]:
     return value
 
 
-def _part_to_json(part: Part, keep: Keep | None) -> dict[str, Any]:
+def _part_to_json(part: Part, keep: _Keep | None) -> dict[str, Any]:
     match part:
         case Text(text, source):
             return {"text": text} if source is None else {"text": text, "source": source}
@@ -180,7 +177,7 @@ def _part_to_json(part: Part, keep: Keep | None) -> dict[str, Any]:
 
 
 def _call_to_json(call: Call) -> dict[str, Any]:
-    rest = _given(key=call.key, mark=call.mark, flaw=call.flaw)
+    rest = _given(key=call.key, mark=call.signature, flaw=call.parse_error)
     return {"id": call.id, "name": call.name, "args": _plain(call.args), **rest}
 
 

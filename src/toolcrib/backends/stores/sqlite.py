@@ -17,8 +17,6 @@ import apsw
 
 from toolcrib.define.errors import ToolError
 
-__all__ = ["SqliteFile"]
-
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE questions (

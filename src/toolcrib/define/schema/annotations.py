@@ -26,21 +26,6 @@ from typing_extensions import is_typeddict
 
 from toolcrib.define.errors import DeclarationError
 
-__all__ = [
-    "LISTS",
-    "Field",
-    "Parameter",
-    "Schema",
-    "check_portable",
-    "fields_of",
-    "fields_of_function",
-    "is_field_info",
-    "members_of",
-    "object_schema",
-    "parameters_of",
-    "without_notes",
-]
-
 SUBSET = "use str, int, float, bool, Literal, Enum, list[...], dict[str, scalar], a dataclass, TypedDict or model"
 LISTS = (list, tuple, set, frozenset, Sequence)
 

@@ -24,8 +24,6 @@ from .coerce import coerce, target_of
 from .complaints import complaint_of_python, complaints_of_schema, join_complaints
 from .portable import Check
 
-__all__ = ["check_of_fields", "check_of_model", "check_of_schema", "fit_to", "join_complaints", "model_from"]
-
 _LARGEST_SCHEMA = 20_000  # objects and lists, references written out
 _MAX_RECURSION = 64  # of values checked against a schema that contains itself
 _DEEPEST_TOLD, _LONGEST_TOLD = 6, 16 * 1024  # levels and bytes of values that every complaint is sought in

@@ -19,8 +19,6 @@ from toolcrib.define.args import text_from_number, trim
 
 from .annotations import Schema
 
-__all__ = ["coerce", "target_of"]
-
 _MAX_VALUES = 3_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
 _HOPS = 8  # references from one to the next
 _EXACT = 2**53  # up to here a float is the whole number that was written
@@ -38,7 +36,7 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", dict: "object", list: 
 
 def coerce(schema: Any, value: Any) -> Any:
     """Return `value` with what does not fit the schema turned into what does, where that is clear."""
-    return _Walk(schema).coerced(schema, value)
+    return _Walk(schema).coerce(schema, value)
 
 
 def target_of(reference: Any, root: Any) -> Any:
@@ -65,7 +63,7 @@ class _Walk:
     def __init__(self, root: Any) -> None:
         self._root, self._left = root, _MAX_VALUES
 
-    def coerced(self, schema: Any, value: Any, seen: frozenset[str] = _NONE) -> Any:
+    def coerce(self, schema: Any, value: Any, seen: frozenset[str] = _NONE) -> Any:
         """Return the value coerced; `seen` are the references followed since the last step into the value."""
         self._left -= 1
         if self._left < 0 or not isinstance(schema, dict):
@@ -82,11 +80,11 @@ class _Walk:
         """Return the value coerced by the schemas that this one is made of."""
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in seen:
-            value = self.coerced(target_of(reference, self._root), value, seen | {reference})
+            value = self.coerce(target_of(reference, self._root), value, seen | {reference})
         for part in _listed(schema, "allOf"):
-            value = self.coerced(part, value, seen)
+            value = self.coerce(part, value, seen)
         branch = self._branch(_listed(schema, "anyOf") or _listed(schema, "oneOf"), value)
-        return value if branch is None else self.coerced(branch, value, seen)
+        return value if branch is None else self.coerce(branch, value, seen)
 
     def _object(self, schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
         properties = schema.get("properties")
@@ -97,7 +95,7 @@ class _Walk:
                 break
             own = known[name] if name in known else _unlisted(schema, name)
             if inner is not None or name not in known or self._takes_null(own):
-                made[name] = self.coerced(own, inner)
+                made[name] = self.coerce(own, inner)
             else:
                 del made[name]
         return made
@@ -112,7 +110,7 @@ class _Walk:
             elif plain is int and type(inner) is float and inner.is_integer():
                 made.append(int(inner))
             else:
-                made.append(self.coerced(items, inner) if self._left > 0 else inner)
+                made.append(self.coerce(items, inner) if self._left > 0 else inner)
         return made
 
     def _branch(self, branches: Sequence[Any], value: Any) -> Any:

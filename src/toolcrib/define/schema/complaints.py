@@ -10,8 +10,6 @@ from toolcrib.define.names import nearest
 
 from .annotations import Schema
 
-__all__ = ["complaint_of_python", "complaints_of_schema", "join_complaints"]
-
 _SHOWN = 40  # characters of a wrong value that a complaint repeats
 _MAX_EXPECTED_CHARS = 160  # characters of what was expected
 _MAX_COMPLAINTS = 20  # options, or unknown names

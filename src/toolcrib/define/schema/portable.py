@@ -10,8 +10,6 @@ from toolcrib.define.errors import DeclarationError
 
 from .annotations import Schema
 
-__all__ = ["Check", "Shape", "check_portable_schema"]
-
 Check = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 

@@ -21,8 +21,6 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Call, Message
 
-__all__ = ["MissingPackageError", "explain_cut_off", "run_calls"]
-
 
 class MissingPackageError(CribError, ImportError):
     """The package that a bridge leads to is not installed."""
@@ -43,7 +41,8 @@ async def run_calls(belt: Belt, replied: Replied) -> list[Message]:
         return []
     if reply.finish in BROKEN:
         calls = [
-            Call(id=call.id, name=call.name, flaw=explain_cut_off(replied.error or reply.finish)) for call in calls
+            Call(id=call.id, name=call.name, parse_error=explain_cut_off(replied.error or reply.finish))
+            for call in calls
         ]
     results = await belt.call_all(calls)
     asked = Message(role="assistant", calls=tuple(calls), finish="calls", by=reply.by)

@@ -29,8 +29,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingPackageError("pydantic-ai-slim", "pydantic-ai") from error
 
-__all__ = ["CribToolset"]
-
 _CUT = frozenset({"length", "content_filter", "error"})
 
 # What is wrong with arguments that cannot be read travels under this name, so that `invoke` records and answers the
@@ -77,7 +75,7 @@ class CribToolset(AbstractToolset[AgentDepsT]):
     ) -> ToolReturn:
         """Run one call through the gate."""
         flaw = _cut(ctx) or str(tool_args.get(_FLAW, ""))
-        call = Call(id=ctx.tool_call_id or "", name=name, args={} if flaw else tool_args, flaw=flaw)
+        call = Call(id=ctx.tool_call_id or "", name=name, args={} if flaw else tool_args, parse_error=flaw)
         result = (await self._belt_of(ctx).call_all([call]))[0]
         told = answer_message(call, result)
         if told.status != "error":

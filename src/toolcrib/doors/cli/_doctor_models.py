@@ -17,8 +17,6 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
 from toolcrib.threads import in_thread
 
-__all__ = ["EVERY_TOOL", "HealthCheck", "HealthState", "check_models", "report_broken", "report_missing"]
-
 HealthState = Literal["ok", "missing", "broken"]
 
 EVERY_TOOL = ("*",)

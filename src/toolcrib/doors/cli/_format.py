@@ -16,8 +16,6 @@ import orjson
 
 from toolcrib.define.display import escape_controls
 
-__all__ = ["Formatter", "Style", "columns", "flatten", "print_json", "print_table", "truncate"]
-
 Style = Literal["", "bold", "dim", "good", "ask", "bad", "accent"]
 
 _CODES: dict[Style, str] = {"bold": "1", "dim": "2", "good": "32", "ask": "33", "bad": "31", "accent": "36"}

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["LOG_FILE", "keep_log", "state_folder"]
-
 LOG_FILE = "toolcrib.log"
 _LOG_BYTES = 1024 * 1024  # bytes of the file before a new one is begun; the one before it stays
 

@@ -20,8 +20,6 @@ from toolcrib.doors.mcp import PATH, BeltServer, claim_stdio, listen_on, serve_h
 from . import EXIT_INTERRUPTED
 from .approvals import ask_at_terminal, is_attended
 
-__all__ = ["AccessToken", "Serving", "token_from_environment", "wire"]
-
 Pipes = tuple[int, int]
 AccessToken = tuple[str, bool]
 """What clients have to show, and whether it was made up just now."""

@@ -25,26 +25,9 @@ from toolcrib.define.names import canonical, nearest
 
 from ._log import state_folder
 
-__all__ = [
-    "AskService",
-    "CallerOptions",
-    "ConfigOptions",
-    "ask_owner",
-    "caller_from_options",
-    "caller_options",
-    "config_options",
-    "crib_from_options",
-    "json_option",
-    "nearest_session",
-    "require_tool",
-    "state_folder",
-    "wait_for_servers",
-    "with_owner",
-]  # fmt: skip
-
 T = TypeVar("T")
 AskService = Callable[..., Awaitable[Any]]
-Command = TypeVar("Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class ConfigOptions(TypedDict):
@@ -81,7 +64,7 @@ def _text(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
-def config_options(command: Command) -> Command:
+def config_options(command: _Command) -> _Command:
     """Add --config and --from."""
     for option in (
         click.option(
@@ -98,7 +81,7 @@ def config_options(command: Command) -> Command:
     return command
 
 
-def caller_options(command: Command) -> Command:
+def caller_options(command: _Command) -> _Command:
     """Add the options that describe a caller."""
     for option in (
         click.option("--parent", metavar="CHAIN", callback=_text, help="Who started this caller: outer/inner."),

@@ -40,11 +40,6 @@ from toolcrib.define.verdict import Decision, Verdict
 
 from ._format import Formatter, Style, columns, flatten, truncate
 
-__all__ = [
-    "LONG_SECONDS", "CommandJudge", "JsonLines", "OpenCall", "RunScreen", "TurnScreen", "judge_commands",
-    "label_call", "result_text", "tail_lines",
-]  # fmt: skip
-
 LONG_SECONDS = 3.0  # after which a call is worth a word on how it goes, and between two such words
 _PLAIN = re.compile(r"[^\s\"'=]+")  # a value that needs no quotes among others
 _NAME_CHARS, _ARGUMENT_CHARS = 64, 2000  # of a call that are looked at
@@ -105,7 +100,7 @@ def judge_commands(crib: Crib, caller: Callable[[], Caller]) -> CommandJudge:
     return judge
 
 
-def result_text(result: Result) -> str:
+def render_result(result: Result) -> str:
     """Return a result in words, pictures by what they are."""
     return "\n".join(
         f"[{part.mime}, {len(part.data):,} bytes]" if isinstance(part, Image) else part.text for part in result.content
@@ -114,7 +109,7 @@ def result_text(result: Result) -> str:
 
 def tail_lines(partial: Result, count: int) -> list[str]:
     """Return the last lines of what a call has so far, blank ones left out."""
-    return [line for line in map(flatten, result_text(partial).splitlines()) if line][-count:]
+    return [line for line in map(flatten, render_result(partial).splitlines()) if line][-count:]
 
 
 # screens
@@ -293,7 +288,7 @@ class RunScreen(TurnScreen):
 
     def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str:
         seconds = f" ({took:.0f} s)" if took >= LONG_SECONDS else ""
-        text, style = result_text(result).strip(), self.formatter.style
+        text, style = render_result(result).strip(), self.formatter.style
         if result.status == "error":
             sentence = f"✗ {before}{text or 'failed'}{seconds}"
             return self.formatter.remark(sentence, "bad", indent=2, max_lines=_ERROR_LINES)

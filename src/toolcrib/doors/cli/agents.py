@@ -19,8 +19,6 @@ from toolcrib.define.names import nearest
 from ._format import print_json, print_table, truncate
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 
-__all__ = ["command"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib agents list

@@ -22,9 +22,7 @@ from toolcrib.services.approvals import Approvals
 from ._format import print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 
-__all__ = ["ask_at_terminal", "command", "is_attended", "read_terminal_line", "seconds_from"]
-
-Ask = Callable[[str], Awaitable[str]]
+_Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
 
 _EXAMPLES = """\b
@@ -161,7 +159,7 @@ def is_attended() -> bool:
 
 
 @asynccontextmanager
-async def ask_at_terminal(approvals: Approvals, ask: Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
+async def ask_at_terminal(approvals: Approvals, ask: _Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
     """Attach this terminal: while it lasts, the person here is shown every question, one after another.
 
     `ask` shows a prompt and returns what was typed, `say` shows what needs no answer.
@@ -179,7 +177,7 @@ async def ask_at_terminal(approvals: Approvals, ask: Ask | None = None, say: Say
 class _TerminalPrompter:
     """Puts questions to the person at the terminal; what is settled elsewhere needs no answer here any more."""
 
-    def __init__(self, approvals: Approvals, ask: Ask, say: Say) -> None:
+    def __init__(self, approvals: Approvals, ask: _Ask, say: Say) -> None:
         self._approvals, self._ask, self._say = approvals, ask, say
         self._line: asyncio.Queue[Question] = asyncio.Queue()
         self._over: dict[str, asyncio.Event] = {}

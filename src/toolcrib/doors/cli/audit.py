@@ -15,8 +15,6 @@ from toolcrib.define.errors import CribError
 from ._format import print_json, print_table
 from ._options import ConfigOptions, ask_owner, config_options, json_option
 
-__all__ = ["command"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib audit verify

@@ -33,9 +33,8 @@ from toolcrib.threads import in_thread
 
 from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models, report_broken, report_missing
 from ._format import print_json
-from ._options import ConfigOptions, config_options, crib_from_options, json_option, state_folder
-
-__all__ = ["command"]
+from ._log import state_folder
+from ._options import ConfigOptions, config_options, crib_from_options, json_option
 
 _EXAMPLES = """\b
 Examples:

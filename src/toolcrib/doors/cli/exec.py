@@ -13,8 +13,6 @@ from toolcrib.policy.command import CommandRules, Judgement, Plain, judge, look_
 from ._format import print_json, print_table
 from ._options import ConfigOptions, config_options, crib_from_options, json_option
 
-__all__ = ["command"]
-
 _EXPLAIN = """\b
 Examples:
   toolcrib exec explain "git status && ls src"

@@ -20,8 +20,6 @@ from ._options import (
     require_tool,
 )
 
-__all__ = ["command", "show_belt"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib explain --config crib.yaml

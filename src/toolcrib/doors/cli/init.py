@@ -16,8 +16,6 @@ from toolcrib.define.errors import CribError
 from ._format import print_json
 from ._options import json_option
 
-__all__ = ["command", "sample_configuration"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib init

@@ -8,8 +8,6 @@ import click
 from ._format import print_json, print_table
 from ._options import ConfigOptions, config_options, crib_from_options, json_option
 
-__all__ = ["command"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib lint --config crib.yaml

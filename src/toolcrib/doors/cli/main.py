@@ -13,8 +13,6 @@ from toolcrib.define.names import nearest
 
 from . import EXIT_INTERRUPTED
 
-__all__ = ["main", "run"]
-
 # name -> (module, one line of help); the line stands here so that --help imports nothing
 _COMMANDS = {
     "agents": ("agents", "List and show subagents, and accept those of a workspace."),

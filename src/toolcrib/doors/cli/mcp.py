@@ -28,8 +28,6 @@ from ._options import (
     with_owner,
 )
 
-__all__ = ["command"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib mcp serve

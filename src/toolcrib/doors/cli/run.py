@@ -33,8 +33,6 @@ from ._options import (
 from ._turn import JsonLines, RunScreen, judge_commands
 from .approvals import ask_at_terminal, is_attended
 
-__all__ = ["command"]
-
 log = logging.getLogger("toolcrib")
 
 _EXAMPLES = """\b

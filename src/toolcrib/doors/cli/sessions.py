@@ -14,8 +14,6 @@ from toolcrib.define.errors import CribError, ToolError
 from ._format import columns, print_json, print_table, truncate
 from ._options import ConfigOptions, ask_owner, config_options, json_option, nearest_session
 
-__all__ = ["command"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib sessions list

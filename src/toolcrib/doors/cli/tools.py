@@ -31,8 +31,6 @@ from ._options import (
 )
 from .approvals import ask_at_terminal, is_attended
 
-__all__ = ["command"]
-
 _LIST = """\b
 Examples:
   toolcrib tools list

@@ -13,8 +13,6 @@ from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 from ._format import print_table
 from ._options import ConfigOptions, config_options, crib_from_options
 
-__all__ = ["command"]
-
 _STRANGER, _OWNER = Sender(id="7"), Sender(id="1000")
 
 # who asks, what the sample says to that, as whom, about which tools, and the options that ask the same

@@ -14,8 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolcrib.define.errors import CribError
 
-__all__ = ["PATH", "listen_on", "serve_http"]
-
 PATH = "/mcp"
 
 _REQUEST_BYTES = 32 * 1024 * 1024  # bytes of one request

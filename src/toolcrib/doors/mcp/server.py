@@ -26,8 +26,6 @@ from toolcrib.define.names import canonical
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection
 
-__all__ = ["BeltServer", "CancelOnce", "ProgressSender"]
-
 T = TypeVar("T")
 
 
@@ -66,7 +64,7 @@ class CancelOnce(Generic[T]):
 
 log = logging.getLogger("toolcrib")
 
-Send = Callable[[float, float | None, str | None], Awaitable[None]]
+_Send = Callable[[float, float | None, str | None], Awaitable[None]]
 
 _MAX_WAITING = 64  # of a client that is slow to read the oldest are left out
 _MAX_NUMBER = 2**53  # beyond that, one more is no more
@@ -87,7 +85,7 @@ class ProgressSender:
 
     __slots__ = ("_is_over", "_last", "_loop", "_news", "_send", "_sending", "_thread", "_waiting")
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: _Send) -> None:
         self._send, self._loop, self._thread = send, asyncio.get_running_loop(), threading.get_ident()
         self._sending: asyncio.Task[None] | None = None
         self._is_over = False

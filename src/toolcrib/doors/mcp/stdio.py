@@ -18,8 +18,6 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-__all__ = ["claim_stdio", "serve_stdio"]
-
 _MESSAGE_BYTES = 32 * 1024 * 1024  # bytes of one message
 _PIECE = 64 * 1024
 

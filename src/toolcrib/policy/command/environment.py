@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from .options import names
 
-__all__ = ["FIXED", "unsafe_names"]
-
 # How every command is run, whatever it is given: git without configuration from outside, hooks or helpers.
 FIXED = {
     "GIT_CONFIG_NOSYSTEM": "1",

@@ -18,8 +18,6 @@ from .permit import Denial, Plain, find_denial, permit
 from .rules import CommandRules, LookUp, is_asked
 from .wrappers import can_start_others
 
-__all__ = ["CommandDecision", "Judgement", "Plain", "judge", "judge_argv"]
-
 CommandDecision = Literal["run", "ask", "deny"]
 
 _MAX_COMMANDS = 500  # in one line

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["literal", "quote_word"]
-
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^-]+")
 _QUOTED = re.compile(r"""'[^']*'|"[^"\\`$]*\"""")
 _OPTION = re.compile(r"--[A-Za-z][A-Za-z0-9-]*=")

@@ -1,12 +1,5 @@
 """The sentences of the judge. Each says what, and what would change it."""
 
-__all__ = [
-    "explain_always_asked", "explain_denial", "explain_doubt", "explain_empty", "explain_not_filtering",
-    "explain_not_listed", "explain_not_reading", "explain_not_text", "explain_not_trusted", "explain_open_to_all",
-    "explain_permission", "explain_possible_denial", "explain_switched_off", "explain_too_long", "explain_too_many",
-    "explain_unknown_options", "explain_unsafe_variable",
-]  # fmt: skip
-
 _SHOWN_CHARS = 120
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Grammar", "IsWithin", "OddUseError", "Use", "check_path", "check_paths", "is_beneath", "names", "read_use"]
-
 IsWithin = Callable[[str], bool]
 
 

@@ -15,8 +15,6 @@ from tree_sitter import Language, Node, Parser
 
 from .literal import literal
 
-__all__ = ["MAX_LINE_BYTES", "FoundCommand", "ParsedLine", "parse"]
-
 MAX_LINE_BYTES = 32_768
 
 _LANGUAGE = Language(tree_sitter_bash.language())

@@ -12,10 +12,8 @@ from . import messages
 from .options import IsWithin, OddUseError
 from .parse import MAX_LINE_BYTES, FoundCommand, parse
 from .programs import FILTERS, READERS, check
-from .rules import CommandEntry, CommandRules, Entries, LookUp, base_name, matches_program
+from .rules import CommandEntries, CommandEntry, CommandRules, LookUp, base_name, matches_program
 from .wrappers import Inner, inner_anywhere, inner_of
-
-__all__ = ["Denial", "Plain", "find_denial", "permit"]
 
 _NO_SETS: Mapping[str, str] = MappingProxyType({})
 
@@ -60,7 +58,7 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
 
 
 def _find_entry(
-    entries: Entries, name: str, argv: tuple[str, ...], program: str, *, exact: bool
+    entries: CommandEntries, name: str, argv: tuple[str, ...], program: str, *, exact: bool
 ) -> CommandEntry | None:
     """Return the entry that this argv is, or begins with."""
     listed = entries.get(name, ())
@@ -91,14 +89,14 @@ _MAX_COMMANDS = 1_000  # that are looked at in one line
 _SEARCHED_WORDS = 8  # of a command that lies too deep to be followed
 _MAX_SKIPPED_OPTIONS = 16
 
-Words = Sequence[str | None]
+_Words = Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
     """The entry that denies, and the words that it denies. Not `sure`: something in the line could be denied."""
 
-    words: Words = ()
+    words: _Words = ()
     entry: CommandEntry | None = None
 
     @property
@@ -106,7 +104,7 @@ class Denial:
         return self.entry is not None
 
 
-def find_denial(commands: Iterable[FoundCommand], entries: Entries, look_up: LookUp) -> Denial | None:
+def find_denial(commands: Iterable[FoundCommand], entries: CommandEntries, look_up: LookUp) -> Denial | None:
     """Return what an entry denies in these commands and all that they start; None when nothing can be denied."""
     possible: Denial | None = None
     for words in _follow(commands):
@@ -120,9 +118,9 @@ def find_denial(commands: Iterable[FoundCommand], entries: Entries, look_up: Loo
     return possible
 
 
-def _follow(commands: Iterable[FoundCommand]) -> Iterator[Words | None]:
+def _follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:
     """Yield the words of every command and of what it starts; None for something that cannot be told."""
-    waiting: list[tuple[Words, int]] = [(command.words, 0) for command in commands]
+    waiting: list[tuple[_Words, int]] = [(command.words, 0) for command in commands]
     waiting.reverse()
     looked_at = read = 0
     while waiting:
@@ -141,14 +139,14 @@ def _follow(commands: Iterable[FoundCommand]) -> Iterator[Words | None]:
                 yield None
 
 
-def _open_inner(inner: Inner) -> tuple[list[Words], bool]:
+def _open_inner(inner: Inner) -> tuple[list[_Words], bool]:
     """Return the commands of an inner command, and whether they can all be told."""
     if inner.text is None:
         return ([inner.words] if inner.words else []), inner.known
     if len(inner.text) > MAX_LINE_BYTES:
         return [], False
     parsed = parse(inner.text)
-    found: list[Words] = [command.words for command in parsed.commands]
+    found: list[_Words] = [command.words for command in parsed.commands]
     if parsed.doubt:
         # "$@" and "$0" may stand for any of the parameters
         for each in inner_anywhere(inner.parameters, 0):
@@ -156,7 +154,7 @@ def _open_inner(inner: Inner) -> tuple[list[Words], bool]:
     return found, inner.known and not parsed.doubt
 
 
-def _match_denial(words: Words, entries: Entries, look_up: LookUp) -> Denial | None:
+def _match_denial(words: _Words, entries: CommandEntries, look_up: LookUp) -> Denial | None:
     typed = words[0] if words else ""
     if typed is None:
         return Denial()
@@ -173,7 +171,7 @@ def _match_denial(words: Words, entries: Entries, look_up: LookUp) -> Denial | N
     return possible
 
 
-def _begins(words: Words, rest: Sequence[str]) -> bool | None:
+def _begins(words: _Words, rest: Sequence[str]) -> bool | None:
     """Tell whether `rest` stands behind the program, at once or after options; None when it may."""
     may_be = False
     for at in range(1, min(len(words), _MAX_SKIPPED_OPTIONS) + 1):

@@ -10,9 +10,7 @@ from .options import Grammar, IsWithin, OddUseError, check_paths, names, read_us
 from .programs_git import check_git
 from .programs_text import check_find, check_jq_program, check_sed_script
 
-__all__ = ["FILTERS", "READERS", "check"]
-
-Check = Callable[[Sequence[str], IsWithin | None], None]
+_Check = Callable[[Sequence[str], IsWithin | None], None]
 
 _HELP = "help version"
 
@@ -156,7 +154,7 @@ def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
     _CHECKS[name](args, within)
 
 
-def _reader(grammar: Grammar, most: int | None = None) -> Check:
+def _reader(grammar: Grammar, most: int | None = None) -> _Check:
     """Return the check of a program whose operands are files to read; a further one would be written."""
 
     def check_use(args: Sequence[str], within: IsWithin | None) -> None:
@@ -229,7 +227,7 @@ def _without_named(args: Sequence[str]) -> tuple[list[str], bool]:
     return plain, positional
 
 
-_CHECKS: Mapping[str, Check] = {
+_CHECKS: Mapping[str, _Check] = {
     "cat": _reader(_CAT),
     "cut": _reader(_CUT),
     "diff": _reader(_DIFF),

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from .options import Grammar, IsWithin, OddUseError, Use, check_paths, names, read_use
 
-__all__ = ["check_git"]
-
 _BEFORE = names("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version")
 
 _DIFF_FLAGS = """patch no-patch raw patch-with-raw patch-with-stat minimal patience histogram numstat shortstat

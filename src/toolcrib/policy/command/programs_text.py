@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 from .options import IsWithin, OddUseError, check_path, names
 
-__all__ = ["check_find", "check_jq_program", "check_sed_script"]
-
 # find: starting points, then tests and actions; those that only test and print are named here
 
 _FIND_ALONE = names(

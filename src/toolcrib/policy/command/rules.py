@@ -9,23 +9,6 @@ from typing import Literal, Protocol
 
 import re2
 
-__all__ = [
-    "TRUSTED",
-    "AskMode",
-    "CommandEntry",
-    "CommandRules",
-    "ExecLike",
-    "LookUp",
-    "Security",
-    "base_name",
-    "is_asked",
-    "look_up_in",
-    "matches_program",
-    "rules_from",
-    "stricter_ask",
-    "stricter_security",
-]  # fmt: skip
-
 Security = Literal["deny", "allowlist", "full"]
 AskMode = Literal["off", "on-miss", "always"]
 LookUp = Callable[[str], str | None]
@@ -72,7 +55,7 @@ class CommandEntry:
         return " ".join(self.words)
 
 
-Entries = Mapping[str, tuple[CommandEntry, ...]]
+CommandEntries = Mapping[str, tuple[CommandEntry, ...]]
 _NO_ENTRIES: Mapping[str, tuple[CommandEntry, ...]] = MappingProxyType({})
 
 
@@ -82,11 +65,11 @@ class CommandRules:
 
     security: Security = "allowlist"
     ask: AskMode = "on-miss"
-    allow: Entries = field(default_factory=lambda: _NO_ENTRIES)
-    exact: Entries = field(default_factory=lambda: _NO_ENTRIES)
+    allow: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
+    exact: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
     read_only: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     filters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    deny: Entries = field(default_factory=lambda: _NO_ENTRIES)
+    deny: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
     trusted: tuple[str, ...] = TRUSTED
     env: frozenset[str] = frozenset()
     origin: str = "tools.exec"
@@ -172,7 +155,7 @@ def stricter_ask(one: AskMode, other: AskMode) -> AskMode:
     return max(one, other, key=_ASK.index)
 
 
-def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> Entries:
+def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> CommandEntries:
     found: dict[str, list[CommandEntry]] = {}
     for at, words in enumerate(lists):
         program = words[0].strip()
@@ -181,7 +164,7 @@ def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> Entries:
     return {key: tuple(entries) for key, entries in found.items()}
 
 
-def _merge_entries(first: Entries, second: Entries) -> Entries:
+def _merge_entries(first: CommandEntries, second: CommandEntries) -> CommandEntries:
     return {key: (*first.get(key, ()), *second.get(key, ())) for key in {**first, **second}}
 
 

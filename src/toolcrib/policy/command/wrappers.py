@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from .options import names
 from .rules import base_name
 
-__all__ = ["SHELLS", "Inner", "can_start_others", "inner_anywhere", "inner_of", "is_wrapper"]
-
-Words = Sequence[str | None]
+_Words = Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def can_start_others(program: str) -> bool:
     return is_wrapper(program) or name in _LAUNCHERS or _VERSIONED.sub("", name) in _LAUNCHERS or "/" in program
 
 
-def inner_of(words: Words) -> Iterator[Inner]:
+def inner_of(words: _Words) -> Iterator[Inner]:
     """Yield what a command starts, as far as its words tell: nothing for a program that is no wrapper."""
     name = base_name(words[0] or "") if words else ""
     if name in SHELLS:
@@ -145,7 +143,7 @@ def _is_loader(name: str) -> bool:
 _MAX_TAIL_WORDS = 64  # words of a command that may start anywhere
 
 
-def inner_anywhere(words: Words, start: int) -> Iterator[Inner]:
+def inner_anywhere(words: _Words, start: int) -> Iterator[Inner]:
     """Yield every tail of the words, and every word as a text: it may be any of them."""
     for at in range(start, len(words)):
         yield Inner(tuple(words[at : at + _MAX_TAIL_WORDS]))
@@ -154,7 +152,7 @@ def inner_anywhere(words: Words, start: int) -> Iterator[Inner]:
             yield Inner(text=word)
 
 
-def _of_wrapper(words: Words, wrapper: _Wrapper) -> Iterator[Inner]:
+def _of_wrapper(words: _Words, wrapper: _Wrapper) -> Iterator[Inner]:
     at, left = 1, wrapper.operands
     while at < len(words):
         word = words[at]
@@ -184,7 +182,7 @@ def _of_wrapper(words: Words, wrapper: _Wrapper) -> Iterator[Inner]:
         yield Inner(tuple(rest))
 
 
-def _read_option(words: Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
+def _read_option(words: _Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
     """Return what an option of a wrapper brings, and how many words it takes."""
     word = words[at] or ""
     following = words[at + 1] if at + 1 < len(words) else None
@@ -202,13 +200,13 @@ def _read_option(words: Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner],
     return [], 1
 
 
-def _inner_text(value: str | None, rest: Words) -> Inner:
+def _inner_text(value: str | None, rest: _Words) -> Inner:
     """Return a text with the words that follow it, as `env -S` and `su -c` read them."""
     more = " ".join(word for word in rest if word is not None)
     return Inner(text=value if value is None or not more else f"{value} {more}", known=value is not None)
 
 
-def _of_shell(words: Words) -> Iterator[Inner]:
+def _of_shell(words: _Words) -> Iterator[Inner]:
     at, reads_text = 1, False
     while at < len(words):
         word = words[at]

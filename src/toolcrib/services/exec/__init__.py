@@ -7,8 +7,6 @@ from toolcrib.services.feature import Core, Feature
 
 from .judge import TOOL, CommandRunner, Shells
 
-__all__ = ["mount"]
-
 
 def mount(core: Core, shells: Callable[[], Shells], environ: Mapping[str, str]) -> Feature:
     """Mount the tools' way to commands; `environ` is what the operator lends from. A yes lasts as the judge says."""

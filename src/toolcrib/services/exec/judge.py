@@ -25,8 +25,6 @@ from toolcrib.threads import in_thread
 
 from .processes import ExecTarget, Permit, Processes
 
-__all__ = ["CommandRunner", "Shells", "WorkspaceTerms", "build_environment", "is_forbidden"]
-
 TOOL = "exec"
 
 K = TypeVar("K")

@@ -9,11 +9,6 @@ from dataclasses import dataclass
 
 from toolcrib.define.display import strip_unseen
 
-__all__ = [
-    "LogPage", "TextTail", "count_unfinished", "decode_output", "draws_screen", "encode_keys", "encode_paste",
-    "last_lines", "page_log", "split_output",
-]  # fmt: skip
-
 # Whole sequences: taking only the ESC away would leave "[31m" behind.
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # colours, cursor, screen

@@ -15,18 +15,6 @@ from toolcrib.define.shell import CommandEnded, RunningCommand
 
 from .output import count_unfinished, decode_output, draws_screen
 
-__all__ = [
-    "ProcessTable",
-    "ProcessTerms",
-    "Seen",
-    "StartedProcess",
-    "cut_middle",
-    "describe_end",
-    "format_duration",
-    "report_progress",
-    "short_name",
-]  # fmt: skip
-
 _TAIL_CHARS = 2_000  # that a row or a report of progress shows
 _REPORT_SECONDS = 0.1  # between two reports of progress
 _NAME_CHARS = 48

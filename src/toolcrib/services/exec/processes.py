@@ -22,8 +22,6 @@ from toolcrib.threads import in_thread
 from .output import decode_output, encode_keys, encode_paste, last_lines, page_log, split_output
 from .process import ProcessTable, ProcessTerms, Seen, StartedProcess, describe_end, report_progress
 
-__all__ = ["ExecTarget", "ExitListener", "Permit", "ProcessTerms", "Processes", "clamp"]
-
 log = logging.getLogger("toolcrib")
 
 ExitListener = Callable[[str, Mapping[str, Any]], None]

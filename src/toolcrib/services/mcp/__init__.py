@@ -16,9 +16,7 @@ from toolcrib.services.feature import Core, Feature
 from .servers import KnownServer
 from .service import Connect, Mcp, McpTerms
 
-__all__ = ["McpBackend", "ServerTools", "mount", "mount_servers"]
-
-Redact = Callable[[str], str]
+_Redact = Callable[[str], str]
 
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|auth|cred|cookie|session|signature")
 _MIN_SECRET_CHARS, _MIN_VALUE_CHARS = 4, 8
@@ -28,18 +26,18 @@ _ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # pat
 class McpBackend(Protocol):
     """What speaks the protocol: connects to a server, and makes tools of what it declares."""
 
-    async def connect(self, name: str, settings: McpSettings, redact: Redact, changed: Callable[[], None], /) -> Link:
+    async def connect(self, name: str, settings: McpSettings, redact: _Redact, changed: Callable[[], None], /) -> Link:
         """Connect to a server; raise ToolError when that fails."""
         ...
 
     def make_tools(
-        self, name: str, definitions: Mapping[str, Definition], call: Callable[..., Awaitable[Any]], redact: Redact, /
+        self, name: str, definitions: Mapping[str, Definition], call: Callable[..., Awaitable[Any]], redact: _Redact, /
     ) -> tuple[Mapping[str, Tool], Mapping[str, str]]:
         """Return the tools by the server's own names, and what is wrong with those that cannot be made."""
         ...
 
     def make_resource_tools(
-        self, name: str, ask: Callable[..., Awaitable[Mapping[str, Any]]], redact: Redact, /
+        self, name: str, ask: Callable[..., Awaitable[Mapping[str, Any]]], redact: _Redact, /
     ) -> Sequence[Tool]:
         """Return the tools that list and read the resources of a server."""
         ...
@@ -72,7 +70,7 @@ def mount_servers(
     """Mount servers; `secrets_of` yields what the environment gave to one of them."""
     faults = list[str]()
     connects: dict[str, Connect] = {}
-    redacts: dict[str, Redact] = {}
+    redacts: dict[str, _Redact] = {}
     parts: dict[str, str] = {}
     for name, settings in servers.items():
         first = parts.setdefault(server_part(name), name)
@@ -97,7 +95,7 @@ def mount_servers(
 class ServerTools:
     """The tools of all servers; each is made once, and anew when another definition of it was accepted."""
 
-    def __init__(self, service: Mcp, backend: McpBackend, redacts: Mapping[str, Redact]) -> None:
+    def __init__(self, service: Mcp, backend: McpBackend, redacts: Mapping[str, _Redact]) -> None:
         self._service, self._backend, self._redacts = service, backend, redacts
         self._made: dict[str, dict[str, tuple[str, Tool | None, str]]] = {}  # by digest, and what is wrong with it
         self._reading: dict[str, Sequence[Tool]] = {}
@@ -143,7 +141,7 @@ class ServerTools:
         return self._reading[name]
 
 
-def _make_redact(settings: McpSettings, given: Iterator[str]) -> Redact:
+def _make_redact(settings: McpSettings, given: Iterator[str]) -> _Redact:
     """Return what takes the secrets of a server out of a text: it may say back what it was given."""
     hidden = {part for value in settings.headers.values() for part in (value, value.rpartition(" ")[2])}
     hidden |= {value for variable, value in settings.env.items() if _is_secret(variable, value)}

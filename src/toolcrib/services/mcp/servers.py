@@ -9,8 +9,6 @@ from typing import Any, Literal
 from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, definition_digest
 from toolcrib.define.names import tool_name
 
-__all__ = ["ConnectionState", "KnownServer", "PendingTool"]
-
 ConnectionState = Literal["idle", "connecting", "connected", "waiting", "given up"]
 
 _WHY = {
@@ -122,7 +120,7 @@ class KnownServer:
             "resources": self.has_resources(),
             "prompts": bool(self.offered and self.offered.has_prompts),
         }
-        return row | ({"said": self.link.said() if self.link else self.said} if for_owner else {})
+        return row | ({"said": self.link.diagnostics() if self.link else self.said} if for_owner else {})
 
 
 def _quote_word(text: str) -> str:

@@ -20,8 +20,6 @@ from toolcrib.define.ports import rpc
 
 from .servers import KnownServer, PendingTool
 
-__all__ = ["Connect", "KnownServer", "Mcp", "McpTerms", "PendingTool"]
-
 log = logging.getLogger("toolcrib")
 
 Connect = Callable[[Callable[[], None]], Awaitable[Link]]
@@ -321,11 +319,11 @@ class Mcp:
             each.settled.clear()
             if link is not None:
                 await link.close()
-                each.said = link.said()
+                each.said = link.diagnostics()
 
     async def _follow_offer(self, each: KnownServer, link: Link) -> str:
         """Look again whenever the server says that its offer changed, until it is gone; return why it is."""
-        gone, changed = asyncio.ensure_future(link.gone()), asyncio.ensure_future(each.changed.wait())
+        gone, changed = asyncio.ensure_future(link.wait_closed()), asyncio.ensure_future(each.changed.wait())
         try:
             while True:
                 await asyncio.wait((gone, changed), return_when=asyncio.FIRST_COMPLETED)
@@ -342,7 +340,7 @@ class Mcp:
 
     async def _look(self, each: KnownServer, link: Link) -> None:
         """See what a server offers, and pin all of it if it was never seen before."""
-        offered = await link.offered()
+        offered = await link.fetch_offer()
         if not (pins := await self._store.pins(each.name)):
             at = self._now()
             own = Pin(each.name, "", "", {"resources": offered.has_resources, "about": link.about}, at)

@@ -18,11 +18,6 @@ from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key
 from toolcrib.define.turn import TurnHandle
 
-__all__ = [
-    "LABEL_CHARS", "STOPPED", "AgentListing", "Cleanup", "SpawnRequest", "SubagentHost", "SubagentRun", "SubagentSlots",
-    "outside_source", "row_of", "row_of_log", "run_id",
-]  # fmt: skip
-
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
 LABEL_CHARS = 80
 

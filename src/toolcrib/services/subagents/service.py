@@ -46,8 +46,6 @@ from .runs import (
     run_id,
 )
 
-__all__ = ["Subagents", "mount", "root_of"]
-
 log = logging.getLogger("toolcrib")
 
 _ENDED_RUNS = 256  # that are remembered besides those that go on

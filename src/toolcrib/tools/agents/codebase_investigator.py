@@ -7,8 +7,6 @@ from pydantic import Field
 
 from toolcrib import Agent
 
-__all__ = ["codebase_investigator"]
-
 _PROMPT = """\
 You read code to answer a question about it. You change nothing and you run nothing.
 
@@ -29,7 +27,7 @@ it matters. `trace` is what you searched and read, one step each, in order, dead
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class InvestigatorBrief:
     """What it is asked."""
 
     objective: Annotated[str, "what to find out, with everything you know that could help: names, messages, paths"]
@@ -46,7 +44,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class InvestigatorReport:
     """What it found."""
 
     summary: Annotated[str, "the answer, in a few sentences"]
@@ -56,7 +54,7 @@ class Report:
     trace: Annotated[list[str], "what was searched and read, step by step"] = field(default_factory=list)
 
 
-def _markdown(report: Report) -> str:
+def _markdown(report: InvestigatorReport) -> str:
     """Return a report as its reader sees it."""
     parts = [report.summary]
     if report.locations:
@@ -77,8 +75,8 @@ codebase_investigator = Agent(
     ),
     prompt=_PROMPT,
     query="${objective}",
-    inputs=Brief,
-    output=Report,
+    inputs=InvestigatorBrief,
+    output=InvestigatorReport,
     output_name="report",
     render=_markdown,
     tools=("read", "grep", "find", "ls"),

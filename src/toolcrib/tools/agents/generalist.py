@@ -5,8 +5,6 @@ from typing import Annotated
 
 from toolcrib import Agent
 
-__all__ = ["generalist"]
-
 _PROMPT = """\
 You do one piece of work for another agent, alone. It sees nothing of what you do but your last word, and nobody answers
 questions on the way: where something is left open, take the likelier reading and say that you did.
@@ -19,7 +17,7 @@ you did or found, which files you changed, how you checked it, and what is left.
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class GeneralistBrief:
     """What it is asked."""
 
     task: Annotated[str, "what is to be done, and how to tell that it is done"]
@@ -34,7 +32,7 @@ generalist = Agent(
         "came of it. Use it for work in many small steps whose details you do not need to see."
     ),
     prompt=_PROMPT,
-    inputs=Brief,
+    inputs=GeneralistBrief,
     tools=("*",),
     max_turns=20,
 )

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from ._match import ByteSpan, FileBody, Indentation, Matches, MatchReading, split_lines
 
-__all__ = ["Diff", "LineStep", "Splice", "apply_splices", "compare_lines", "find_overlap", "make_diff", "make_splices"]
-
 _MAX_COMPARISONS = (
     5_000_000  # comparisons; beyond it the lines between the first and the last difference count as all new
 )

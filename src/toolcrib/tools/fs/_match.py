@@ -13,27 +13,6 @@ from functools import cached_property
 from itertools import accumulate, islice
 from typing import Literal
 
-__all__ = [
-    "BLANKS",
-    "MARKS",
-    "MAX_SPOTS",
-    "SPACES",
-    "ByteSpan",
-    "FileBody",
-    "Indentation",
-    "MatchReading",
-    "Matches",
-    "Near",
-    "find_nearest",
-    "fold_line",
-    "indent_of",
-    "quote_line",
-    "quote_path",
-    "split_lines",
-    "without_marks",
-    "without_spaces",
-]
-
 # What may stand at the end of a line unseen; the byte-order mark is blank too.
 BLANKS = " \t\v\f\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
 

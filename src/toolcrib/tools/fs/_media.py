@@ -11,8 +11,6 @@ from toolcrib import ToolError
 
 from ._text import format_size
 
-__all__ = ["Picture", "detect_encoding", "file_kind", "fit_picture", "is_binary"]
-
 _KINDS = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive (or a document made of one)"),
     (b"\x1f\x8b", "gzip data"), (b"BZh", "bzip2 data"), (b"\xfd7zXZ\0", "xz data"), (b"\x28\xb5\x2f\xfd", "zstd data"),

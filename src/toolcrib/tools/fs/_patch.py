@@ -25,8 +25,6 @@ from toolcrib import ToolError
 from ._diff import Splice
 from ._match import BLANKS, Indentation, find_nearest, fold_line, quote_line
 
-__all__ = ["Hunk", "Item", "LineSign", "PatchSection", "find_splices", "read_patch"]
-
 LineSign = Literal[" ", "-", "+"]
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"

@@ -10,8 +10,6 @@ from toolcrib import ToolError
 
 from ._text import format_size
 
-__all__ = ["Shrunk", "turn_and_shrink"]
-
 _QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
 
 

@@ -14,21 +14,6 @@ from typing import Literal, TypeVar
 
 from toolcrib import Ctx, ToolError
 
-__all__ = [
-    "MAX_SEARCH_BYTES",
-    "LineCut",
-    "escape_name",
-    "first_lines",
-    "format_size",
-    "normalize_spaces",
-    "render_rows",
-    "require_path",
-    "shorten_line",
-    "take_fitting",
-    "take_last_lines",
-    "use_existing",
-]
-
 
 def format_size(count: int) -> str:
     """Return a number of bytes as people read it, in steps of 1,024."""

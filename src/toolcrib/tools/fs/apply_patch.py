@@ -12,8 +12,6 @@ from ._diff import apply_splices, make_diff
 from ._match import quote_path
 from ._patch import Hunk, PatchSection, find_splices, read_patch
 
-__all__ = ["apply_patch"]
-
 _MAX_DIFF_CHARS = 50_000  # characters of all diffs together
 _MAX_FILES_BYTES = 256 * 1024 * 1024  # bytes of all files together
 

@@ -12,8 +12,6 @@ from toolcrib.files import Change, Entry
 from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices
 from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines
 
-__all__ = ["_ALIASES", "Replacement", "_accept_other_spellings", "_list_replacements", "edit"]
-
 _ALIASES = {"old_string": "oldText", "new_string": "newText"}
 
 

@@ -7,8 +7,6 @@ from toolcrib.files import Find
 
 from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use_existing
 
-__all__ = ["find"]
-
 _MAX_NAMES = 100_000
 
 

@@ -7,8 +7,6 @@ from toolcrib.files import Search
 
 from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use_existing
 
-__all__ = ["grep"]
-
 _WIDTH, _MAX_ROWS = 500, 10_000
 _CUT = "… [cut]"
 

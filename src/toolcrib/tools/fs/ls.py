@@ -9,8 +9,6 @@ from toolcrib.files import Entry
 
 from ._text import escape_name, use_existing
 
-__all__ = ["ls"]
-
 _BYTES = 50 << 10
 
 

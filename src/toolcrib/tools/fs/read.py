@@ -11,8 +11,6 @@ from toolcrib.files import Passage
 from ._media import detect_encoding, file_kind, fit_picture, is_binary
 from ._text import escape_name, first_lines, format_size, use_existing
 
-__all__ = ["read"]
-
 _MAX_LINES, _MAX_BYTES = 2_000, 50 << 10
 _HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20
 _OTHER_FORMATS = "use exec with a program that knows the format to look inside"

@@ -6,8 +6,6 @@ from toolcrib import Ctx, Result, ToolError, tool
 
 from ._text import escape_name, normalize_spaces, require_path
 
-__all__ = ["write"]
-
 
 @tool(group="fs", effects={"write"}, exclusive=True, aliases={"file_path": "path"})
 async def write(

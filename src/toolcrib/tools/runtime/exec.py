@@ -7,8 +7,6 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, Text, tool
 
-__all__ = ["_note_cut", "_render_ended", "_render_notices", "_render_running", "exec"]
-
 _FACTS = (
     "status", "sessionId", "pid", "startedAt", "cwd", "exitCode", "signal", "timedOut", "durationMs", "limit", "left",
     "bytes", "cut", "key",

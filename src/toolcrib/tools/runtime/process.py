@@ -6,8 +6,6 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, actions
 
-__all__ = ["process"]
-
 Id = Annotated[str, "the name of the command, as exec and list give it"]
 
 

@@ -2,8 +2,6 @@
 
 from toolcrib import Ctx, Result, tool
 
-__all__ = ["agents_list"]
-
 
 @tool(effects={"read"})
 async def agents_list(ctx: Ctx) -> Result:

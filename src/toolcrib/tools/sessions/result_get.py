@@ -7,8 +7,6 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, ToolError, tool
 
-__all__ = ["result_get"]
-
 
 @tool(group="sessions", effects={"read"}, limit=100_000)
 async def result_get(

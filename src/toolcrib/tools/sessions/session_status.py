@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 from toolcrib import Ctx, Result, tool
 
-__all__ = ["session_status"]
-
 
 @tool(group="sessions", effects={"read"})
 async def session_status(

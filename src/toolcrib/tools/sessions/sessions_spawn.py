@@ -6,8 +6,6 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, tool
 
-__all__ = ["sessions_spawn"]
-
 
 @tool(group="sessions", effects={"execute"}, aliases={"timeoutSeconds": "runTimeoutSeconds"})
 async def sessions_spawn(  # noqa: PLR0913  the parameters are those of the documents

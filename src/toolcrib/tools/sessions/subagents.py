@@ -7,8 +7,6 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, ToolError, tool
 
-__all__ = ["subagents"]
-
 
 @tool(group="sessions", effects={"execute"})
 async def subagents(

@@ -28,8 +28,6 @@ from .globs import glob_matcher
 from .rg import MatchRow, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped
 from .walk import FileWalk, Only, rules_above
 
-__all__ = ["find_names", "search"]
-
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 _FRONT_FILES, _MAX_FRONT_FILES = 64, 2_000  # searched before the sieve is asked: at first, and with hits in sight
 _FRONT_BYTES = 32 << 20

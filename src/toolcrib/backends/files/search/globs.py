@@ -19,8 +19,6 @@ import re2
 
 from toolcrib.define.errors import ArgumentError
 
-__all__ = ["IGNORE_FILES", "NO_RULES", "GlobMatcher", "IgnoreRules", "glob_matcher"]
-
 GlobMatcher = Callable[[str, Sequence[str]], Collection[str]]
 """Takes a folder (with `/` at its end, "" for where the search begins) and names in it; returns those that match."""
 

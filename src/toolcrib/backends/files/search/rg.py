@@ -26,11 +26,6 @@ from toolcrib.backends.files.stage import STAGE
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.threads import in_thread
 
-__all__ = [
-    "MatchRow", "Sieve", "StopSignal", "accepts_glob", "find_ripgrep", "pattern_options", "read_rows",
-    "run_until_stopped",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 _MEMORY_BYTES = 4 << 30  # of address space; a line of hundreds of megabytes is held whole

@@ -17,8 +17,6 @@ from toolcrib.backends.files.stage import STAGE
 
 from .globs import IGNORE_FILES, NO_RULES, GlobMatcher, IgnoreRules
 
-__all__ = ["FileWalk", "NameRun", "Only", "rules_above"]
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NEVER_ENTERED = frozenset({".git"})

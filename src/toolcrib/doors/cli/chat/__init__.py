@@ -28,8 +28,6 @@ from .loop import ChatLoop
 from .session import ChatSession, SessionLock
 from .terminal import PlainTerminal, PromptTerminal
 
-__all__ = ["command"]
-
 _EXAMPLES = """\b
 Examples:
   toolcrib chat

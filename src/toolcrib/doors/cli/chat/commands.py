@@ -23,8 +23,6 @@ from .screen import ChatScreen
 from .session import ChatSession
 from .undo import Undo
 
-__all__ = ["HELP", "ChatCommands", "ChatCompleter"]
-
 HELP = {
     "tools": ("", "which tools you have, which are asked about or denied, and why"),
     "why": ("TOOL [LINE]", "why a tool is allowed, asked about or denied; for exec, a command line"),
@@ -54,7 +52,7 @@ _IDLE_ONLY, _IDLE_ONLY_WITH_WORD = (
 _WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
 
 After = Literal["go on", "leave", "switched"]
-Command = Callable[[str], Awaitable[After | None]]
+_Command = Callable[[str], Awaitable[After | None]]
 
 
 class ChatCommands:
@@ -70,7 +68,7 @@ class ChatCommands:
         running: Callable[[], bool],
     ) -> None:
         self._chat, self._screen, self._undo, self._stop, self._running = chat, screen, undo, stop, running
-        self._known: dict[str, Command] = {
+        self._known: dict[str, _Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
             "session": self._session, "undo": self._undo_change, "stop": self._stop_turn, "help": self._help,
             "quit": self._quit, "exit": self._quit,
@@ -211,13 +209,13 @@ def _others(all: Sequence[str], this: str) -> str:
 
 _MAX_PATHS = 200  # paths that are offered
 
-Words = Callable[[], Sequence[str]]
+_Words = Callable[[], Sequence[str]]
 
 
 class ChatCompleter(Completer):
     """Completes `/` at the beginning of a line to commands, behind one to what it takes, any other word to a path."""
 
-    def __init__(self, commands: Mapping[str, Words], folder: Path) -> None:
+    def __init__(self, commands: Mapping[str, _Words], folder: Path) -> None:
         self._commands, self._folder = commands, folder
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:

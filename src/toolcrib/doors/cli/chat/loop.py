@@ -21,15 +21,13 @@ from toolcrib.doors.cli import EXIT_INTERRUPTED
 from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import wait_for_servers
-from toolcrib.doors.cli._turn import judge_commands, result_text
+from toolcrib.doors.cli._turn import judge_commands, render_result
 from toolcrib.doors.cli.approvals import ask_at_terminal
 
 from .commands import ChatCommands
 from .screen import ChatScreen, LineWriter
 from .session import ChatSession, summarize_session
 from .undo import Undo
-
-__all__ = ["ChatLoop", "Surface"]
 
 log = logging.getLogger("toolcrib")
 
@@ -277,7 +275,7 @@ async def _tick_screen(screen: ChatScreen) -> None:
 
 def _brings_picture(event: Event) -> bool:
     if isinstance(event, ToolFinished):
-        return _PICTURE.search(result_text(event.result)) is not None
+        return _PICTURE.search(render_result(event.result)) is not None
     return isinstance(event, Replied) and any(isinstance(part, Image) for part in event.message.content)
 
 

@@ -10,8 +10,6 @@ from rich.text import Text
 from toolcrib.define.display import escape_controls
 from toolcrib.doors.cli._format import Formatter
 
-__all__ = ["Blocks", "render_markdown"]
-
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _SGR = re.compile("\x1b\\[[0-9;]*m")
 _MAX_COLUMNS = 100  # of running text; longer lines are hard to read

@@ -16,13 +16,11 @@ from toolcrib.doors.cli._turn import (
     OpenCall,
     TurnScreen,
     label_call,
-    result_text,
+    render_result,
     tail_lines,
 )
 
 from .markdown import Blocks, render_markdown
-
-__all__ = ["ChatScreen", "LineWriter", "render_bar", "render_outcome"]
 
 _TAIL_LINES = 5  # of a running command
 _WORD_LINES = 6  # of an answer that is not whole yet
@@ -178,7 +176,7 @@ class ChatScreen(TurnScreen):
 
 def render_outcome(call: Call, result: Result, formatter: Formatter, *, before: str = "", diff: str = "") -> str:
     """Return what came of a call. `before` stands before it when other calls were spoken of since."""
-    text, room = result_text(result).strip(), formatter.room - 4
+    text, room = render_result(result).strip(), formatter.room - 4
     if result.status == "error":
         return _render_failure(call, text, formatter, before)
     mark = formatter.style("✓", "good")
@@ -224,7 +222,7 @@ def _read_progress(partial: Result) -> tuple[float, float]:
         done, total = details.get("progress"), details.get("total")
         if isinstance(done, int | float) and isinstance(total, int | float):
             return float(done), float(total)
-    found = _PROGRESS.match(result_text(partial))
+    found = _PROGRESS.match(render_result(partial))
     return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
 
 

@@ -21,8 +21,6 @@ from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.doors.cli._format import flatten
 from toolcrib.policy.resolve import mark_terminal_owner
 
-__all__ = ["ChatSession", "Recap", "SessionLock", "find_latest", "new_chat_key", "summarize_session"]
-
 _MAX_SESSIONS = 1000  # sessions that are looked through
 _FOLDER_NAME_CHARS = 24  # characters of a folder's name in a key
 

@@ -24,8 +24,6 @@ from prompt_toolkit.styles import Style as Styles
 from toolcrib.doors.cli._format import Style
 from toolcrib.threads import in_thread
 
-__all__ = ["PlainTerminal", "PromptTerminal"]
-
 _STYLES = Styles.from_dict(
     {"bold": "bold", "dim": "ansibrightblack", "good": "ansigreen", "ask": "ansiyellow", "bad": "ansired",
      "accent": "ansicyan", "prompt": "bold"}

@@ -11,8 +11,6 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.ports import Workspace
 
-__all__ = ["Undo"]
-
 _FILE_BYTES = 4 * 1024 * 1024  # bytes of a file that are kept
 _MAX_CHANGES = 50  # changes that are kept
 _KEPT_BYTES = 64 * 1024 * 1024
