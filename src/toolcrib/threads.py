@@ -7,16 +7,23 @@ import asyncio
 import contextvars
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from toolcrib.define.errors import ToolError
 
 log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """Calls a plain function where it holds up nobody, as `in_thread` does."""
+
+    def __call__(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Awaitable[T]: ...
+
 
 _MAX_THREADS, _SPARE_THREADS = 128, 8  # threads at work at once, and threads kept for the next function
 

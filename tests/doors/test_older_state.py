@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from toolcrib.backends.stores.accepted_agents import AcceptedAgents
-from toolcrib.backends.stores.pins import SqlitePins
+from toolcrib.backends.stores.approvals import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 
 from .world import ask

@@ -8,11 +8,10 @@ from pathlib import Path
 import platformdirs
 
 from toolcrib.agent.replay import judge_from
-from toolcrib.backends.stores.approvals import SqliteApprovals
+from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
-from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.record import RecordFile, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile

@@ -16,8 +16,8 @@ from toolcrib.app.belt import Belt
 from toolcrib.app.features import find_secrets, join_tools
 from toolcrib.app.stores import STATE_FILE
 from toolcrib.backends.mcp.reach import McpReach
+from toolcrib.backends.stores.approvals import SqlitePins
 from toolcrib.backends.stores.memory import MemoryRecord
-from toolcrib.backends.stores.pins import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.backends.stores.pins import SqlitePins
+from toolcrib.backends.stores.approvals import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin, PinStore, definition_digest

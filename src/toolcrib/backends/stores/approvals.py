@@ -1,15 +1,21 @@
-"""Questions and grants in SQLite: kept over restarts, shared by processes, each answer spent by one of them."""
+"""What people said yes or no to, in SQLite: kept over restarts, shared by processes, each answer spent by one of them.
+
+Questions and grants are about calls; pins are what was accepted of other people's MCP servers.
+"""
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import apsw
+import orjson
 
 from toolcrib.define.approval import SKEW, Grant, Lasting, Question, State, too_many
-from toolcrib.threads import in_thread
+from toolcrib.define.errors import ToolError
+from toolcrib.define.mcp import Pin
+from toolcrib.threads import Runner, in_thread
 
 from .sqlite import SqliteFile
 
@@ -41,25 +47,28 @@ _TIDY = """
 _GRANTS = "SELECT id, digest, made_at, until, body FROM grants WHERE made_at <= :now + :skew AND until > :now "
 _GRANTED = _GRANTS + "AND digest IN (SELECT value FROM json_each(:digests)) LIMIT 1"  # noqa: S608  both are constants
 _ALL_GRANTS = _GRANTS + "ORDER BY made_at, rowid"
+_PINS = "SELECT server, tool, digest, body, pinned_at FROM mcp_pins "
+_PINS_OF_SERVER = _PINS + "WHERE server = :server ORDER BY tool"
+_ALL_PINS = _PINS + "ORDER BY server, tool"
 
 
 class SqliteApprovals:
     """An ApprovalStore in a file. `run` calls a plain function where it holds up nobody."""
 
-    def __init__(self, file: SqliteFile, run: Callable[..., Awaitable[Any]] = in_thread) -> None:
+    def __init__(self, file: SqliteFile, run: Runner = in_thread) -> None:
         self._file, self._run = file, run
 
     async def add(self, question: Question, /, *, most: int) -> None:
         await self._run(self._file.transact, partial(_add, question=question, most=most))
 
     async def find(self, id: str, /) -> Question | None:
-        return next(iter(await self._questions(_FIND, id=id)), None)
+        return next(map(_question, await self._rows(_FIND, id=id)), None)
 
     async def same(self, digest: str, /, now: float) -> Question | None:
-        return next(iter(await self._questions(_SAME, digest=digest, now=now)), None)
+        return next(map(_question, await self._rows(_SAME, digest=digest, now=now)), None)
 
     async def pending(self, now: float, /) -> tuple[Question, ...]:
-        return await self._questions(_PENDING, now=now)
+        return tuple(map(_question, await self._rows(_PENDING, now=now)))
 
     async def settle(
         self,
@@ -73,32 +82,23 @@ class SqliteApprovals:
         grant: Grant | None = None,
     ) -> bool:
         values = {"id": id, "to": to, "of": json.dumps(list(of)), "now": now, "by": by}
-        moved: bool = await self._run(self._file.transact, partial(_settle, values=values, grant=grant))
-        return moved
+        return await self._run(self._file.transact, partial(_settle, values=values, grant=grant))
 
     async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
-        return next(iter(await self._grants(_GRANTED, digests=json.dumps(list(digests)), now=now)), None)
+        return next(map(_grant, await self._rows(_GRANTED, digests=json.dumps(list(digests)), now=now)), None)
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:
-        return await self._grants(_ALL_GRANTS, now=now)
+        return tuple(map(_grant, await self._rows(_ALL_GRANTS, now=now)))
 
     async def revoke(self, id: str, /) -> bool:
         def step(db: apsw.Connection) -> bool:
             db.execute("DELETE FROM grants WHERE id = ?", (id,))
             return db.changes() == 1
 
-        gone: bool = await self._run(self._file.transact, step)
-        return gone
+        return await self._run(self._file.transact, step)
 
-    async def _questions(self, sql: str, **values: Any) -> tuple[Question, ...]:
-        return tuple(
-            map(_question, await self._run(self._file.transact, partial(_rows, sql=sql, values=values), writes=False))
-        )
-
-    async def _grants(self, sql: str, **values: Any) -> tuple[Grant, ...]:
-        return tuple(
-            map(_grant, await self._run(self._file.transact, partial(_rows, sql=sql, values=values), writes=False))
-        )
+    async def _rows(self, sql: str, **values: Any) -> list[Any]:
+        return await self._run(self._file.transact, partial(_rows, sql=sql, values=values), writes=False)
 
 
 def _rows(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[Any]:
@@ -139,3 +139,40 @@ def _question(row: tuple[Any, ...]) -> Question:
 def _grant(row: tuple[Any, ...]) -> Grant:
     id, digest, made_at, until, body = row
     return Grant(id=id, digest=digest, made_at=made_at, until=until, **json.loads(body))
+
+
+class SqlitePins:
+    """A PinStore in a file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def pins(self, server: str, /) -> tuple[Pin, ...]:
+        step = partial(_rows, sql=_PINS_OF_SERVER, values={"server": server})
+        return tuple(map(_pin, await in_thread(self._file.transact, step, writes=False)))
+
+    async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
+        def step(db: apsw.Connection) -> None:
+            seen = {row[0] for row in db.execute("SELECT DISTINCT server FROM mcp_pins")} if first else set[str]()
+            rows = [_pin_row(pin) for pin in pins if pin.server not in seen]
+            db.executemany("INSERT OR REPLACE INTO mcp_pins VALUES (?, ?, ?, ?, ?)", rows)
+
+        await in_thread(self._file.transact, step)
+
+    def list_all(self) -> tuple[Pin, ...]:
+        return tuple(map(_pin, self._file.transact(partial(_rows, sql=_ALL_PINS, values={}), writes=False)))
+
+
+def _pin_row(pin: Pin) -> tuple[str, str, str, str, float]:
+    return pin.server, pin.tool, pin.digest, orjson.dumps(pin.definition).decode(), pin.pinned_at
+
+
+def _pin(row: tuple[Any, ...]) -> Pin:
+    server, tool, digest, body, pinned_at = row
+    try:
+        definition = orjson.loads(body)
+    except (orjson.JSONDecodeError, TypeError):
+        definition = None
+    if not isinstance(definition, dict):
+        raise ToolError(f"the state file is damaged: the pin of {tool!r} of {server!r} holds no definition")
+    return Pin(server, tool, digest, definition, pinned_at)
