@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 import orjson
 
@@ -33,6 +33,8 @@ from toolcrib.define.log import (
 )
 from toolcrib.define.message import Call, Finish, Message, Part, Role, Thinking
 from toolcrib.define.result import Image, Status, Text
+
+T = TypeVar("T")
 
 VERSION = 1
 _MAX_DEPTH = 100  # objects and lists inside each other
@@ -118,13 +120,8 @@ def line_to_json(line: Line, keep: _Keep | None = None) -> dict[str, Any]:
 def line_from_json(value: Any, fetch: Fetch | None = None) -> Line:
     """Return the line; raise ToolError, without its number, when it is none that this version knows."""
     fields = _Fields(value, "a line")
-    kind = fields.text("type")
-    read = _BODIES.get(kind)
-    if read is None:
-        raise _bad(f"it has the unknown type {kind!r}")
-    line = Line(fields.text("id"), fields.text_or_none("parent", ...), fields.number("at"), read(fields, fetch))
-    fields.done()
-    return line
+    body = _body(fields, fetch)
+    return fields.done(Line(fields.text("id"), fields.take("parent", str, NoneType), fields.number("at"), body))
 
 
 # Write
@@ -232,7 +229,7 @@ class _Fields:
     def has(self, name: str) -> bool:
         return name in self._left
 
-    def any(self, name: str, *kinds: type, default: Any = ...) -> Any:
+    def take(self, name: str, *kinds: type, default: Any = ...) -> Any:
         """Return the value of a field, of one of these kinds, else of any."""
         value = self._left.pop(name, default)
         if value is ...:
@@ -241,29 +238,23 @@ class _Fields:
             raise _bad(f"{name!r} of {self._what} is of another kind")
         return value
 
-    def text(self, name: str, default: Any = ...) -> str:
-        value: str = self.any(name, str, default=default)
-        return value
+    def text(self, name: str, default: Any = ...) -> Any:
+        return self.take(name, str, default=default)
 
-    def text_or_none(self, name: str, default: Any = None) -> str | None:
-        value: str | None = self.any(name, str, NoneType, default=default)
-        return value
+    def text_or_none(self, name: str) -> Any:
+        return self.take(name, str, NoneType, default=None)
 
-    def number(self, name: str, default: Any = ...) -> float:
-        value: float = self.any(name, float, int, default=default)
-        return value
+    def number(self, name: str, default: Any = ...) -> Any:
+        return self.take(name, float, int, default=default)
 
-    def number_or_none(self, name: str) -> float | None:
-        value: float | None = self.any(name, float, int, NoneType, default=None)
-        return value
+    def number_or_none(self, name: str) -> Any:
+        return self.take(name, float, int, NoneType, default=None)
 
-    def whole(self, name: str, default: Any = ...) -> int:
-        value: int = self.any(name, int, default=default)
-        return value
+    def whole(self, name: str, default: Any = ...) -> Any:
+        return self.take(name, int, default=default)
 
-    def list(self, name: str) -> Sequence[Any]:
-        value: Sequence[Any] = self.any(name, list, tuple, default=())
-        return value
+    def list(self, name: str) -> Any:
+        return self.take(name, list, tuple, default=())
 
     def one_of(self, name: str, words: Collection[str], default: Any = ...) -> Any:
         value = self.text(name, default)
@@ -271,9 +262,11 @@ class _Fields:
             raise _bad(f"{name!r} of {self._what} is {value!r:.40}, which is not known")
         return value
 
-    def done(self) -> None:
+    def done(self, made: T) -> T:
+        """Return what was made of the fields; raise ToolError when one was not taken."""
         if self._left:
             raise _bad(f"{self._what} has the unknown {next(iter(self._left))!r:.40}")
+        return made
 
 
 def _head(value: Any) -> SessionHead:
@@ -289,35 +282,29 @@ def _head(value: Any) -> SessionHead:
         key=fields.text("key"), made_at=fields.number("made_at"), changed_at=fields.number("changed_at"),
         parents=tuple(parents), title=fields.text("title", ""), model=fields.text("model", ""),
     )  # fmt: skip
-    fields.done()
-    return head
+    return fields.done(head)
 
 
-def _said(fields: _Fields, fetch: Fetch | None) -> Said:
-    usage = _usage(fields.any("usage")) if fields.has("usage") else None
-    return Said(_message(fields.any("message"), fetch), usage, fields.number_or_none("cost"))
-
-
-def _shortened(fields: _Fields, fetch: Fetch | None) -> Shortened:
-    return Shortened(fields.text("summary"), fields.text("kept"), fields.whole("tokens"))
-
-
-def _ended(fields: _Fields, fetch: Fetch | None) -> Ended:
-    return Ended(
-        fields.one_of("reason", _ENDINGS), fields.text("sentence"), _usage(fields.any("usage")),
-        fields.number_or_none("cost"),
-    )  # fmt: skip
-
-
-_BODIES: Mapping[str, Callable[[_Fields, Fetch | None], Body]] = {
-    "said": _said,
-    "began": lambda fields, fetch: Began(_call(fields.any("call"))),
-    "shortened": _shortened,
-    "switched": lambda fields, fetch: Switched(fields.text("model")),
-    "noted": lambda fields, fetch: Noted(fields.text("name"), fields.any("data")),
-    "labelled": lambda fields, fetch: Labelled(fields.text("title")),
-    "ended": _ended,
-}
+def _body(fields: _Fields, fetch: Fetch | None) -> Body:
+    match fields.text("type"):
+        case "said":
+            usage = _usage(fields.take("usage")) if fields.has("usage") else None
+            return Said(_message(fields.take("message"), fetch), usage, fields.number_or_none("cost"))
+        case "began":
+            return Began(_call(fields.take("call")))
+        case "shortened":
+            return Shortened(fields.text("summary"), fields.text("kept"), fields.whole("tokens"))
+        case "switched":
+            return Switched(fields.text("model"))
+        case "noted":
+            return Noted(fields.text("name"), fields.take("data"))
+        case "labelled":
+            return Labelled(fields.text("title"))
+        case "ended":
+            reason, sentence = fields.one_of("reason", _ENDINGS), fields.text("sentence")
+            return Ended(reason, sentence, _usage(fields.take("usage")), fields.number_or_none("cost"))
+        case kind:
+            raise _bad(f"it has the unknown type {kind!r}")
 
 
 def _message(value: Any, fetch: Fetch | None) -> Message:
@@ -328,8 +315,7 @@ def _message(value: Any, fetch: Fetch | None) -> Message:
         status=fields.one_of("status", _STATES, "ok"), finish=fields.one_of("finish", _FINISHES, "stop"),
         by=fields.text("by", ""), at=fields.number("at", 0.0),
     )  # fmt: skip
-    fields.done()
-    return message
+    return fields.done(message)
 
 
 def _part(value: Any, fetch: Fetch | None) -> Part:
@@ -341,8 +327,7 @@ def _part(value: Any, fetch: Fetch | None) -> Part:
         part = Image(_data(fields, fetch), fields.text("mime"))
     else:
         part = Text(fields.text("text"), fields.text_or_none("source"))
-    fields.done()
-    return part
+    return fields.done(part)
 
 
 def _data(fields: _Fields, fetch: Fetch | None) -> bytes:
@@ -357,18 +342,15 @@ def _data(fields: _Fields, fetch: Fetch | None) -> bytes:
 def _call(value: Any) -> Call:
     fields = _Fields(value, "a call")
     call = Call(
-        fields.text("id"), fields.text("name"), fields.any("args", dict), fields.text("key", ""),
+        fields.text("id"), fields.text("name"), fields.take("args", dict), fields.text("key", ""),
         fields.text("mark", ""), fields.text("flaw", ""),
     )  # fmt: skip
-    fields.done()
-    return call
+    return fields.done(call)
 
 
 def _usage(value: Any) -> Usage:
     fields = _Fields(value, "a usage")
-    usage = Usage(*(fields.whole(name, 0) for name in _COUNTS))
-    fields.done()
-    return usage
+    return fields.done(Usage(*(fields.whole(name, 0) for name in _COUNTS)))
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
