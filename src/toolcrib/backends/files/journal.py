@@ -32,6 +32,7 @@ from .stage import (
     stage,
     sync_folder,
     version_of,
+    write_synced,
 )
 
 _PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
@@ -110,7 +111,7 @@ class ChangeJournal:
                 own.keep()
                 self._take(own.folder, record, steps)
                 path.rename(path.with_suffix(".done"))
-                self._sync()
+                sync_folder(self._folder)
             except BaseException:
                 self._undo(record, own.folder)  # when this fails too, the record stays and the next start tries again
                 self._forget(path, record)
@@ -159,25 +160,14 @@ class ChangeJournal:
         path = self._folder / f"{secrets.token_hex(8)}.json"
         new = path.with_suffix(".new")
         try:
-            fd = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(json.dumps(record).encode())
-                file.flush()
-                os.fsync(fd)
+            write_synced(new, json.dumps(record).encode())
             new.rename(path)
-            self._sync()
+            sync_folder(self._folder)
         except BaseException:
             new.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise
         return path
-
-    def _sync(self) -> None:
-        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            sync_folder(fd)
-        finally:
-            os.close(fd)
 
 
 def _row(step: FileStep, new: StagedFile | None) -> Mapping[str, Any]:

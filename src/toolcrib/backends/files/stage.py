@@ -16,6 +16,7 @@ import stat as kinds
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 STAGE = ".toolcrib-stage"
@@ -133,9 +134,19 @@ def version_of(found: os.stat_result) -> str:
     return f"{found.st_dev:x}.{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}"
 
 
-def sync_folder(folder: int) -> None:
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a new file that only this user can read, and wait until its content is on the disk."""
+    fd = os.open(path, _CREATE, 0o600)
+    with open(fd, "wb") as file:  # noqa: PTH123  by descriptor
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+
+
+def sync_folder(folder: int | Path) -> None:
     """Make the names in a folder survive a power loss."""
-    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    name, above = (".", folder) if isinstance(folder, int) else (folder, None)
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
     try:
         os.fsync(fd)
     except OSError as error:

@@ -1,7 +1,6 @@
 """Files of agents that the owner accepted: one small file for each content hash, so that no yes overwrites another."""
 
 import contextlib
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from secrets import token_hex
 
 import orjson
 
+from toolcrib.backends.files.stage import sync_folder, write_synced
 from toolcrib.define.errors import ToolError
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -44,12 +44,9 @@ class AcceptedAgents:
         fresh = self._folder / f".{token_hex(8)}"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
+            write_synced(fresh, body)
             fresh.replace(self._folder / accepted.digest)
-            _sync(self._folder)
+            sync_folder(self._folder)
         except OSError as error:
             with contextlib.suppress(OSError):  # there may never have been one
                 fresh.unlink()
@@ -73,7 +70,7 @@ class AcceptedAgents:
                 continue
             try:
                 (self._folder / digest).unlink(missing_ok=True)
-                _sync(self._folder)
+                sync_folder(self._folder)
             except OSError as error:
                 words = f"the yes to {found.file} could not be taken out of {self._folder} ({error.strerror})"
                 raise ToolError(words, code="failed") from None
@@ -98,11 +95,3 @@ class AcceptedAgents:
 def _check(digest: str) -> None:
     if not _DIGEST.fullmatch(digest):
         raise ValueError(f"{digest[:80]!r} is no SHA-256")
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import apsw
 
+from toolcrib.backends.files.stage import sync_folder, write_synced
 from toolcrib.define.errors import ToolError
 
 MIGRATIONS: tuple[str, ...] = (
@@ -153,9 +154,7 @@ class SqliteFile:
                 if self._only_looks:
                     raise ToolError(f"the store {self.path.name!r} is broken ({error})", code="unavailable") from error
                 raise self._set_aside(str(error)) from error
-            except apsw.Error as error:
-                raise self.failure(error) from error
-            except OSError as error:
+            except (apsw.Error, OSError) as error:
                 raise self.failure(error) from error
             return value
 
@@ -211,14 +210,14 @@ class SqliteFile:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.path.with_name(f".{self.path.name}.{token_hex(8)}")
         try:
-            _write(fresh, memory.serialize("main"))
+            write_synced(fresh, memory.serialize("main"))
             os.link(fresh, self.path)
         except FileExistsError:
             log.debug("another process made %s first", self.path)
         finally:
             memory.close()
             fresh.unlink(missing_ok=True)
-        _sync(self.path.parent)
+        sync_folder(self.path.parent)
         return _inode(self._name) or (0, 0)
 
     def _empty(self) -> apsw.Connection:
@@ -300,19 +299,3 @@ def _inode(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _write(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(fd, "wb") as file:  # noqa: PTH123  by descriptor
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
