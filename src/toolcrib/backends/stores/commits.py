@@ -145,28 +145,26 @@ class _Queue:
         goes_on = True
         while goes_on:
             goes_on = self._bell.get()
-            while jobs := self._taken():
-                self._tell(jobs, self._written(jobs))
+            while jobs := self._take():
+                self._tell(jobs, self._write(jobs))
                 del jobs  # what a step holds is not held until the next one comes
         self._file.close()
 
-    def _taken(self) -> list[_Job]:
+    def _take(self) -> list[_Job]:
         with self._lock:
             return [self._jobs.popleft() for _ in range(min(len(self._jobs), _TOGETHER))]
 
-    def _written(self, jobs: list[_Job]) -> list[_Outcome]:
+    def _write(self, jobs: list[_Job]) -> list[_Outcome]:
         """Return what came of every job, all in one transaction."""
         steps = [job for job in jobs if job.step is not None]
         told = [_Outcome(job.future, None, None) for job in jobs if job.step is None]
         if not steps:
             return told
         try:
-            return self._file.transact(partial(_run, steps)) + told
-        except _OneFailedError:  # which of them, and what of it is to be taken back, is found out step by step
-            log.debug("one of %d steps failed; each is tried alone", len(steps))
-        except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
-            return [_Outcome(job.future, None, error) for job in steps] + told
-        try:
+            try:
+                return self._file.transact(partial(_run, steps)) + told
+            except _OneFailedError:  # which of them, and what of it is to be taken back, is found out step by step
+                log.debug("one of %d steps failed; each is tried alone", len(steps))
             return self._file.transact(partial(_run_apart, steps, self._file)) + told
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
             return [_Outcome(job.future, None, error) for job in steps] + told
@@ -198,7 +196,7 @@ def _run(jobs: list[_Job], db: apsw.Connection) -> list[_Outcome]:
 
 
 def _run_apart(jobs: list[_Job], file: SqliteFile, db: apsw.Connection) -> list[_Outcome]:
-    return [_tried(job, file, db) for job in jobs]
+    return [_try_step(job, file, db) for job in jobs]
 
 
 def _step(job: _Job, db: apsw.Connection) -> _Outcome:
@@ -206,7 +204,7 @@ def _step(job: _Job, db: apsw.Connection) -> _Outcome:
     return _Outcome(job.future, job.step(db), None)
 
 
-def _tried(job: _Job, file: SqliteFile, db: apsw.Connection) -> _Outcome:
+def _try_step(job: _Job, file: SqliteFile, db: apsw.Connection) -> _Outcome:
     """Run one of several steps: when it fails, what it wrote is taken back, and only that."""
     db.execute("SAVEPOINT step")
     try:

@@ -12,14 +12,15 @@ from toolcrib.define.session import check_key
 
 from .sessions_json import line_from_json, line_to_json
 
-_ENTRIES, _BYTES = 10_000, 64 << 20  # what is kept before the oldest gives way
+_MAX_ENTRIES, _MAX_BYTES = 10_000, 64 << 20  # what is kept before the oldest gives way
+_MAX_SESSIONS = 10_000
 
 
 class MemoryRecord:
     """The last entries, oldest first."""
 
-    def __init__(self, most: int = _ENTRIES) -> None:
-        self.entries: deque[RecordEntry] = deque(maxlen=most)
+    def __init__(self) -> None:
+        self.entries: deque[RecordEntry] = deque(maxlen=_MAX_ENTRIES)
 
     def write(self, entry: RecordEntry, /) -> None:
         self.entries.append(entry)
@@ -28,7 +29,7 @@ class MemoryRecord:
 class InMemoryBlobs:
     """Big values by content hash, the oldest forgotten when they grow too many."""
 
-    def __init__(self, most: int = _BYTES) -> None:
+    def __init__(self, most: int = _MAX_BYTES) -> None:
         self._most, self._size = most, 0
         self._kept: dict[str, bytes] = {}
 
@@ -45,9 +46,6 @@ class InMemoryBlobs:
         if key not in self._kept:
             raise ToolError(f"nothing is kept under {key[:64]!r} any more", code="not_found")
         return self._kept[key]
-
-
-_MAX_ENTRIES = 10_000
 
 
 class _Session:
@@ -67,7 +65,8 @@ class _Session:
 
     def append(self, lines: Sequence[Line]) -> None:
         check_lines(lines, self.ids.__contains__)
-        kept = [_own(line) if type(line.body) is Noted else line for line in lines]
+        # a plugin's data may change: it is copied, as a file would give it back
+        kept = [line_from_json(line_to_json(line)) if type(line.body) is Noted else line for line in lines]
         self.lines.extend(kept)
         self.ids.update([line.id for line in kept])
 
@@ -75,9 +74,8 @@ class _Session:
 class MemorySessions:
     """A SessionStore for programs that keep nothing, and for tests. Nothing in it waits, so every step is whole."""
 
-    def __init__(self, most: int = _MAX_ENTRIES) -> None:
+    def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
-        self._most = most
 
     async def add(self, head: SessionHead, lines: Sequence[Line], /) -> SessionHead:
         if check_key(head.key) in self._sessions:
@@ -116,13 +114,8 @@ class MemorySessions:
         return self._sessions.pop(check_key(key), None) is not None
 
     def _keep(self, session: _Session) -> SessionHead:
-        if len(self._sessions) >= self._most:
-            raise ToolError(f"{self._most} sessions are kept already; delete one", code="busy")
+        if len(self._sessions) >= _MAX_SESSIONS:
+            raise ToolError(f"{_MAX_SESSIONS} sessions are kept already; delete one", code="busy")
         head = session.head()
         self._sessions[head.key] = session
         return head
-
-
-def _own(line: Line) -> Line:
-    """Return the line with a copy of a plugin's data, which may change, as a file would give it back."""
-    return line_from_json(line_to_json(line))

@@ -140,9 +140,7 @@ def _json(value: Any, redact: Redact | None) -> bytes:
 
 def _known(value: Any) -> Any:
     """Return a value that JSON does not know as one that it does."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, BaseModel):
+    if isinstance(value, (Mapping, BaseModel)):
         return dict(value)
     if isinstance(value, Set):
         return sorted(value, key=repr)
@@ -327,10 +325,6 @@ def _append_entry(
         db.execute("INSERT OR IGNORE INTO record_grounds VALUES (?)", (grounds.digest,))
         if db.changes():
             rows.insert(0, ("opened", encode_grounds(grounds, redact)))
-    return _chained(db, at, rows)
-
-
-def _chained(db: apsw.Connection, at: float, rows: Iterable[tuple[str, str]]) -> int:
     head = db.execute("SELECT count, hash FROM record_head").fetchone()
     if head is None:
         raise ToolError("the head of the record is gone; `toolcrib audit verify` says what is left", code="unavailable")
