@@ -137,7 +137,7 @@ def start_error(error: OSError, name: str) -> ToolError:
             error.errno, os.strerror(error.errno).lower()
         )
         return ToolError(f"{name!r} could not be run: {why}", code="not_found")
-    return ToolError(f"{name!r} could not be started: the system says {error.strerror!r}", code="failed")
+    return ToolError(f"{name!r} could not be started: the system says {error.strerror!r}")
 
 
 def _streams(command: Command) -> tuple[Streams, dict[str, int]]:

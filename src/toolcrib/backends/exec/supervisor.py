@@ -277,7 +277,7 @@ class SupervisorClient:
         try:
             socket.send_fds(control, [line + b"\n"], fds)
         except OSError as error:
-            raise ToolError(f"the keeper of commands does not listen ({error.strerror})", code="failed") from error
+            raise ToolError(f"the keeper of commands does not listen ({error.strerror})") from error
         finally:
             if paper is not None:
                 os.close(paper)
@@ -297,7 +297,7 @@ class SupervisorClient:
             self._control.setblocking(False)
         if self._loop is not loop:  # a crib may live through several loops, one after the other
             if self._loop is not None and not self._loop.is_closed():
-                raise ToolError("the commands of this crib belong to another event loop", code="failed")
+                raise ToolError("the commands of this crib belong to another event loop")
             self._loop = loop
             loop.add_reader(self._control.fileno(), self._receive)
         return self._control

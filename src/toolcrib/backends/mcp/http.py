@@ -13,7 +13,7 @@ from toolcrib.backends.models.failures import PackedError, Unpacker
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .peer import MESSAGE_BYTES, Linked, ServerPeer, decode, encode, ready
+from .peer import MESSAGE_BYTES, Linked, MakePeer, ServerPeer, decode, encode
 
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
 _STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
@@ -23,22 +23,13 @@ _SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"
 _SESSION_CHARS = 512
 
 
-class Address:
-    """Where a server is, with the headers that its operator gave."""
-
-    __slots__ = ("headers", "url")
-
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        self.url, self.headers = url, headers
-
-
 class HttpLink:
-    """Posts to one address. `heard` gets every message, `lost` the reason when there will be no more."""
+    """Posts to one address, with the headers that its operator gave."""
 
-    def __init__(self, address: Address, heard: Callable[[Any], None], lost: Callable[[str], None]) -> None:
-        self._address, self._heard, self._lost = address, heard, lost
+    def __init__(self, url: str, headers: Mapping[str, str], peer: ServerPeer) -> None:
+        self._url, self._headers, self._peer = url, headers, peer
         self._session, self._version = "", ""
-        is_secure = address.url.startswith("https:")
+        is_secure = url.startswith("https:")
         self._client = httpx2.AsyncClient(
             verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             timeout=httpx2.Timeout(connect=_CONNECT, read=_IDLE, write=_IDLE, pool=_IDLE),
@@ -54,11 +45,11 @@ class HttpLink:
         def take(each: Any) -> None:
             nonlocal heard
             heard = heard or (isinstance(each, dict) and each.get("id") == message.get("id") and "method" not in each)
-            self._heard(each)
+            self._peer.receive(each)
 
         async with self._asked("POST", encode(message)) as response:
             if response.status_code == 404 and self._session:
-                self._lost("does not know this session any more")
+                self._peer.lose("does not know this session any more")
                 return
             if response.status_code >= 300:
                 raise ToolError(_status(response.status_code), code="unavailable")
@@ -67,9 +58,9 @@ class HttpLink:
             if "id" in message and "method" in message:
                 await self._take(response, take)
                 if not heard:
-                    raise ToolError("the server ended its answer without one", code="failed")
+                    raise ToolError("the server ended its answer without one")
 
-    def speak(self, version: str) -> None:
+    def agree(self, version: str) -> None:
         """Speak this version of the protocol from now on."""
         self._version = version
 
@@ -99,13 +90,13 @@ class HttpLink:
                 async with self._asked("GET") as response:
                     if response.status_code != 200 or "event-stream" not in response.headers.get("content-type", ""):
                         return
-                    await self._take(response, self._heard)
+                    await self._take(response, self._peer.receive)
             await asyncio.sleep(_AGAIN)
 
     @contextlib.asynccontextmanager
     async def _asked(self, method: str, body: bytes | None = None) -> AsyncIterator[httpx2.Response]:
         headers = {
-            **self._address.headers,
+            **self._headers,
             "accept": "text/event-stream" if method == "GET" else "application/json, text/event-stream",
             "accept-encoding": "gzip",
         }
@@ -113,7 +104,7 @@ class HttpLink:
             headers["content-type"] = "application/json"
         headers |= {name: value for name, value in ((_SESSION, self._session), (_VERSION, self._version)) if value}
         try:
-            request = self._client.build_request(method, self._address.url, content=body, headers=headers)
+            request = self._client.build_request(method, self._url, content=body, headers=headers)
             response = await self._client.send(request, stream=True)
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise ToolError(f"it could not be reached ({type(error).__name__})", code="unavailable") from None
@@ -150,18 +141,12 @@ class HttpLink:
             take(_message(bytes(whole)))
 
 
-async def connect_over_http(
-    name: str,
-    address: Address,
-    *,
-    changed: Callable[[], None],
-    redact: Callable[[str], str] = str,
-    terms: LinkTerms = LinkTerms(),  # noqa: B008  frozen
-) -> Linked:
+async def connect_over_http(url: str, headers: Mapping[str, str], terms: LinkTerms, make_peer: MakePeer) -> Linked:
     """Shake hands with a server at an address; raise ToolError when that fails."""
-    peer = ServerPeer(name, lambda message: transport.send(message), changed=changed, redact=redact)
-    transport = HttpLink(address, peer.receive, peer.lose)
-    link = await ready(Linked(peer, transport, terms), transport.speak)
+    peer = make_peer(lambda message: transport.send(message))
+    transport = HttpLink(url, headers, peer)
+    link = Linked(peer, transport, terms)
+    await link.open()
     transport.listen()
     return link
 
@@ -173,7 +158,7 @@ async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
             for piece in unpacked.feed(raw):
                 yield piece
     except PackedError as error:
-        raise ToolError(f"it cannot be read: {error}", code="failed") from None
+        raise ToolError(f"it cannot be read: {error}") from None
     except httpx2.HTTPError as error:
         raise ToolError(f"the connection broke ({type(error).__name__})", code="unavailable") from None
 
@@ -184,7 +169,7 @@ def _message(data: bytes) -> Any:
     try:
         return decode(data)
     except ValueError:
-        raise ToolError("it sent a message that is no JSON", code="failed") from None
+        raise ToolError("it sent a message that is no JSON") from None
 
 
 def _status(status: int) -> str:

@@ -60,7 +60,7 @@ class ServerPeer:
         if self.lost.done():
             raise self._gone()
         if len(self._waiting) >= _MAX_WAITING:
-            raise ToolError(f"the MCP server {self.name!r} has {_MAX_WAITING} requests to answer already", code="busy")
+            raise self.error(f"has {_MAX_WAITING} requests to answer already", "busy")
         self._next += 1
         id, answer = self._next, asyncio.get_running_loop().create_future()
         self._waiting[id] = answer
@@ -76,9 +76,7 @@ class ServerPeer:
                 return await answer
         except TimeoutError:
             self._call_off(id, method)
-            raise ToolError(
-                f"the MCP server {self.name!r} did not answer {method} within {seconds:g} seconds", code="timeout"
-            ) from None
+            raise self.error(f"did not answer {method} within {seconds:g} seconds", "timeout") from None
         except asyncio.CancelledError:
             self._call_off(id, method)
             raise
@@ -137,26 +135,25 @@ class ServerPeer:
 
     def _named(self, error: BaseException) -> BaseException:
         """Return what a transport raised, with the server it is about."""
-        if not isinstance(error, ToolError):
-            return error
-        return ToolError(f"the MCP server {self.name!r} cannot be used: {error}", code=error.code)
+        return self.error(f"cannot be used: {error}", error.code) if isinstance(error, ToolError) else error
+
+    def error(self, clause: str, code: str = "failed") -> ToolError:
+        """Return an error whose sentence is about this server."""
+        return ToolError(f"the MCP server {self.name!r} {clause}", code=code)
 
     def _gone(self) -> ToolError:
-        return ToolError(f"the MCP server {self.name!r} {self.lost.result()}", code="unavailable")
+        return self.error(self.lost.result(), "unavailable")
 
     def _answered(self, answer: "asyncio.Future[Any]", rest: _Message) -> None:
         if answer.done():
             return
         match rest:
             case {"error": {"message": str(words)}}:
-                told = ToolError(f"the MCP server {self.name!r} refused: {self.words(words)}", code="failed")
-                answer.set_exception(told)
+                answer.set_exception(self.error(f"refused: {self.words(words)}"))
             case {"result": result}:
                 answer.set_result(result)
             case _:
-                answer.set_exception(
-                    ToolError(f"the MCP server {self.name!r} answered with neither a result nor an error")
-                )
+                answer.set_exception(self.error("answered with neither a result nor an error"))
 
     def _asked(self, method: str, id: int | str) -> None:
         """Answer a request of the server's: that we are here, and nothing else; nobody here samples or fills in."""
@@ -221,6 +218,9 @@ class ServerPeer:
             self._sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
 
 
+MakePeer = Callable[[SendMessage], ServerPeer]
+
+
 def _number(value: Any) -> float | None:
     """Return what can be counted with: JSON also holds numbers that nobody can."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
@@ -255,8 +255,11 @@ def decode(line: bytes) -> Any:
             raise ValueError("nested too deep") from None
 
 
-class _Transport(Protocol):
+class Transport(Protocol):
+    """What carries messages to one server; what comes back goes to its peer."""
+
     async def send(self, message: Mapping[str, Any]) -> None: ...
+    def agree(self, version: str) -> None: ...
     def diagnostics(self) -> str: ...
     async def close(self) -> None: ...
 
@@ -264,16 +267,20 @@ class _Transport(Protocol):
 class Linked:
     """A connected server."""
 
-    def __init__(self, peer: ServerPeer, transport: _Transport, terms: LinkTerms) -> None:
+    def __init__(self, peer: ServerPeer, transport: Transport, terms: LinkTerms) -> None:
         self._peer, self._transport, self._terms = peer, transport, terms
         self._can: Mapping[str, Any] = {}
         self.about = ""
 
-    async def shake_hands(self, agreed: Callable[[str], None]) -> None:
-        """Begin the conversation; raise ToolError when the server is none, or speaks another language.
+    async def open(self) -> None:
+        """Shake hands; when the server is none, or speaks another language, raise ToolError with nothing left open."""
+        try:
+            await self._shake_hands()
+        except BaseException:
+            await self.close()
+            raise
 
-        `agreed` is told the version of the protocol.
-        """
+    async def _shake_hands(self) -> None:
         said = await self._peer.request(
             "initialize",
             {
@@ -287,17 +294,14 @@ class Linked:
             case {"protocolVersion": str(spoken), "capabilities": dict(can)}:
                 self._can = can
             case _:
-                raise ToolError(f"the MCP server {self._peer.name!r} shook hands with nonsense", code="failed")
+                raise self._peer.error("shook hands with nonsense")
         if spoken not in _SPOKEN_VERSIONS:
-            raise ToolError(
-                f"the MCP server {self._peer.name!r} speaks {self._peer.words(spoken)!r} of the protocol, and we speak "
-                f"{_SPOKEN_VERSIONS[0]} to {_SPOKEN_VERSIONS[-1]}",
-                code="failed",
-            )
+            theirs, ours = self._peer.words(spoken), f"{_SPOKEN_VERSIONS[0]} to {_SPOKEN_VERSIONS[-1]}"
+            raise self._peer.error(f"speaks {theirs!r} of the protocol, and we speak {ours}")
         info = said.get("serverInfo")
         name = self._peer.words(info.get("name")) if isinstance(info, dict) else ""
         self.about = f"{name}, protocol {spoken}"
-        agreed(spoken)
+        self._transport.agree(spoken)
         await self._peer.notify("notifications/initialized")
 
     async def fetch_offer(self) -> Offered:
@@ -343,7 +347,7 @@ class Linked:
     async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any]:
         said = await self._peer.request(method, params, self._terms.listing)
         if not isinstance(said, dict):
-            raise ToolError(f"the MCP server {self._peer.name!r} answered {method} with no object", code="failed")
+            raise self._peer.error(f"answered {method} with no object")
         return said
 
     @property
@@ -368,25 +372,10 @@ class Linked:
             page = await self.ask(method, {"cursor": cursor} if cursor else {})
             each = page.get(key)
             if not isinstance(each, list):
-                raise ToolError(f"the MCP server {self._peer.name!r} answered {method} without a list", code="failed")
+                raise self._peer.error(f"answered {method} without a list")
             found += each
             cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor or len(cursor) > _CURSOR_CHARS:
-                return found, True
-            if len(found) > self._terms.most_tools:
+            has_more = isinstance(cursor, str) and 0 < len(cursor) <= _CURSOR_CHARS
+            if not has_more or len(found) > self._terms.most_tools:
                 return found, True
         return found, False
-
-
-def _nothing(version: str) -> None:
-    """Programs have nothing more to be told."""
-
-
-async def ready(link: Linked, agreed: Callable[[str], None] = _nothing) -> Linked:
-    """Return a link once hands were shaken; when that fails, nothing of it is left."""
-    try:
-        await link.shake_hands(agreed)
-    except BaseException:
-        await link.close()
-        raise
-    return link

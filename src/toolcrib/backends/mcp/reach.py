@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,20 +42,20 @@ class McpReach:
         self, name: str, settings: ServerSettings, redact: Callable[[str], str], changed: Callable[[], None], /
     ) -> Link:
         """Connect to a server; raise ToolError when that fails."""
-        if settings.url is not None:
-            from . import http  # noqa: PLC0415  only who has such a server pays
+        from .peer import ServerPeer  # noqa: PLC0415  only who has servers pays
 
-            address = http.Address(settings.url, dict(settings.headers))
-            return await http.connect_over_http(name, address, changed=changed, redact=redact, terms=self._terms)
-        from . import stdio  # noqa: PLC0415  likewise
+        make_peer = partial(ServerPeer, name, changed=changed, redact=redact)
+        if settings.url is not None:
+            from .http import connect_over_http  # noqa: PLC0415  likewise
+
+            return await connect_over_http(settings.url, dict(settings.headers), self._terms, make_peer)
+        from .stdio import Program, connect_over_stdio  # noqa: PLC0415  likewise
 
         built = {word: self._env[word] for word in _BASICS if word in self._env} | dict(settings.env)
         cwd = os.path.expanduser(settings.cwd) if settings.cwd else _current_folder()  # noqa: PTH111
-        program = stdio.Program((settings.command or "", *settings.args), built, cwd)
+        program = Program((settings.command or "", *settings.args), built, cwd)
         self._supervisor = self._supervisor or SupervisorClient()
-        return await stdio.connect_over_stdio(
-            name, program, self._supervisor, changed=changed, redact=redact, terms=self._terms
-        )
+        return await connect_over_stdio(program, self._supervisor, self._terms, make_peer)
 
     def make_tools(
         self,

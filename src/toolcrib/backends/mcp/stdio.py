@@ -3,9 +3,9 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.backends.exec.host import find_program, start_error
 from toolcrib.backends.exec.supervisor import Spawn, StartedCommand, SupervisorClient
@@ -13,7 +13,7 @@ from toolcrib.define.display import strip
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
-from .peer import MESSAGE_BYTES, Linked, ServerPeer, decode, encode, ready
+from .peer import MESSAGE_BYTES, Linked, MakePeer, ServerPeer, decode, encode
 
 _PIECE = 1 << 18  # bytes that are read at a time
 _MAX_UNSENT = 32 * 1024 * 1024  # bytes that wait for a server which does not read
@@ -23,29 +23,22 @@ _MOMENT = 0.5  # seconds
 _GRACE = 1.0  # seconds between closing its input, TERM and KILL
 
 
-class Program:
+class Program(NamedTuple):
     """What is started: a command, its words, its environment as it was built, and where it runs."""
 
-    __slots__ = ("argv", "cwd", "env")
-
-    def __init__(self, argv: tuple[str, ...], env: Mapping[str, str], cwd: str) -> None:
-        self.argv, self.env, self.cwd = argv, env, cwd
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
 
 
 class Stdio:
-    """Lines to and from one process. `heard` gets every message, `lost` the reason when there will be no more."""
+    """Lines to and from one process, by the descriptors of its input, its output and what it tells its operator."""
 
     def __init__(
-        self,
-        supervisor: SupervisorClient,
-        begun: StartedCommand,
-        fds: "tuple[int, int, int]",
-        heard: Callable[[Any], None],
-        lost: Callable[[str], None],
+        self, supervisor: SupervisorClient, begun: StartedCommand, fds: Sequence[int], peer: ServerPeer
     ) -> None:
-        self._supervisor, self._started = supervisor, begun
+        self._supervisor, self._started, self._peer = supervisor, begun, peer
         self._in, self._out, self._err = fds
-        self._heard, self._lost = heard, lost
         self._loop = asyncio.get_running_loop()
         self._line, self._noise, self._said = bytearray(), 0, b""
         self._unsent = bytearray()
@@ -64,6 +57,9 @@ class Stdio:
             self._lose(f"was cut off: it does not read what it is sent ({_MAX_UNSENT:,} bytes wait)")
             return
         self._write()
+
+    def agree(self, version: str) -> None:
+        """Do nothing: a message between us and a program does not say the version."""
 
     def diagnostics(self) -> str:
         """Return the end of what the program wrote for its operator."""
@@ -113,7 +109,7 @@ class Stdio:
         except ValueError:
             message = None
         if isinstance(message, dict | list):
-            self._heard(message)
+            self._peer.receive(message)
         elif line.startswith(b"{"):  # meant as a message: whoever waits for it would wait for ever
             self._lose("was cut off: it sent a message that is no JSON")
         else:
@@ -165,7 +161,7 @@ class Stdio:
         self._close_all()
         if not self._started.ended.done():
             self._supervisor.stop(self._started.id, _GRACE)
-        self._lost(why)
+        self._peer.lose(why)
 
     def _close_input(self) -> None:
         if self._in >= 0:
@@ -182,28 +178,17 @@ class Stdio:
 
 
 async def connect_over_stdio(
-    name: str,
-    program: Program,
-    supervisor: SupervisorClient,
-    *,
-    changed: Callable[[], None],
-    redact: Callable[[str], str] = str,
-    terms: LinkTerms = LinkTerms(),  # noqa: B008  frozen
+    program: Program, supervisor: SupervisorClient, terms: LinkTerms, make_peer: MakePeer
 ) -> Linked:
     """Start a program and shake hands with it; raise ToolError, nothing of it left, when that fails."""
-    peer = ServerPeer(name, lambda message: transport.send(message), changed=changed, redact=redact)
-    # neither its words nor its environment: either may hold a secret
-    transport = await _started(supervisor, program, peer.receive, peer.lose, f"the MCP server {name}")
-    return await ready(Linked(peer, transport, terms))
+    peer = make_peer(lambda message: transport.send(message))
+    transport = await _start(supervisor, program, peer)
+    link = Linked(peer, transport, terms)
+    await link.open()
+    return link
 
 
-async def _started(
-    supervisor: SupervisorClient,
-    program: Program,
-    heard: Callable[[Any], None],
-    lost: Callable[[str], None],
-    shown: str,
-) -> Stdio:
+async def _start(supervisor: SupervisorClient, program: Program, peer: ServerPeer) -> Stdio:
     """Start a program and return the way to talk to it; raise ToolError when it cannot be started."""
     name = program.argv[0]
     path = find_program(name, program.env, program.cwd, lambda _: True)
@@ -223,14 +208,14 @@ async def _started(
             mine.append(own)
         with suppress(OSError):  # a small pipe is only slower
             fcntl.fcntl(mine[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+        # shown are neither its words nor its environment: either may hold a secret
+        spawn = Spawn(
+            program=path, argv=program.argv, env=program.env, fds=fds, seconds=None, grace=_GRACE, limits={},
+            shown=f"the MCP server {peer.name}",
+        )  # fmt: skip
         try:
-            begun = await supervisor.start(
-                Spawn(
-                    program=path, argv=program.argv, env=program.env, fds=fds, seconds=None, grace=_GRACE, limits={},
-                    shown=shown,
-                )
-            )  # fmt: skip
+            begun = await supervisor.start(spawn)
         except OSError as error:
             raise start_error(error, name) from None
         ours.pop_all()
-        return Stdio(supervisor, begun, (mine[0], mine[1], mine[2]), heard, lost)
+        return Stdio(supervisor, begun, mine, peer)

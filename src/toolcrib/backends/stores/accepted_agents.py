@@ -50,7 +50,7 @@ class AcceptedAgents:
         except OSError as error:
             with contextlib.suppress(OSError):  # there may never have been one
                 fresh.unlink()
-            raise ToolError(f"the yes could not be kept in {self._folder} ({error.strerror})", code="failed") from None
+            raise ToolError(f"the yes could not be kept in {self._folder} ({error.strerror})") from None
 
     def find(self, digest: str) -> Accepted | None:
         """Return the yes to this content; one that cannot be read is none."""
@@ -73,7 +73,7 @@ class AcceptedAgents:
                 sync_folder(self._folder)
             except OSError as error:
                 words = f"the yes to {found.file} could not be taken out of {self._folder} ({error.strerror})"
-                raise ToolError(words, code="failed") from None
+                raise ToolError(words) from None
             gone.append(found)
         return gone
 

@@ -234,7 +234,7 @@ class RecordFile:
             return self.last
         row = _row(data[begin : end - 1])
         if row.seq < 0:
-            raise ToolError(f"{self.path.name!r} does not end with a row of a record; see audit.file", code="failed")
+            raise ToolError(f"{self.path.name!r} does not end with a row of a record; see audit.file")
         return row.seq
 
 

@@ -253,7 +253,7 @@ class SqliteFile:
         log.error("%s cannot be used", self.path, exc_info=error)
         name = self.path.name
         if isinstance(error, apsw.FullError):
-            return ToolError(f"the disk is full, so {name!r} could not be written", code="failed")
+            return ToolError(f"the disk is full, so {name!r} could not be written")
         if isinstance(error, (apsw.BusyError, apsw.LockedError)):
             return ToolError(f"{name!r} is busy: another process holds it; try again", code="busy")
         if isinstance(error, (OSError, apsw.CantOpenError, apsw.ReadOnlyError)):
