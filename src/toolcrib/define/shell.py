@@ -183,10 +183,6 @@ class Shell(Protocol):
         """Return what confines commands here; ToolError `unavailable` when they would be refused."""
         ...
 
-    async def close(self) -> None:
-        """End every command that still runs."""
-        ...
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:

@@ -9,6 +9,7 @@ be read.
 import json
 import os
 import platform
+import signal
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,20 +22,15 @@ from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinem
 from .host import (
     LastWords,
     argv_of,
-    command_text,
     find_program,
     folder_of,
-    group_limits,
-    is_fatal,
     launch,
-    memory_fact,
-    processes_fact,
+    limit_facts,
     read_last_words,
     start_error,
 )
-from .limits import hierarchies
 from .profile import View, environment, is_seen, profile, resolve_inside
-from .running import KILL_GRACE_SECONDS, ProcessTree
+from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, STATUS
 
@@ -88,6 +84,8 @@ _SOCKETS = (38, 40)  # to the kernel's ciphers; to the machine that hosts this o
 _TYPE_INTO_TERMINAL = (0x5412, 0x541C)
 _OTHER_NUMBERS = 0x40000000  # a second numbering of the same calls, on x86-64 only
 
+_SIGNALS = frozenset(signal.Signals)
+
 _Step = tuple[int, int, int, int]
 
 
@@ -127,13 +125,11 @@ class Bubblewrap:
     """
 
     def __init__(
-        self, root: str, *, access: Access = "rw", folders: Sequence[str] = (),
-        supervisor: SupervisorClient | None = None, program: str | None = None,
+        self, root: str, supervisor: SupervisorClient, *, access: Access = "rw", folders: Sequence[str] = (),
+        program: str | None = None,
     ) -> None:  # fmt: skip
-        self._root, self._access = os.path.realpath(root), access
+        self._root, self._supervisor, self._access = os.path.realpath(root), supervisor, access
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
-        self._supervisor = supervisor or SupervisorClient()
-        self._owned = supervisor is None
         self._program = program
         self._filter = build_filter()
         self._works = False
@@ -146,7 +142,6 @@ class Bubblewrap:
     async def describe(self) -> Confinement:
         """Return what holds here."""
         await self._try()
-        kinds = {kind for place in hierarchies() for kind in place.kinds}
         files = {"rw": "may be changed", "ro": "may be read", "none": "is out of reach"}[self._access]
         calls = "some system calls are refused" if self._filter else "no system call is refused: unknown processor"
         return Confinement(
@@ -155,19 +150,14 @@ class Bubblewrap:
                 f"the workspace {files}; of the rest only the system's programs can be seen",
                 "no network, unless it is granted", "no capabilities, none to be gained", calls,
                 "processes, users, host name and shared memory are its own; all end with the first process",
-                memory_fact(kinds), processes_fact(kinds),
+                *limit_facts(),
             ),
         )  # fmt: skip
-
-    async def close(self) -> None:
-        """End every command that still runs, unless the supervisor is shared with others."""
-        if self._owned:
-            await self._supervisor.close()
 
     async def _start(self, command: Command, limits: CommandLimits) -> ProcessTree:
         bwrap, argv = self._bwrap(), argv_of(command)
         cwd = self._cwd(command)
-        find_program(argv[0], command.env, cwd, lambda path: self._sees(path))
+        find_program(argv[0], command.env, cwd, self._sees)
         args = (
             *profile(self._view(command.env.get("HOME", ""), network=limits.network)),
             *environment(command.env), "--chdir", cwd, "--json-status-fd", str(STATUS),
@@ -179,18 +169,12 @@ class Bubblewrap:
         os.set_blocking(status, False)
         extra = {"status": their_status, **({"filter": open_memory(self._filter)} if self._filter else {})}
         process: ProcessTree | None = None
-
-        def spawn(fds: dict[str, int]) -> Spawn:
-            return Spawn(
-                program=bwrap, argv=("bwrap", "--args", str(ARGS), "--", *before, *argv), env={}, fds={**fds, **extra},
-                seconds=limits.seconds, grace=KILL_GRACE_SECONDS, limits=group_limits(limits), args=args,
-                shown=command_text(command),
-                tty=os.ttyname(fds["terminal"]) if command.pty else "",
-            )  # fmt: skip
+        words = ("bwrap", "--args", str(ARGS), "--", *before, *argv)
+        spawn = Spawn(program=bwrap, argv=words, env={}, fds=extra, args=args)
 
         def outcome(words: LastWords | None, duration: float) -> CommandEnded:
-            said = _said(status)
-            return _inner(read_last_words(words, duration), said, process.tail(2_000) if process else b"")
+            tail = process.tail(2_000) if process else b""
+            return _inner_end(read_last_words(words, duration), _read_exit_code(status), tail)
 
         try:
             process = await launch(self._supervisor, command, limits, spawn, outcome)
@@ -254,7 +238,7 @@ class Bubblewrap:
         self._works = True
 
 
-def _said(status: int) -> int | None:
+def _read_exit_code(status: int) -> int | None:
     """Return the exit code that bubblewrap passed on, None when the command never ran or never ended."""
     try:
         with suppress(OSError, ValueError):
@@ -267,7 +251,7 @@ def _said(status: int) -> int | None:
         os.close(status)
 
 
-def _inner(how: CommandEnded, code: int | None, tail: bytes) -> CommandEnded:
+def _inner_end(how: CommandEnded, code: int | None, tail: bytes) -> CommandEnded:
     """Return how the command itself ended, from how bubblewrap did.
 
     Bubblewrap tells an end by signal as shells do, by 128 and the signal's number. When it passed no code on, the
@@ -277,6 +261,6 @@ def _inner(how: CommandEnded, code: int | None, tail: bytes) -> CommandEnded:
         return how
     if code is None:
         return replace(how, code=127 if b"execvp" in tail and b"No such file" in tail else 126)
-    if code > 128 and is_fatal(code - 128):
+    if code - 128 in _SIGNALS:
         return replace(how, reason="signal", code=None, signal=code - 128)
     return replace(how, code=code)

@@ -8,11 +8,12 @@ import fcntl
 import os
 import re
 import shutil
-import signal
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,6 @@ def argv_of(command: Command) -> tuple[str, ...]:
         argv = (bash, "--noprofile", "--norc", "-c", "--", command.line or "")
     _check(argv, command.env)
     return argv
-
-
-def command_text(command: Command) -> str:
-    """Return the command for a person who reads a list."""
-    return command.line if command.line is not None else " ".join(command.argv or ())
 
 
 def folder_of(root: str, cwd: str) -> tuple[str, int]:
@@ -89,21 +85,22 @@ def find_program(name: str, env: Mapping[str, str], cwd: str, seen: Callable[[st
     raise ToolError(f"no program {shown!r} here; check its spelling, or install it", code="not_found")
 
 
-def group_limits(limits: CommandLimits) -> dict[str, int]:
-    """Return the limits of a tree by the names the kernel has for them."""
-    both = {"pids": limits.processes, "memory": limits.memory}
-    return {kind: limit for kind, limit in both.items() if limit is not None}
-
-
 async def launch(
-    supervisor: SupervisorClient, command: Command, limits: CommandLimits, spawn: Callable[[dict[str, int]], Spawn],
+    supervisor: SupervisorClient, command: Command, limits: CommandLimits, spawn: Spawn,
     outcome: Callable[[LastWords | None, float], CommandEnded],
 ) -> ProcessTree:  # fmt: skip
-    """Start what `spawn` makes of the descriptors, and watch over it."""
+    """Start a program within the limits of a command, with input and output of its own, and watch over it."""
+    kernel_limits = {"pids": limits.processes, "memory": limits.memory}
     streams, theirs = _streams(command)
     try:
         try:
-            started = await supervisor.start(spawn(theirs))
+            spawn = replace(
+                spawn, fds={**theirs, **spawn.fds}, seconds=limits.seconds, grace=KILL_GRACE_SECONDS,
+                limits={kind: limit for kind, limit in kernel_limits.items() if limit is not None},
+                shown=command.line if command.line is not None else " ".join(command.argv or ()),
+                tty=os.ttyname(theirs["terminal"]) if command.pty else "",
+            )  # fmt: skip
+            started = await supervisor.start(spawn)
         finally:
             for fd in set(theirs.values()):
                 os.close(fd)
@@ -179,13 +176,7 @@ def _check(argv: tuple[str, ...], env: Mapping[str, str]) -> None:
         )
 
 
-def is_fatal(number: int) -> bool:
-    """Tell whether a number is that of a signal."""
-    with suppress(ValueError):
-        return bool(signal.Signals(number))
-    return False
-
-
+@cache
 def own_programs() -> Mapping[str, str]:
     """Return where the programs are that came in wheels, beside this interpreter; one that did not is left out."""
     beside = os.pathsep.join((sysconfig.get_path("scripts"), str(Path(sys.executable).parent)))
@@ -196,10 +187,8 @@ def own_programs() -> Mapping[str, str]:
 class Host:
     """Runs commands as whoever we are, in the folders of a workspace. The operator chose this; nothing is confined."""
 
-    def __init__(self, root: str, supervisor: SupervisorClient | None = None) -> None:
-        self._root = os.path.realpath(root)
-        self._supervisor = supervisor or SupervisorClient()
-        self._owned = supervisor is None
+    def __init__(self, root: str, supervisor: SupervisorClient) -> None:
+        self._root, self._supervisor = os.path.realpath(root), supervisor
 
     async def start(self, command: Command, limits: CommandLimits, /) -> ProcessTree:
         """Return when the command runs."""
@@ -207,15 +196,7 @@ class Host:
         cwd, fd = folder_of(self._root, command.cwd)
         try:
             program = find_program(argv[0], command.env, cwd, lambda _: True)
-
-            def spawn(fds: dict[str, int]) -> Spawn:
-                return Spawn(
-                    program=program, argv=argv, env={**command.env, "PWD": cwd}, fds={**fds, "cwd": fd},
-                    seconds=limits.seconds, grace=KILL_GRACE_SECONDS, limits=group_limits(limits),
-                    shown=command_text(command),
-                    tty=os.ttyname(fds["terminal"]) if command.pty else "",
-                )  # fmt: skip
-
+            spawn = Spawn(program=program, argv=argv, env={**command.env, "PWD": cwd}, fds={"cwd": fd})
             return await launch(self._supervisor, command, limits, spawn, read_last_words)
         except OSError as error:
             raise start_error(error, argv[0]) from error
@@ -226,33 +207,24 @@ class Host:
         """Return what holds here."""
         if os.uname().sysname != "Linux":
             raise ToolError("commands are run on Linux only", code="unavailable")
-        kinds = {kind for place in hierarchies() for kind in place.kinds}
         return Confinement(
             kind="host",
             facts=(
                 f"runs as user {os.getuid()} with everything that user may do, network included",
                 "the whole tree is ended with its first process, at its deadline, and when this program dies",
-                memory_fact(kinds), processes_fact(kinds),
+                *limit_facts(),
             ),
-        )  # fmt: skip
-
-    async def close(self) -> None:
-        """End every command that still runs, unless the supervisor is shared with others."""
-        if self._owned:
-            await self._supervisor.close()
+        )
 
 
-def memory_fact(kinds: set[str]) -> str:
-    """Return how memory is limited."""
-    if "memory" in kinds:
-        return "memory is limited for the whole tree, by a control group"
-    return "memory is limited for each process, not for the tree: no control group can be made here"
-
-
-def processes_fact(kinds: set[str]) -> str:
-    """Return how processes are limited."""
+def limit_facts() -> tuple[str, str]:
+    """Return how memory and processes are limited here."""
+    kinds = {kind for place in hierarchies() for kind in place.kinds}
+    memory = "memory is limited for the whole tree, by a control group"
+    if "memory" not in kinds:
+        memory = "memory is limited for each process, not for the tree: no control group can be made here"
     if "pids" in kinds:
-        return "processes are limited for the whole tree, by a control group"
+        return memory, "processes are limited for the whole tree, by a control group"
     if os.getuid():
-        return "processes are limited together with the others of this user: no control group can be made here"
-    return "processes are not limited: root is exempt, and no control group can be made here"
+        return memory, "processes are limited together with the others of this user: no control group can be made here"
+    return memory, "processes are not limited: root is exempt, and no control group can be made here"

@@ -16,15 +16,14 @@ _QUESTIONS = (b"\x1b[6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c")
 
 
 class PtyTerminal:
-    """A pseudo-terminal: `master` is our end, `name` what the command opens as its own.
+    """A pseudo-terminal: `master` is our end. `slave` is held until the command has opened it by its name.
 
-    `slave` is held until the command has opened it; without anybody there the terminal counts as hung up.
+    Without anybody there the terminal counts as hung up.
     """
 
     def __init__(self, size: tuple[int, int]) -> None:
         _size(*size)
         self.master, self.slave = os.openpty()
-        self.name = os.ttyname(self.slave)
         self.resize(*size)
 
     def resize(self, columns: int, rows: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import CommandEnded, CommandLimits, Whole
-from toolcrib.threads import in_thread
+from toolcrib.threads import in_thread, settle_future
 
 from .pty import PtyScreen, PtyTerminal
 from .supervisor import StartedCommand, SupervisorClient
@@ -83,7 +83,8 @@ class Output:
             with open(self._path, "rb") as file:  # noqa: PTH123
                 data = file.read(self._most)
         missing = self.total - len(data)
-        return Whole(data=data, missing=missing, why=self._why() if missing else "")
+        why = self._failed or f"only the first {self._most:,} bytes are kept"
+        return Whole(data=data, missing=missing, why=why if missing else "")
 
     def watch(self, told: Told) -> Callable[[], None]:
         """Call `told` with new output; return what ends that."""
@@ -97,9 +98,6 @@ class Output:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def _why(self) -> str:
-        return self._failed or f"only the first {self._most:,} bytes are kept"
 
     def _tell(self, data: bytes) -> None:
         for key, told in list(self._watchers.items()):
@@ -300,14 +298,9 @@ class ProcessTree:
 async def _writable(loop: asyncio.AbstractEventLoop, fd: int, ended: "asyncio.Future[CommandEnded]") -> None:
     """Return when something can be written, or when it does not matter any more."""
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(fd, _settle, ready)
+    loop.add_writer(fd, settle_future, ready, None, None)
     try:
         await asyncio.wait((ready, ended), return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not ended.done():
             loop.remove_writer(fd)
-
-
-def _settle(ready: "asyncio.Future[None]") -> None:
-    if not ready.done():
-        ready.set_result(None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from toolcrib.backends.files.disk import Terms
@@ -27,9 +26,6 @@ class NoShell:
     async def describe(self) -> Confinement:
         raise ToolError(self.reason, code="unavailable")
 
-    async def close(self) -> None:
-        return
-
 
 class LocalShells:
     """Nothing is started before the first command. What keeps them writes into the state folder of a workspace."""
@@ -42,7 +38,7 @@ class LocalShells:
     @property
     def programs(self) -> Mapping[str, str]:
         """The programs that came with us, by name."""
-        return _find_programs()
+        return own_programs()
 
     def find(self, host: str, terms: Terms, /) -> Shell:
         """Return the shell of a host over a workspace."""
@@ -65,12 +61,9 @@ class LocalShells:
             await self._supervisor.close()
 
 
-_find_programs = cache(own_programs)
-
-
 def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient) -> Shell:
     if host == "host":
         return Host(root, supervisor)
     if host == "sandbox":
-        return Bubblewrap(root, access=terms.access, folders=tuple(_find_programs().values()), supervisor=supervisor)
+        return Bubblewrap(root, supervisor, access=terms.access, folders=tuple(own_programs().values()))
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")

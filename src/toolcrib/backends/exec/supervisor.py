@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -141,16 +141,17 @@ def _remove_old(path: Path) -> None:
 class Spawn:
     """What the supervisor starts: a program, what it is given, and the descriptors it gets by name.
 
-    `args` are for bubblewrap, which reads them only after its limits are set; None for everything else.
+    `args` are for bubblewrap, which reads them only after its limits are set; None for everything else. `seconds` is
+    how long it may run, `grace` what it has between TERM and KILL.
     """
 
     program: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
     fds: Mapping[str, int]
-    seconds: float | None
-    grace: float
-    limits: Mapping[str, int]
+    seconds: float | None = None
+    grace: float = 0.0
+    limits: Mapping[str, int] = field(default_factory=dict)
     args: tuple[str, ...] | None = None
     tty: str = ""
     shown: str = ""
@@ -201,8 +202,7 @@ class SupervisorClient:
         if "errno" in answer:
             raise OSError(answer["errno"], os.strerror(answer["errno"]), answer["about"] or None)
         kept = self.state.add(answer["pid"], answer["born"], answer["mark"], spawn.shown)
-        if kept:
-            ended.add_done_callback(lambda _: self.state.remove(kept))
+        ended.add_done_callback(lambda _: self.state.remove(kept))
         return StartedCommand(id, answer["pid"], ended)
 
     def signal(self, id: int, number: int) -> None:

@@ -210,7 +210,7 @@ async def _start(supervisor: SupervisorClient, program: Program, peer: ServerPee
             fcntl.fcntl(mine[1], fcntl.F_SETPIPE_SZ, 1 << 20)
         # shown are neither its words nor its environment: either may hold a secret
         spawn = Spawn(
-            program=path, argv=program.argv, env=program.env, fds=fds, seconds=None, grace=_GRACE, limits={},
+            program=path, argv=program.argv, env=program.env, fds=fds, grace=_GRACE,
             shown=f"the MCP server {peer.name}",
         )  # fmt: skip
         try:

@@ -23,6 +23,7 @@ from toolcrib.app import Crib, open
 from toolcrib.app.belt import terms_of
 from toolcrib.app.stores import STATE_FILE, audit_in
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
 from toolcrib.config.settings import McpSettings
@@ -146,13 +147,13 @@ async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
     hosts = {config.tools.exec.host, *(each.tools.exec.host for _, each in config.list_agents())}
     is_needed = hosts != {"host"} or config.sandbox.mode != "off"
     with tempfile.TemporaryDirectory() as folder:
-        shell = Bubblewrap(folder)
+        supervisor = SupervisorClient()
         try:
-            await shell.describe()
+            await Bubblewrap(folder, supervisor).describe()
         except ToolError as error:
             return [_explain_no_sandbox(str(error), is_needed=is_needed)]
         finally:
-            await shell.close()
+            await supervisor.close()
     use = "commands run in it" if is_needed else "no command runs in it: tools.exec.host is host"
     return [HealthCheck(what="sandbox", found=f"bubblewrap makes one; {use}")]
 
