@@ -165,60 +165,19 @@ class Approver(Protocol):
 
 
 class Absent:
-    """Stands where a port is not wired: whoever reaches for it is told so in one sentence."""
+    """Stands where a port is not wired: whoever calls a method of it is told so in one sentence."""
 
     __slots__ = ("_port",)
 
     def __init__(self, port: str) -> None:
         self._port = port
 
-    def _refuse(self) -> NoReturn:
+    def _refuse_now(self, *args: Any, **named: Any) -> NoReturn:
         raise ToolError(f"this crib has no {self._port}", code="unavailable")
 
-    async def stat(self, path: str, /) -> Entry:
-        self._refuse()
+    async def _refuse(self, *args: Any, **named: Any) -> Any:
+        self._refuse_now()
 
-    async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
-        self._refuse()
-
-    async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
-        self._refuse()
-
-    async def list(self, path: str, /, most: int = 10_000) -> Listing:
-        self._refuse()
-
-    async def write(self, path: str, data: bytes, /) -> Entry:
-        self._refuse()
-
-    async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
-        self._refuse()
-
-    async def delete(self, path: str, /, *, recursive: bool = False) -> None:
-        self._refuse()
-
-    async def mkdir(self, path: str, /) -> None:
-        self._refuse()
-
-    async def move(self, path: str, to: str, /) -> None:
-        self._refuse()
-
-    async def search(self, query: Search, /) -> Found:
-        self._refuse()
-
-    async def find(self, query: Find, /) -> Names:
-        self._refuse()
-
-    def note(self, entry: Entry, /) -> None:
-        self._refuse()
-
-    def last_seen(self, path: str, /) -> Entry | None:
-        self._refuse()
-
-    async def get(self, key: str, /) -> Any:
-        self._refuse()
-
-    async def put(self, data: bytes, /) -> str:
-        self._refuse()
-
-    async def __call__(self, method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-        self._refuse()
+    stat = read = lines = list = write = change = delete = mkdir = move = search = find = _refuse
+    get = put = __call__ = _refuse
+    note = last_seen = _refuse_now
