@@ -31,7 +31,7 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits
-from toolcrib.define.verdict import LayerStep, Selection, Verdict
+from toolcrib.define.verdict import Selection, Verdict, Verdicts
 
 from .compact import ShortHistory, compact, is_due
 from .hooks import BoundHook, bind_guards
@@ -72,15 +72,14 @@ class Completion:
     def on(self, belt: Selection) -> Selection:
         """Return the belt with this tool on it: still called through `invoke`, with a decision on record."""
         verdict = completion_verdict(self._agent)
-
-        def steps(name: str) -> tuple[LayerStep, ...]:
-            return () if name == COMPLETE else belt.steps(name)
-
         return replace(
             belt,
             tools=MappingProxyType({**belt.tools, COMPLETE: self.tool}),
-            verdicts=_Also(belt.verdicts, verdict),
-            steps=steps,
+            verdicts=Verdicts(
+                {**dict.fromkeys(belt.verdicts), COMPLETE: None},
+                lambda name: verdict if name == COMPLETE else belt.verdicts[name],
+            ),
+            steps=lambda name: () if name == COMPLETE else belt.steps(name),
         )
 
     def wrap_guards(self, guards: Iterable[BoundHook], belt: Selection) -> tuple[BoundHook, ...]:
@@ -140,27 +139,6 @@ def completion_verdict(agent: str) -> Verdict:
         reason="a subagent may always say that it is done",
         remedy=None,
     )
-
-
-class _Also(Mapping[str, Verdict]):
-    """Verdicts, and one more."""
-
-    def __init__(self, verdicts: Mapping[str, Verdict], own: Verdict) -> None:
-        self._verdicts, self._own = verdicts, own
-
-    def __getitem__(self, name: str) -> Verdict:
-        return self._own if name == self._own.tool else self._verdicts[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the verdict, `default` when there is no such tool."""
-        return self._own if name == self._own.tool else self._verdicts.get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        yield from (name for name in self._verdicts if name != self._own.tool)
-        yield self._own.tool
-
-    def __len__(self) -> int:
-        return len(self._verdicts) + (self._own.tool not in self._verdicts)
 
 
 GRACE = 60.0  # seconds for the last reply
