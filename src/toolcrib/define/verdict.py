@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .tool import Tool
 
@@ -50,6 +50,7 @@ LayerName = Literal[
     "subagent",
     "ask",
 ]
+LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 
 
 @dataclass(frozen=True, slots=True)

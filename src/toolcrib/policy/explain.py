@@ -1,6 +1,7 @@
 """The words of a verdict, and verdicts as rows of a table, as JSON, as one sentence: the same verdict in each."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from toolcrib.define.caller import Caller
@@ -26,37 +27,19 @@ def explain_sentence(verdict: Verdict) -> str:
 def verdict_json(verdict: Verdict, tool: Tool) -> dict[str, Any]:
     """Return the verdict with what identifies its tool."""
     return {
-        "tool": verdict.tool,
+        "tool": tool.name,
         "source": tool.source,
         "group": tool.group,
         "effects": sorted(tool.effects),
-        "decision": verdict.decision,
-        "layer": verdict.layer,
-        "rule": verdict.rule,
-        "origin": verdict.origin,
-        "reason": verdict.reason,
-        "remedy": verdict.remedy,
+        **asdict(verdict),
     }
 
 
 def caller_json(caller: Caller, *, owner: bool, sandboxed: bool, agent: str) -> dict[str, Any]:
     """Return who was asked about, with what was decided about them."""
-    sender = caller.sender
-    return {
-        "session": caller.session,
-        "agent": agent,
-        "provider": caller.provider,
-        "model": caller.model,
-        "channel": caller.channel,
-        "account": caller.account,
-        "group": caller.group,
-        "sender": None
-        if sender is None
-        else {"id": sender.id, "e164": sender.e164, "username": sender.username, "name": sender.name},
-        "owner": owner,
-        "sandboxed": sandboxed,
-        "parents": list(caller.parents),
-    }
+    told = asdict(replace(caller, agent=agent, owner=owner, sandboxed=sandboxed))
+    del told["parent_models"]
+    return {**told, "parents": list(caller.parents)}
 
 
 def explain_json(
@@ -69,10 +52,7 @@ def explain_json(
         "tools": [verdict_json(belt.verdicts[name], tools[name]) for name in names],
     }
     if only:
-        answer["steps"] = [
-            {"layer": step.layer, "origin": step.origin, "decision": step.decision, "rule": step.rule}
-            for step in belt.steps(only)
-        ]
+        answer["steps"] = [asdict(step) for step in belt.steps(only)]
     return answer
 
 

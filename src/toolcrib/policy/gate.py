@@ -6,11 +6,10 @@ never widen a denial; over the layers every one is an AND, so their order change
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from toolcrib.define.names import beginning_of, fold_name
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Decision, Layer, LayerName, LayerStep, Rule, Selection, Verdict, Verdicts
+from toolcrib.define.verdict import LAYERS, Decision, Layer, LayerName, LayerStep, Rule, Selection, Verdict, Verdicts
 
 from .explain import own_reason, own_remedy, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, RuleMatcher, matcher_for
@@ -19,7 +18,6 @@ from .match import Groups, Inventory, RuleMatcher, matcher_for
 _ADDITIVE: frozenset[LayerName] = frozenset(
     {"profile", "provider-profile", "global", "global-provider", "agent", "agent-provider"}
 )
-_LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +194,8 @@ class _Judge:
         for each in (*self.everywhere, *self.asks):
             decision, entry = each.judge(name)
             _keep_strictest(said, LayerStep(each.layer.name, each.layer.origin, decision, entry))
-        silent = (LayerStep(layer, None, "allow", None) for layer in _LAYERS if layer not in said and layer != "source")
-        return tuple(sorted((*said.values(), *silent), key=lambda step: _LAYERS.index(step.layer)))
+        silent = (LayerStep(layer, None, "allow", None) for layer in LAYERS if layer not in said and layer != "source")
+        return tuple(sorted((*said.values(), *silent), key=lambda step: LAYERS.index(step.layer)))
 
     def _own_steps(self, tool: Tool) -> Iterator[tuple[LayerStep, Layer | None]]:
         """Yield what is judged by the tool's own fields: its source's lists, optional, owner, requirements."""

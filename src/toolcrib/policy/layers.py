@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.names import fold_name
-from toolcrib.define.verdict import Layer, LayerName, Rule
+from toolcrib.define.verdict import LAYERS, Layer, LayerName, Rule
 
 from .chats import chat_layers
 from .resolve import ResolvedCaller, resolve
@@ -49,13 +49,7 @@ def layers_of(who: ResolvedCaller) -> tuple[Layer, ...]:
         *_sandbox_layers(who),
         *_subagent_layers(who),
     ]
-    return tuple(sorted(found, key=lambda layer: _ORDER.index(layer.name)))
-
-
-_ORDER: tuple[LayerName, ...] = (
-    "source", "profile", "provider-profile", "global", "global-provider", "agent", "agent-provider", "group", "sandbox",
-    "subagent", "ask",
-)  # fmt: skip
+    return tuple(sorted(found, key=lambda layer: LAYERS.index(layer.name)))
 
 
 def mentions_of(who: ResolvedCaller) -> frozenset[str]:
