@@ -78,6 +78,11 @@ def quote(value: Any) -> str:
     return "null" if value is None else escape(repr(value))
 
 
+def quote_short(text: str, longest: int = 120) -> str:
+    """Return a text as a sentence may show it: quoted, escaped and short."""
+    return repr(text if len(text) <= longest else f"{text[:longest]}…")
+
+
 def _escape_parts(text: str) -> Iterator[str]:
     is_own = _is_own_script(text)
     is_bare = is_own and not _SHELL.search(text)

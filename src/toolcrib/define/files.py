@@ -15,6 +15,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from .display import quote_short
 from .errors import ToolError
 
 EntryKind = Literal["file", "folder", "link", "other"]
@@ -162,7 +163,7 @@ def parts_of(path: str, *roots: str) -> tuple[str, ...]:
         return _beneath(path, parts, roots)
     if parts and _HOME.fullmatch(parts[0]) and (len(parts) > 1 or parts[0] == "~"):
         raise ToolError(
-            f"{_shown(path)} is in a home folder, not in the workspace; give a path inside it", code="denied"
+            f"{_quote(path)} is in a home folder, not in the workspace; give a path inside it", code="denied"
         )
     return parts
 
@@ -187,23 +188,23 @@ def join_parts(parts: tuple[str, ...]) -> str:
 
 def outside(path: str) -> ToolError:
     """Return the refusal of a path that leads out."""
-    return ToolError(f"{_shown(path)} leads out of the workspace; give a path inside it", code="denied")
+    return ToolError(f"{_quote(path)} leads out of the workspace; give a path inside it", code="denied")
 
 
 def _check(path: str) -> None:
     if not path:
         raise ToolError("the path is empty; the workspace itself is '.'", code="bad_path")
     if "\0" in path:
-        raise ToolError(f"{_shown(path)} holds a NUL character; no file has such a name", code="bad_path")
+        raise ToolError(f"{_quote(path)} holds a NUL character; no file has such a name", code="bad_path")
     if _ADDRESS.match(path):
-        raise ToolError(f"{_shown(path)} is an address; give the plain path of a file in the workspace", code="denied")
+        raise ToolError(f"{_quote(path)} is an address; give the plain path of a file in the workspace", code="denied")
     try:
         raw = path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ToolError(f"{_shown(path)} holds half a character; no file has such a name", code="bad_path") from None
+        raise ToolError(f"{_quote(path)} holds half a character; no file has such a name", code="bad_path") from None
     if len(raw) >= _LONGEST_PATH or max(map(len, raw.split(b"/"))) > _LONGEST_NAME:
         raise ToolError(
-            f"{_shown(path)} is too long: a name has at most {_LONGEST_NAME} bytes, a path {_LONGEST_PATH}",
+            f"{_quote(path)} is too long: a name has at most {_LONGEST_NAME} bytes, a path {_LONGEST_PATH}",
             code="bad_path",
         )
 
@@ -213,8 +214,8 @@ def _beneath(path: str, parts: tuple[str, ...], roots: tuple[str, ...]) -> tuple
         prefix = tuple(part for part in root.split("/") if part)
         if parts[: len(prefix)] == prefix:
             return parts[len(prefix) :]
-    raise ToolError(f"{_shown(path)} is outside of the workspace; give a path relative to it", code="denied")
+    raise ToolError(f"{_quote(path)} is outside of the workspace; give a path relative to it", code="denied")
 
 
-def _shown(path: str) -> str:
-    return repr(path if len(path) <= 200 else f"{path[:200]}…")
+def _quote(path: str) -> str:
+    return quote_short(path, 200)

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from .args import trim
-from .display import escape
+from .display import escape, quote_short
 from .errors import ToolError
 
 SessionKind = Literal["main", "group", "cron", "hook", "node", "other"]
@@ -178,9 +178,8 @@ def _is_plain(key: str) -> bool:
 
 
 def _bad_key(key: str, what: str) -> ToolError:
-    shown = key if len(key) <= 64 else f"{key[:64]}…"
     return ToolError(
-        f"the session key {shown!r} {what}; write letters, digits and signs like : - _ @ + # between them",
+        f"the session key {quote_short(key, 64)} {what}; write letters, digits and signs like : - _ @ + # between them",
         code="bad_key",
     )
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeGuard
 
-from . import messages
+from toolcrib.define.display import quote_short
+
 from .environment import unsafe_names
 from .literal import quote_word
 from .options import IsWithin, is_beneath
@@ -22,6 +23,8 @@ CommandDecision = Literal["run", "ask", "deny"]
 
 _MAX_COMMANDS = 500  # in one line
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
+_EMPTY = "there is no command in it; write one"
+_CANNOT_TELL = "what it would run cannot be told in advance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,7 @@ def judge_argv(
         return _deny_all(rules)
     words = tuple(argv)
     if not words or not words[0].strip():
-        return Judgement(decision="deny", reason=messages.explain_empty())
+        return Judgement(decision="deny", reason=_EMPTY)
     if unusable := _explain_unusable(" ".join(words)):
         return Judgement(decision="deny", reason=unusable)
     command = FoundCommand(words)
@@ -100,21 +103,23 @@ def judge_argv(
 def _deny_all(rules: CommandRules) -> Judgement:
     origin = f"{rules.origin}.security"
     return Judgement(
-        decision="deny", reason=messages.explain_switched_off(rules.origin), rule="security deny", origin=origin
+        decision="deny", reason=f"no command runs here ({origin} is deny)", rule="security deny", origin=origin
     )
 
 
 def _explain_unusable(line: str) -> str:
     """Return why a line cannot be run by anything, "" when it can."""
     if not line.strip():
-        return messages.explain_empty()
+        return _EMPTY
     if "\0" in line:
-        return messages.explain_not_text("a NUL character")
+        return "the command holds a NUL character; write it without"
     try:
         length = len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:
-        return messages.explain_not_text("half a character")
-    return messages.explain_too_long(length, MAX_LINE_BYTES) if length > MAX_LINE_BYTES else ""
+        return "the command holds half a character; write it without"
+    if length <= MAX_LINE_BYTES:
+        return ""
+    return f"the command has {length:,} bytes, of which {MAX_LINE_BYTES:,} can be judged; put the long part into a file"
 
 
 def _judge_parsed(
@@ -123,11 +128,12 @@ def _judge_parsed(
     denial = find_denial(parsed.commands, rules.deny, look_up) if rules.deny else None
     commands = tuple([_judge_command(found, rules, look_up, within) for found in parsed.commands[:_MAX_COMMANDS]])
     if len(parsed.commands) > _MAX_COMMANDS:
-        parsed = parsed._replace(doubt=parsed.doubt or messages.explain_too_many(_MAX_COMMANDS))
+        parsed = parsed._replace(doubt=parsed.doubt or f"it holds more than {_MAX_COMMANDS} commands")
     if denial is not None and denial.entry is not None:
+        denied = " ".join(word or "…" for word in denial.words)
         return Judgement(
             decision="deny",
-            reason=messages.explain_denial(" ".join(word or "…" for word in denial.words), str(denial.entry)),
+            reason=f"{quote_short(denied)} never runs (deny has {quote_short(str(denial.entry))})",
             commands=commands,
             rule=f"deny {denial.entry}",
             origin=denial.entry.origin,
@@ -156,7 +162,7 @@ def _judge_parsed(
 def _judge_command(found: FoundCommand, rules: CommandRules, look_up: LookUp, within: IsWithin) -> Plain:
     argv = found.words
     if not _are_literal(argv):
-        return Plain(argv, why_not=messages.explain_doubt("not all of its words are literal"))
+        return Plain(argv, why_not=f"{_CANNOT_TELL}: not all of its words are literal")
     plain = permit(argv, rules, look_up, within)
     if not found.sets:
         return plain
@@ -172,12 +178,13 @@ def _explain_missing(
 ) -> str:
     """Return why the lists do not permit a line, "" when they do."""
     if rules.security == "full":
-        return messages.explain_possible_denial(parsed.doubt) if denial is not None else ""
+        doubt = parsed.doubt or "part of it cannot be told in advance"
+        return f"it may run something that is denied: {doubt}" if denial is not None else ""
     if parsed.doubt:
-        return messages.explain_doubt(parsed.doubt)
+        return f"{_CANNOT_TELL}: {parsed.doubt}"
     given = [*env, *[name for command in commands for name in command.sets]]
     if given and (unsafe := unsafe_names(given, rules.env)):
-        return messages.explain_unsafe_variable(unsafe[0])
+        return f"the variable {quote_short(unsafe[0])} may change what the command does"
     return next((command.why_not for command in commands if command.why_not), "")
 
 
@@ -185,10 +192,10 @@ def _decide(missing: str, rules: CommandRules, commands: Sequence[Plain]) -> tup
     if missing:
         return ("deny" if rules.ask == "off" else "ask"), missing
     if is_asked(rules.security, rules.ask, permitted=True):
-        return "ask", messages.explain_always_asked(rules.origin)
+        return "ask", f"a person is asked about every command ({rules.origin}.ask is always)"
     if rules.security == "full":
-        return "run", messages.explain_open_to_all(rules.origin)
-    return "run", messages.explain_permission(", ".join(dict.fromkeys([command.rule for command in commands])))
+        return "run", f"every command runs here ({rules.origin}.security is full)"
+    return "run", f"{', '.join(dict.fromkeys([command.rule for command in commands]))} permits it"
 
 
 def _single_argv(parsed: ParsedLine) -> tuple[str, ...] | None:

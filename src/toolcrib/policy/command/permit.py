@@ -4,11 +4,11 @@ A denial is found behind wrappers, in nested shells, in loops and substitutions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from . import messages
+from toolcrib.define.display import quote_short
+
 from .options import IsWithin, OddUseError
 from .parse import MAX_LINE_BYTES, FoundCommand, parse
 from .programs import FILTERS, READERS, check
@@ -37,7 +37,7 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
     typed = argv[0]
     program = look_up(typed)
     if program is None:
-        return Plain(argv, why_not=messages.explain_not_trusted(typed))
+        return Plain(argv, why_not=f"{quote_short(typed)} is no program of a trusted folder")
     name = base_name(typed)
     if entry := _find_entry(rules.exact, name, argv, program, exact=True):
         return Plain(argv, program, f"allowExact {entry}", entry.origin)
@@ -48,13 +48,14 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
         why_not = _explain_odd_use(name, argv[1:], within)
         if not why_not:
             return Plain(argv, program, f"readOnly {name}", rules.read_only[name])
-        reasons.append(messages.explain_not_reading(name, why_not))
+        reasons.append(f"{name!r} may only read here: {why_not}")
     if name in rules.filters:
         why_not = _explain_odd_use(name, argv[1:], None)
         if not why_not:
             return Plain(argv, program, f"safeBins {name}", rules.filters[name])
-        reasons.append(messages.explain_not_filtering(name, why_not))
-    return Plain(argv, program, why_not=reasons[0] if reasons else messages.explain_not_listed(typed, rules.origin))
+        reasons.append(f"{name!r} may only filter its standard input here: {why_not}")
+    reasons.append(f"{quote_short(typed)} is on no list of {rules.origin}")
+    return Plain(argv, program, why_not=reasons[0])
 
 
 def _find_entry(
@@ -74,7 +75,7 @@ def _explain_odd_use(name: str, args: tuple[str, ...], within: IsWithin | None) 
     """Return why a program is not used for reading only (for filtering only, without `within`), "" when it is."""
     known, key = (FILTERS, "safeBins") if within is None else (READERS, "readOnly")
     if name not in known:
-        return messages.explain_unknown_options(name, key)
+        return f"its options are not known; list what it may be given under allow, not {key}"
     try:
         check(name, args, within)
     except OddUseError as odd:
@@ -92,16 +93,11 @@ _MAX_SKIPPED_OPTIONS = 16
 _Words = Sequence[str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """The entry that denies, and the words that it denies. Not `sure`: something in the line could be denied."""
+class Denial(NamedTuple):
+    """The entry that denies, and the words that it denies. Without an entry, something in the line could be denied."""
 
     words: _Words = ()
     entry: CommandEntry | None = None
-
-    @property
-    def sure(self) -> bool:
-        return self.entry is not None
 
 
 def find_denial(commands: Iterable[FoundCommand], entries: CommandEntries, look_up: LookUp) -> Denial | None:
@@ -112,7 +108,7 @@ def find_denial(commands: Iterable[FoundCommand], entries: CommandEntries, look_
             possible = possible or Denial()
             continue
         found = _match_denial(words, entries, look_up)
-        if found is not None and found.sure:
+        if found is not None and found.entry is not None:
             return found
         possible = possible or found
     return possible
