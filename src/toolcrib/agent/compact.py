@@ -9,20 +9,23 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import fence, new_token
-from toolcrib.define.event import Event, Replied, Usage
+from toolcrib.define.caller import Caller
+from toolcrib.define.event import Compacted, Event, Replied, Usage
+from toolcrib.define.log import Shortened
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Text
 
-from .retry import Retries, reply_to
-from .session_log import summary_in, summary_message
+from .hooks import Moments
+from .retry import Retries, ignore, reply_to
+from .session_log import Journal, summary_in, summary_message
 
 log = logging.getLogger("toolcrib")
 
@@ -321,6 +324,42 @@ async def compact(
     )
 
 
+def shortener(
+    model: Model,
+    retries: Retries,
+    journal: Journal,
+    caller: Caller,
+    moments: Moments | None = None,
+    emit: Callable[[Event], None] = ignore,
+) -> Callable[[History, bool], Awaitable[ShortHistory | None]]:
+    """Return what shortens the conversation of a turn where that is due, writes it down and tells it."""
+    told = moments or Moments()
+    hopeless = 0  # tokens of a history from which nothing could be taken
+
+    async def shorten(history: History, force: bool) -> ShortHistory | None:
+        nonlocal hopeless
+        if not force and (history.tokens <= hopeless or not is_due(history.tokens, model.card.window)):
+            return None
+        await told.tell("before_compaction", caller, messages=len(history), tokens=history.tokens)
+        shorter = await compact(history, model, force=force, retries=retries)
+        if shorter is None:
+            hopeless = history.tokens * 11 // 10
+            return None
+        shorter.history.outside.update(history.outside)
+        kept = journal.line_of(history[shorter.at])
+        if kept is not None:
+            journal.add(Shortened(shorter.summary, kept, shorter.before))
+        elif journal.path:
+            raise LookupError("a message of the conversation is not in its log")
+        await journal.flush()
+        after = shorter.history.tokens
+        emit(Compacted(shorter.before, after))
+        await told.tell("after_compaction", caller, messages=len(shorter.history), tokens=after)
+        return shorter
+
+    return shorten
+
+
 async def _summarize(
     record: str, model: Model, bounds: _Bounds, terms: Compaction, retries: Retries | None
 ) -> tuple[str, Usage]:
@@ -336,7 +375,7 @@ async def _summarize(
     )
     try:
         async with asyncio.timeout(terms.seconds):
-            replied = await reply_to(request, model, _ignore, retries or Retries(tries=2))
+            replied = await reply_to(request, model, ignore, retries or Retries(tries=2))
     except TimeoutError:
         log.warning("%s took more than %g seconds over a summary; there is none", model.card.name, terms.seconds)
         return "", Usage()
@@ -376,7 +415,3 @@ def _reserve(reserve: int, window: int) -> int:
 
 def _why(replied: Replied) -> str:
     return replied.error or f"its reply ended with {replied.message.finish!r}"
-
-
-def _ignore(event: Event) -> None:
-    """Nobody watches a summary being written."""

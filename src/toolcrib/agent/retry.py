@@ -27,6 +27,10 @@ class Retries:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
+def ignore(told: object) -> None:
+    """Hear nothing: for what nobody watches."""
+
+
 async def reply_to(request: Request, model: Model, emit: Callable[[Event], None], retries: Retries) -> Replied:
     """Return the model's reply, telling `emit` of it as it comes.
 

@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 from toolcrib.adapter.conversation import BROKEN
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
-from toolcrib.define.log import Began, Body, Labelled, Line, Said, SessionStore, Shortened, Switched
+from toolcrib.define.log import Began, Body, Line, Said, SessionStore, Shortened, settings_after
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record, RecordEntry, Started
@@ -209,8 +209,10 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         for slot in slots.get(place, ()):
             history.append(slot.answer or _known_answer(slot))
             ids.append(slot.answer_id)
-        open_slots.append([slot for slot in slots.get(place, ()) if slot.answer is None])
-    model, title = _settings(path)
+        unanswered = [slot for slot in slots.get(place, ()) if slot.answer is None]
+        # in the order in which answers find their calls again, where ids were used twice
+        open_slots.append(sorted(unanswered, key=lambda slot: not slot.began))
+    model, title = settings_after(path)
     usage, cost = _spent(lines)
     return Conversation(
         history=history,
@@ -224,8 +226,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         usage=usage,
         cost=cost,
         uncertain=tuple(slot.call for each in open_slots for slot in each if slot.began and not slot.elsewhere),
-        # in the order in which they find their calls again, where ids were used twice
-        mended=tuple(_known_answer(slot) for each in reversed(open_slots) for slot in sorted(each, key=_has_not_begun)),
+        mended=tuple(_known_answer(slot) for each in reversed(open_slots) for slot in each),
     )
 
 
@@ -280,10 +281,6 @@ class _Slot:
     elsewhere: bool = False
     answer: Message | None = None
     answer_id: str = ""
-
-
-def _has_not_begun(slot: _Slot) -> bool:
-    return not slot.began
 
 
 class _Open:
@@ -411,17 +408,6 @@ def _whole(path: Sequence[Line], start: int) -> int:
         if isinstance(above, Said) and any(call.id == body.message.call_id for call in above.message.calls):
             return place
     return start
-
-
-def _settings(path: Sequence[Line]) -> tuple[str, str]:
-    model = title = ""
-    for line in path:
-        match line.body:
-            case Switched(model=model):
-                pass
-            case Labelled(title=title):
-                pass
-    return model, title
 
 
 def _spent(lines: Sequence[Line]) -> tuple[Usage, float | None]:

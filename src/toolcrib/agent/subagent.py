@@ -23,7 +23,7 @@ from toolcrib.define.agent import COMPLETE, OUTCOME, WORKING, Agent, completion_
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.event import Ending, Event, TurnFinished, Usage
-from toolcrib.define.log import Noted, Said, Shortened
+from toolcrib.define.log import Noted, Said
 from toolcrib.define.message import Message
 from toolcrib.define.model import History
 from toolcrib.define.plugin import Block, Hook, Rewrite
@@ -33,10 +33,11 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits
 from toolcrib.define.verdict import Selection, Verdict, Verdicts
 
-from .compact import ShortHistory, compact, is_due
+from .compact import shortener
 from .hooks import BoundHook, bind_guards
-from .loop import Loop, Shorten, TurnSetup, current_turn
+from .loop import Loop, TurnSetup, current_turn
 from .mailbox import Inbox
+from .retry import ignore
 from .session_log import Journal
 from .subagent_report import Activity, Outcome, Reason, ending_of, gather, words_of
 
@@ -161,10 +162,6 @@ _LAST_WORD = (
 )
 
 
-def _nobody(told: object) -> None:
-    """Hear nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunListeners:
     """Where a run is told as it goes on: `tell` its parent, `emit` those who follow it, `journal` its own log.
@@ -172,8 +169,8 @@ class RunListeners:
     `inputs` are those it was started with, as JSON: a run that was cut off is gone on with from its log alone.
     """
 
-    tell: Callable[[Result], None] = _nobody
-    emit: Callable[[Event], None] = _nobody
+    tell: Callable[[Result], None] = ignore
+    emit: Callable[[Event], None] = ignore
     journal: Journal | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -253,7 +250,7 @@ class _Run:
             pipeline=replace(setup.pipeline, guards=guards),
             is_done=lambda: self.completion.answer is not None,
             send=None,  # what is sent is the answer, and that is in no loop's last words
-            shorten=setup.shorten or _shortener(setup, self.journal),
+            shorten=setup.shorten or shortener(setup.model, setup.retries, self.journal, setup.caller, emit=self._hear),
         )
         self.loop = Loop(self.setup, history, self.journal, self._hear)
 
@@ -341,25 +338,6 @@ def _only_completion() -> BoundHook:
 
     (guard,) = bind_guards([Hook(run=last_word)])
     return guard
-
-
-def _shortener(setup: TurnSetup, journal: Journal) -> Shorten:
-    hopeless = 0  # tokens of a history from which nothing could be taken
-
-    async def shorten(history: History, force: bool) -> ShortHistory | None:
-        nonlocal hopeless
-        if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
-            return None
-        shorter = await compact(history, setup.model, force=force, retries=setup.retries)
-        if shorter is None:
-            hopeless = history.tokens * 11 // 10
-            return None
-        shorter.history.outside.update(history.outside)
-        if (kept := journal.line_of(history[shorter.at])) is not None:
-            journal.add(Shortened(shorter.summary, kept, shorter.before))
-        return shorter
-
-    return shorten
 
 
 def _reason(end: TurnFinished) -> Reason:

@@ -4,24 +4,24 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.event import Compacted, Event, TurnFinished, TurnStarted
-from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, Shortened, Switched
+from toolcrib.define.event import Event, TurnFinished, TurnStarted
+from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, settings_after
 from toolcrib.define.message import Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 
-from .compact import ShortHistory, compact, is_due
+from .compact import shortener
 from .hooks import Moments, sources_of
-from .loop import Loop, Shorten, TurnSetup
+from .loop import Loop, TurnSetup
 from .mailbox import Inbox
 from .session_log import Journal, recall
 from .subagent import run_task
@@ -91,11 +91,9 @@ class Turns:
     async def tell(self, session: str, message: Message) -> None:
         """Say something in a session: the turn that runs there hears it before it ends, else the next one does."""
         if (inbox := self._running.get(session)) is not None:
-            try:
+            # refused by a turn that is ending or has too much to hear: `add` waits for its end, the next turn hears it
+            with suppress(ToolError):
                 inbox.follow_up(message)
-            except ToolError:
-                pass  # it is ending, or has too much to hear already
-            else:
                 return
         await self.add(session, Said(message))
 
@@ -142,7 +140,7 @@ class Turns:
         emit(TurnStarted(key, setup.model.card.name, message))
         keep = partial(moments.apply_to_answer, caller) if "tool_result_persist" in moments else None
         send = partial(self._apply_sending, caller) if "message_sending" in moments else None
-        shorten = self._shortener(setup, journal, emit)
+        shorten = shortener(setup.model, setup.retries, journal, setup.caller, moments, emit)
         setup = replace(setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send)
         end: TurnFinished | None = None
         history: History | None = None  # behind a task it has to be recalled from the log
@@ -155,7 +153,7 @@ class Turns:
                 history = loop.history
         finally:
             if end is not None and end.reason != "error" and history is not None:
-                model = _model_after(journal.path[len(session.path) :], session.model)
+                model, _ = settings_after(journal.path[len(session.path) :], session.model)
                 self._remember(key, _Session(history, journal.path, journal.count, model))
             reason = "stopped" if end is None else end.reason
             if end is not None and end.reason == "done":
@@ -219,38 +217,6 @@ class Turns:
         self._known[key] = session
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
-
-    def _shortener(self, setup: TurnSetup, journal: Journal, emit: Callable[[Event], None]) -> Shorten:
-        """Return what shortens the conversation of a turn, writes that down and tells it."""
-
-        hopeless = 0  # tokens of a history from which nothing could be taken
-
-        async def shorten(history: History, force: bool) -> ShortHistory | None:
-            nonlocal hopeless
-            if not force and (history.tokens <= hopeless or not is_due(history.tokens, setup.model.card.window)):
-                return None
-            await self._moments.tell("before_compaction", setup.caller, messages=len(history), tokens=history.tokens)
-            shorter = await compact(history, setup.model, force=force, retries=setup.retries)
-            if shorter is None:
-                hopeless = history.tokens * 11 // 10
-                return None
-            shorter.history.outside.update(history.outside)
-            kept = journal.line_of(history[shorter.at])
-            if kept is None:
-                raise LookupError("a message of the conversation is not in its log")
-            journal.add(Shortened(shorter.summary, kept, shorter.before))
-            await journal.flush()
-            after = shorter.history.tokens
-            emit(Compacted(shorter.before, after))
-            await self._moments.tell("after_compaction", setup.caller, messages=len(shorter.history), tokens=after)
-            return shorter
-
-        return shorten
-
-
-def _model_after(lines: Sequence[Line], model: str) -> str:
-    """Return the model of a session behind these lines."""
-    return next((line.body.model for line in reversed(lines) if isinstance(line.body, Switched)), model)
 
 
 def _title(message: Message) -> str:

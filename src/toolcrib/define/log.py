@@ -7,7 +7,7 @@ The last line is where the session stands; the path from the first line to it is
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -95,14 +95,20 @@ class SessionHead:
 
 def head_after(head: SessionHead, lines: Sequence[Line]) -> SessionHead:
     """Return the head of a session to which these lines were added."""
-    title, model = head.title, head.model
-    for line in lines:
-        if isinstance(line.body, Labelled):
-            title = line.body.title
-        elif isinstance(line.body, Switched):
-            model = line.body.model
+    model, title = settings_after(lines, head.model, head.title)
     changed_at = lines[-1].at if lines else head.changed_at
     return replace(head, changed_at=changed_at, count=head.count + len(lines), title=title, model=model)
+
+
+def settings_after(lines: Iterable[Line], model: str = "", title: str = "") -> tuple[str, str]:
+    """Return the model and the title that hold behind these lines, where those before them left these."""
+    for line in lines:
+        match line.body:
+            case Switched():
+                model = line.body.model
+            case Labelled():
+                title = line.body.title
+    return model, title
 
 
 def check_lines(lines: Sequence[Line], is_known: Callable[[str], bool]) -> None:
