@@ -119,9 +119,9 @@ def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
             meant = _match([entry], inventory, permits=permits, within=scope.within)
             if not meant:
                 yield _report_unknown(entry, origin, inventory)
-            elif (meant and meant <= covered) or fold_name(entry) in map(fold_name, entries[:at]):
+            elif meant <= covered or fold_name(entry) in map(fold_name, entries[:at]):
                 what = f"{entry!r} says nothing that an earlier entry does not say"
-                yield Finding("shadowed", "warning", origin, what, f"take {entry!r} out")
+                yield _warn("shadowed", origin, what, f"take {entry!r} out")
             covered |= meant
 
 
@@ -129,26 +129,24 @@ def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
     names = [*inventory.tools, *inventory.groups]
     close = nearest(entry, names)
     if is_glob(entry):
-        return Finding("unknown", "warning", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
+        return _warn("unknown", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
     word = "group" if fold_name(entry).startswith("group:") else "tool, group or plugin"
     remedy = f"did you mean {close[0]!r}?" if close else "correct it, install what brings it, or take it out"
-    return Finding("unknown", "warning", origin, f"{entry!r} names no {word} that exists here", remedy)
+    return _warn("unknown", origin, f"{entry!r} names no {word} that exists here", remedy)
 
 
 def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow lists that permit nothing or only plugins."""
     allow = scope.rule.allow
     if allow == () and not scope.rule.also:
-        what, remedy = "allow is empty and permits nothing", "write the names, or remove the key for no limit"
-        yield Finding("empty", "warning", f"{scope.origin}.allow", what, remedy)
+        remedy = "write the names, or remove the key for no limit"
+        yield _warn("empty", f"{scope.origin}.allow", "allow is empty and permits nothing", remedy)
     elif allow and scope.about == "everything" and is_plugin_only(scope.rule, inventory):
         if settings.tools.plugin_only_allow == "additive" and scope.additive:
             what = "allow names only plugins and is read as an addition (tools.pluginOnlyAllow: additive)"
         else:
             what = "allow names only plugins and shuts out every core tool"
-        yield Finding(
-            "plugin-only", "warning", f"{scope.origin}.allow", what, f"write {scope.origin}.alsoAllow instead"
-        )
+        yield _warn("plugin-only", f"{scope.origin}.allow", what, f"write {scope.origin}.alsoAllow instead")
 
 
 def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
@@ -165,18 +163,13 @@ def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Find
                 meant = _match([entry], inventory, permits=True, within=scope.within)
                 if fold_name(entry) == "*" or not meant:
                     continue
+                origin = f"{scope.origin}.{key}"
                 if meant <= own:
-                    what, remedy = f"{entry!r} is allowed and denied here; deny wins", "take it out of one of the two"
-                    yield Finding("dead", "warning", f"{scope.origin}.{key}", what, remedy)
+                    what = f"{entry!r} is allowed and denied here; deny wins"
+                    yield _warn("dead", origin, what, "take it out of one of the two")
                 elif inner and meant <= shut_above:
                     what = f"{entry!r} never gets through: the global tools lists shut it out"
-                    yield Finding(
-                        "dead",
-                        "warning",
-                        f"{scope.origin}.{key}",
-                        what,
-                        "take it out, or open tools.allow / tools.deny",
-                    )
+                    yield _warn("dead", origin, what, "take it out, or open tools.allow / tools.deny")
 
 
 def _shut(rule: Rule, inventory: Inventory) -> set[str]:
@@ -196,13 +189,12 @@ def _check_replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[
             yield from _check_replaced_profile(origin, scope, settings.tools, inventory)
             if "plugin_only_allow" in scope.model_fields_set:
                 what = "only tools.pluginOnlyAllow counts"
-                yield Finding("dead", "warning", f"{origin}.pluginOnlyAllow", what, "move it to tools.pluginOnlyAllow")
+                yield _warn("dead", f"{origin}.pluginOnlyAllow", what, "move it to tools.pluginOnlyAllow")
             yield from _check_replaced_sandbox(origin, scope, settings.tools, inventory)
     yield from _check_replaced_sandbox("tools", settings.tools, None, inventory)
-    for channel in settings.channels.values():
-        for groups in (channel.groups, *channel.accounts.values()):
-            for id, group in groups.items():
-                yield from _check_replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
+    for groups in _group_lists(settings):
+        for id, group in groups.items():
+            yield from _check_replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
 
 
 def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[Finding]:
@@ -227,9 +219,7 @@ def _check_replaced_profile(
     gained = (set(inventory.tools) if ours is None else _match(ours, inventory)) - _match(theirs, inventory)
     if gained:
         what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {_list_some(gained)}"
-        yield Finding(
-            "widening", "warning", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not"
-        )
+        yield _warn("widening", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not")
 
 
 def _check_replaced_sandbox(
@@ -241,11 +231,10 @@ def _check_replaced_sandbox(
     above, place = SANDBOX_DENY, "the built-in sandbox list"
     if top is not None and "deny" in top.sandbox.tools.model_fields_set:
         above, place = top.sandbox.tools.deny, "tools.sandbox.tools.deny"
-    dropped = _match(above, inventory) - _match(lists.deny, inventory)
-    if lists.allow is not None:
-        dropped &= _match(lists.allow, inventory, permits=True)
-    elif own.sandbox.tools.allow is None:
+    if lists.allow is None:
         return  # the built-in allow list still leaves them out
+    dropped = _match(above, inventory) - _match(lists.deny, inventory)
+    dropped &= _match(lists.allow, inventory, permits=True)
     if dropped:
         yield _report_dropped(f"{origin}.sandbox.tools.deny", place, dropped)
 
@@ -270,30 +259,27 @@ def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inve
     gained = (_shut(above, inventory) & open_here) - dropped
     if gained:
         what = f"replaces {broader} and adds {_list_some(gained)}"
-        yield Finding("widening", "warning", origin, what, f"repeat the allow list of {broader} if it is not meant")
+        yield _warn("widening", origin, what, f"repeat the allow list of {broader} if it is not meant")
 
 
 def _report_dropped(origin: str, broader: str, dropped: set[str]) -> Finding:
     what = f"replaces {broader} and drops its deny of {_list_some(dropped)}"
-    return Finding("dropped-deny", "warning", origin, what, "repeat the deny here if it is not meant")
+    return _warn("dropped-deny", origin, what, "repeat the deny here if it is not meant")
 
 
 def _check_senders(settings: PolicySettings) -> Iterator[Finding]:
     """Typed `username:` and `name:` keys: the operator's word, but anyone can take such a name."""
-    for channel in settings.channels.values():
-        for group in (g for groups in (channel.groups, *channel.accounts.values()) for g in groups.values()):
-            seen: dict[tuple[str | None, str], str] = {}
-            for key in group.by_sender:
-                kind, _ = typed = sender_key(key)
-                origin = f"{group.origin}.toolsBySender.{key}"
-                if kind in ("username", "name"):
-                    what = f"rights by {kind}: anyone can call themselves {key.partition(':')[2]!r}"
-                    yield Finding("worn", "warning", origin, what, "use id: or e164:")
-                first = seen.setdefault(typed, key)
-                if first != key:
-                    yield Finding(
-                        "shadowed", "warning", origin, f"{first!r} is the same sender and counts", "merge the two"
-                    )
+    for group in (group for groups in _group_lists(settings) for group in groups.values()):
+        seen: dict[tuple[str | None, str], str] = {}
+        for key in group.by_sender:
+            kind, _ = typed = sender_key(key)
+            origin = f"{group.origin}.toolsBySender.{key}"
+            if kind in ("username", "name"):
+                what = f"rights by {kind}: anyone can call themselves {key.partition(':')[2]!r}"
+                yield _warn("worn", origin, what, "use id: or e164:")
+            first = seen.setdefault(typed, key)
+            if first != key:
+                yield _warn("shadowed", origin, f"{first!r} is the same sender and counts", "merge the two")
 
 
 def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:
@@ -302,17 +288,26 @@ def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) ->
             name = canonical(entry) or ""
             meant = {name} & set(inventory.tools) or _match([entry], inventory)
             if not meant:
-                yield Finding(
-                    "expect", "error", expect.origin, f"{key}: {entry!r} names no tool that exists here", "correct it"
-                )
+                what = f"{key}: {entry!r} names no tool that exists here"
+                yield Finding("expect", "error", expect.origin, what, "correct it")
             for tool in sorted(meant):
                 verdict = belt.verdicts[tool]
                 if (verdict.decision == "deny") == (key == "has"):
                     word = "have" if key == "has" else "lack"
                     what = f"should {word} {tool}, but it is {verdict.decision}: {verdict.reason}"
-                    yield Finding(
-                        "expect", "error", expect.origin, what, verdict.remedy or "deny it in one of the layers"
-                    )
+                    remedy = verdict.remedy or "deny it in one of the layers"
+                    yield Finding("expect", "error", expect.origin, what, remedy)
+
+
+def _warn(kind: FindingKind, origin: str, message: str, remedy: str) -> Finding:
+    return Finding(kind, "warning", origin, message, remedy)
+
+
+def _group_lists(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]]:
+    """Yield the groups of every channel, and those of its accounts."""
+    for channel in settings.channels.values():
+        yield channel.groups
+        yield from channel.accounts.values()
 
 
 def _list_some(names: Iterable[str]) -> str:
@@ -328,13 +323,11 @@ def scopes_of(settings: PolicySettings) -> Iterator[_Scope]:
     yield from _scopes_in_tools("tools", settings.tools)
     for agent in settings.agents.values():
         yield from _scopes_in_tools(f"{agent.origin}.tools", agent.tools)
-    for channel in settings.channels.values():
-        for groups in (channel.groups, *channel.accounts.values()):
-            for group in groups.values():
-                if group.tools is not None:
-                    yield _Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
-                for sender, lists in group.by_sender.items():
-                    yield _Scope(origin=f"{group.origin}.toolsBySender.{sender}", rule=lists.rule())
+    for group in (group for groups in _group_lists(settings) for group in groups.values()):
+        if group.tools is not None:
+            yield _Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
+        for sender, lists in group.by_sender.items():
+            yield _Scope(origin=f"{group.origin}.toolsBySender.{sender}", rule=lists.rule())
     for source, (origin, narrowed) in settings.sources.items():
         yield _Scope(origin=origin, rule=narrowed.rule(), about="source", within=beginning_of(source))
 
