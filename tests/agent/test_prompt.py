@@ -1,14 +1,12 @@
 """The system prompt: short, and about what is there."""
 
-from toolcrib.agent.prompt import Surroundings, system_prompt
-
-_WHERE = Surroundings(agent="main", date="2026-02-03", folder="~/srv/project")
+from toolcrib.agent.prompt import system_prompt
 
 
 def test_it_is_short_and_says_what_a_model_must_know() -> None:
-    text = system_prompt(("read", "result_get"), _WHERE)
+    text = system_prompt(("read", "result_get"), agent="main", date="2026-02-03")
     assert len(text) < 1_500
-    for words in ("2026-02-03", "~/srv/project", "EXTERNAL_UNTRUSTED_CONTENT", "Do not repeat what was denied", "key"):
+    for words in ("2026-02-03", "EXTERNAL_UNTRUSTED_CONTENT", "Do not repeat what was denied", "key"):
         assert words in text
 
 
@@ -16,14 +14,11 @@ def test_it_mentions_no_tool_that_is_not_on_the_belt_and_nothing_it_was_not_told
     text = system_prompt(("read",))
     assert "result_get" not in text
     assert "Today" not in text
-    assert "workspace" not in text
     assert "You have no tools" in system_prompt()
 
 
 def test_the_agents_own_words_come_early_and_those_of_hooks_last() -> None:
-    text = system_prompt(
-        ("read",), Surroundings(agent="ada"), own="You look after the garden.", extras=["Be kind.", " "]
-    )
+    text = system_prompt(("read",), agent="ada", own="You look after the garden.", extras=["Be kind.", " "])
     assert text.startswith("You are an assistant named ada")
     assert text.index("garden") < text.index("Use tools")
     assert text.endswith("\n\nBe kind.")

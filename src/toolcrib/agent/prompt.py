@@ -1,7 +1,6 @@
 """The system prompt: who the model is here, how its tools behave, and what it must never take for an order."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from toolcrib.adapter.fence import MARK
 from toolcrib.define.agent import COMPLETE
@@ -29,28 +28,21 @@ _FINISH = (
 _WORDS = "Answer in the user's language, short and plain. Say what you do not know."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What an agent is told about where it is; what is empty is not mentioned."""
-
-    agent: str = ""
-    date: str = ""
-    folder: str = ""
-
-
 def system_prompt(
     tools: Collection[str] = (),
-    where: Surroundings | None = None,
     *,
+    agent: str = "",
+    date: str = "",
     own: str = "",
     extras: Sequence[str] = (),
 ) -> str:
-    """Return the system prompt of an agent with these tools on its belt.
+    """Return the system prompt of an agent with these tools on its belt; a name or a date that is "" is not mentioned.
 
     `own` is the agent's own prompt, which says what it is for; `extras` are what hooks add, behind all else.
     """
-    where = where or Surroundings()
-    parts = [_who(where), own.strip()]
+    name = "" if agent in ("", "main") else f" named {agent}"
+    today = f" Today is {date}." if date else ""
+    parts = [f"You are an assistant{name} that works through tools for the user of this machine.{today}", own.strip()]
     if tools:
         parts += [_TOOLS, _REFUSALS, _OUTSIDE, _PAGES if "result_get" in tools else _CUTS]
     else:
@@ -59,16 +51,6 @@ def system_prompt(
     return "\n\n".join(part for part in parts if part)
 
 
-def subagent_prompt(own: str, tools: Iterable[str], where: Surroundings) -> str:
+def subagent_prompt(own: str, tools: Iterable[str], *, agent: str, date: str) -> str:
     """Return the system prompt of a registered agent: `own` is its prompt with the inputs filled in."""
-    return system_prompt((*tools, COMPLETE), where, own=own, extras=(_FINISH,))
-
-
-def _who(where: Surroundings) -> str:
-    name = "" if where.agent in ("", "main") else f" named {where.agent}"
-    sentences = [f"You are an assistant{name} that works through tools for the user of this machine."]
-    if where.date:
-        sentences.append(f"Today is {where.date}.")
-    if where.folder:
-        sentences.append(f"Paths are relative to the workspace {where.folder}.")
-    return " ".join(sentences)
+    return system_prompt((*tools, COMPLETE), agent=agent, date=date, own=own, extras=(_FINISH,))

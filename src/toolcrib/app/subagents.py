@@ -12,7 +12,7 @@ from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup, current_turn
-from toolcrib.agent.prompt import Surroundings, subagent_prompt
+from toolcrib.agent.prompt import subagent_prompt
 from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
 from toolcrib.agent.subagent_report import result_of
@@ -113,8 +113,8 @@ class SubagentRunner:
         above = turn_of(ctx.caller)
         prompts = prompts_of(agent, args)
         setup = self._setup(agent, ctx.caller, within, above)
-        where = Surroundings(agent=agent.name, date=today())
-        setup = replace(setup, system=subagent_prompt(prompts.system, setup.belt.tools, where))
+        system = subagent_prompt(prompts.system, setup.belt.tools, agent=agent.name, date=today())
+        setup = replace(setup, system=system)
         told = RunListeners(
             tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args)
         )

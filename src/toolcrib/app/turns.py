@@ -10,7 +10,7 @@ from typing import Any, Self
 from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
-from toolcrib.agent.prompt import Surroundings, subagent_prompt, system_prompt
+from toolcrib.agent.prompt import subagent_prompt, system_prompt
 from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config, LimitSettings
@@ -278,8 +278,8 @@ def limits_of(config: Config, agent: str) -> Limits:
 def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str]) -> str:
     if (task := request.task) is not None:
         own = prompts_of(task.agent, task.inputs).system
-        return subagent_prompt(own, tools, Surroundings(agent=task.agent.name, date=today()))
-    return system_prompt(tools, Surroundings(agent=agent, date=today()))
+        return subagent_prompt(own, tools, agent=task.agent.name, date=today())
+    return system_prompt(tools, agent=agent, date=today())
 
 
 def _new_key(agent: str) -> str:
