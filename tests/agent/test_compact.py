@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.agent.compact import (
-    Compaction,
     Files,
     compact,
     cut_notice,
@@ -208,7 +207,7 @@ async def test_a_model_that_takes_too_long_is_not_waited_for(caplog: pytest.LogC
         return ""
 
     async with asyncio.timeout(60):
-        found = await compact(History(talk(6)), FunctionModel(silent, _SMALL), Compaction(seconds=0.01))
+        found = await compact(History(talk(6)), FunctionModel(silent, _SMALL), seconds=0.01)
     assert found is not None
     assert not found.by_model
     assert "took more than 0.01 seconds" in caplog.text
@@ -269,7 +268,7 @@ async def test_two_compactions_in_a_store_lose_nothing() -> None:
             log.began(f"c{round}{at}")
             log.answer(f"c{round}{at}", "answer")
         before = recall(log.lines)
-        found = await compact(before.history, model, Compaction(keep=200))
+        found = await compact(before.history, model, keep=200)
         assert found is not None
         log.add(Shortened(found.summary, before.ids[found.at], found.before))
         after = recall(log.lines)

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.caller import Caller
-from toolcrib.define.event import Compacted, Event, Replied, Usage
+from toolcrib.define.event import Compacted, Event, Usage
 from toolcrib.define.log import Shortened
-from toolcrib.define.message import Call, Message, Thinking
+from toolcrib.define.message import Message, Thinking
 from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Image, Text
@@ -144,7 +144,8 @@ def _transcript_lines(messages: Iterable[Message], longest: int) -> Iterator[str
                     yield f"ASSISTANT:\n{_indent(words)}"
                 for call in message.calls:
                     names[call.id] = _flat(call.name, 64)
-                    yield f"CALL {names[call.id]} {_arguments(call, longest)}"
+                    args = json.dumps(dict(call.args), default=str, ensure_ascii=False) if call.args else ""
+                    yield f"CALL {names[call.id]} {_flat(args, longest)}"
             case role:
                 yield f"{role.upper()}:\n{_indent(words)}"
 
@@ -157,10 +158,6 @@ def _words(message: Message) -> str:
         elif not isinstance(part, Thinking):
             pieces.append(part.text)
     return "\n".join(pieces)
-
-
-def _arguments(call: Call, longest: int) -> str:
-    return _flat(json.dumps(dict(call.args), default=str, ensure_ascii=False) if call.args else "", longest)
 
 
 def _indent(text: str) -> str:
@@ -178,7 +175,8 @@ def _clip(text: str, longest: int) -> str:
     return f"{kept}\n[{len(text) - len(kept):,} more characters]"
 
 
-_RESERVE, _KEEP = 16_384, 20_000
+_RESERVE, _KEEP = 16_384, 20_000  # tokens that are left for the reply, and that stay as they are
+_SUMMARY_SECONDS = 120.0  # that a model may take over its summary
 _MIN_TOKENS = 256  # tokens that a summary gets, however small the model is
 _PER_TOKEN, _PER_FILE = 4, 40  # characters of a token; tokens of a summary for each file it names
 _REQUEST_CHARS = 2_000
@@ -202,19 +200,6 @@ Be exact rather than complete, and never invent. Notes from before, where there 
 over from them what still holds."""
 
 _ASK = "Write the notes about the conversation above, under the headings you were told. Nothing else."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
-    """When and how conversations are shortened: `reserve` tokens are left for the reply, about `keep` stay as they are.
-
-    `seconds` is how long the model may take over its summary.
-    """
-
-    enabled: bool = True
-    reserve: int = _RESERVE
-    keep: int = _KEEP
-    seconds: float = 120.0
 
 
 class _Bounds(NamedTuple):
@@ -284,18 +269,19 @@ def cut_point(messages: Sequence[Message], keep: int = _KEEP, first: int = 0) ->
 async def compact(
     history: History,
     model: Model,
-    terms: Compaction | None = None,
     *,
+    keep: int = _KEEP,
+    seconds: float = _SUMMARY_SECONDS,
     force: bool = False,
     retries: Retries | None = None,
 ) -> ShortHistory | None:
     """Return the conversation with a summary in place of its beginning, None when there is nothing to take away.
 
-    The model itself writes the summary; where it cannot, a notice says that the beginning is missing. With `force`
-    something is taken away even from a conversation that seems short enough: its provider says that it is not.
+    About `keep` tokens stay as they are. The model itself writes the summary, within `seconds`; where it cannot, a
+    notice says that the beginning is missing. With `force` something is taken away even from a conversation that seems
+    short enough: its provider says that it is not.
     """
-    terms = terms or Compaction()
-    bounds = _bounds(terms, model.card.window)
+    bounds = _bounds(keep, model.card.window)
     messages, earlier = history.since(0), summary_in(history)
     first = 1 if earlier else 0
     keep = bounds.keep
@@ -305,7 +291,7 @@ async def compact(
     if where.at <= first:
         return None
     away = messages[first : where.at]
-    words, usage = await _summarize(_record(away, earlier, bounds.read), model, bounds, terms, retries)
+    words, usage = await _summarize(_record(away, earlier, bounds.read), model, bounds, seconds, retries)
     is_by_model = bool(words)
     parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
@@ -361,7 +347,7 @@ def shortener(
 
 
 async def _summarize(
-    record: str, model: Model, bounds: _Bounds, terms: Compaction, retries: Retries | None
+    record: str, model: Model, bounds: _Bounds, seconds: float, retries: Retries | None
 ) -> tuple[str, Usage]:
     """Return what the model wrote, "" when it wrote nothing of use, and what that took."""
     if model.card.provider == "offline":  # it follows rules, and none of them is to summarise
@@ -374,14 +360,15 @@ async def _summarize(
         longest=min(bounds.summary, model.card.longest or bounds.summary),
     )
     try:
-        async with asyncio.timeout(terms.seconds):
+        async with asyncio.timeout(seconds):
             replied = await reply_to(request, model, ignore, retries or Retries(tries=2))
     except TimeoutError:
-        log.warning("%s took more than %g seconds over a summary; there is none", model.card.name, terms.seconds)
+        log.warning("%s took more than %g seconds over a summary; there is none", model.card.name, seconds)
         return "", Usage()
     words = cut(replied.message.plain_text.strip(), bounds.summary * _PER_TOKEN)
     if replied.message.finish not in ("stop", "length") or not words:
-        log.warning("%s made no summary: %s", model.card.name, _why(replied))
+        why = replied.error or f"its reply ended with {replied.message.finish!r}"
+        log.warning("%s made no summary: %s", model.card.name, why)
         return "", replied.usage
     return words if replied.message.finish == "stop" else f"{words} [...]", replied.usage
 
@@ -398,20 +385,16 @@ def _record(messages: Sequence[Message], earlier: str, tokens: int) -> str:
     return f"{cut(text, head)}\n[{len(text) - head - len(rest):,} characters left out]\n{rest}"
 
 
-def _bounds(terms: Compaction, window: int) -> _Bounds:
-    reserve = _reserve(terms.reserve, window)
+def _bounds(keep: int, window: int) -> _Bounds:
+    reserve = _reserve(_RESERVE, window)
     summary = max(_MIN_TOKENS, reserve * 4 // 5)
     if window <= 0:
-        return _Bounds(terms.keep, summary, 4 * terms.keep)
+        return _Bounds(keep, summary, 4 * keep)
     room = window - reserve
     # an estimate may be wrong by a quarter
-    return _Bounds(min(terms.keep, room // 2), summary, max(_MIN_TOKENS, room * 3 // 4))
+    return _Bounds(min(keep, room // 2), summary, max(_MIN_TOKENS, room * 3 // 4))
 
 
 def _reserve(reserve: int, window: int) -> int:
     """Return the room for a reply; a small model has a small one."""
     return min(reserve, window // 2) if window > 0 else reserve
-
-
-def _why(replied: Replied) -> str:
-    return replied.error or f"its reply ended with {replied.message.finish!r}"
