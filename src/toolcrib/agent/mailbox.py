@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event
@@ -66,15 +65,8 @@ class Inbox:
         queue.append(message)
 
 
+# Returns the event that is told once something is kept, or has failed to be; there may be nothing to tell by then.
 Late = Callable[[BaseException | None], Event | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """An event that is told once something is kept, or has failed to be; there may be nothing left to tell by then."""
-
-    kept: "asyncio.Future[None]"
-    event: Late
 
 
 class OrderedEmitter:
@@ -82,7 +74,7 @@ class OrderedEmitter:
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._line: deque[Event | _Waiting] = deque()
+        self._line: deque[Event | tuple[asyncio.Future[None], Late]] = deque()
 
     def __call__(self, event: Event) -> None:
         if self._line:
@@ -92,19 +84,20 @@ class OrderedEmitter:
 
     def after(self, kept: "asyncio.Future[None]", event: Late) -> None:
         """Tell what `event` returns once `kept` is done; it is told how that failed, if it did."""
-        self._line.append(_Waiting(kept, event))
+        self._line.append((kept, event))
         kept.add_done_callback(self.go_on)
 
     def go_on(self, _: object = None) -> None:
         """Tell all that need not wait any more."""
         while self._line:
             first = self._line[0]
-            if isinstance(first, _Waiting):
-                if not first.kept.done():
+            if isinstance(first, tuple):
+                kept, late = first
+                if not kept.done():
                     return
                 self._line.popleft()
-                failure = asyncio.CancelledError() if first.kept.cancelled() else first.kept.exception()
-                if (event := first.event(failure)) is not None:
+                failure = asyncio.CancelledError() if kept.cancelled() else kept.exception()
+                if (event := late(failure)) is not None:
                     self._emit(event)
             else:
                 self._line.popleft()

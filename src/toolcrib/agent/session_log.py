@@ -192,8 +192,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
     Raise CribError when the lines are no tree, or there is no such line.
     """
     path = path_to(lines, leaf)
-    at, compaction = _last_compaction(path)
-    start = _start(path, at)
+    at, compaction, start = _find_compaction(path)
     history, ids, open_slots = History(), list[str](), list[list[_Slot]]()
     if compaction:
         history.append(summary_message(compaction.summary, path[at].at))
@@ -376,26 +375,19 @@ def _known_answer(slot: _Slot) -> Message:
 # the rest of what a path says
 
 
-def _last_compaction(path: Sequence[Line]) -> tuple[int, Shortened | None]:
-    for place in range(len(path) - 1, -1, -1):
-        body = path[place].body
-        if isinstance(body, Shortened):
-            return place, body
-    return -1, None
-
-
-def _start(path: Sequence[Line], at: int) -> int:
-    """Return the place of the first line that is shown, when the last compaction stands at a place.
+def _find_compaction(path: Sequence[Line]) -> tuple[int, Shortened | None, int]:
+    """Return the last compaction, behind its place on the path (-1 for none), and the place of the first line shown.
 
     One that keeps from a line nobody knows keeps all that was shown before it: rather twice told than lost.
     """
-    start, places = 0, {}
-    for place in range(at + 1):
-        line = path[place]
+    at, compaction, start = -1, None, 0
+    places: dict[str, int] = {}
+    for place, line in enumerate(path):
         places[line.id] = place
         if isinstance(line.body, Shortened):
-            start = places.get(line.body.kept, start)
-    return _whole(path, start) if at >= 0 else 0
+            at, compaction = place, line.body
+            start = places.get(compaction.kept, start)
+    return at, compaction, _whole(path, start) if compaction else 0
 
 
 def _whole(path: Sequence[Line], start: int) -> int:

@@ -11,7 +11,7 @@ not count: it has no effects, and an agent that could not end would go on until 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -85,14 +85,13 @@ class Completion:
 
     def wrap_guards(self, guards: Iterable[BoundHook], belt: Selection) -> tuple[BoundHook, ...]:
         """Return the guards as they are asked about the calls of this run: none of them holds up its end."""
-        return tuple(self._apart(guards, frozenset(belt.tools) - {COMPLETE}))
-
-    def _apart(self, guards: Iterable[BoundHook], names: frozenset[str]) -> Iterator[BoundHook]:
+        wrapped: list[BoundHook] = []
         for guard in guards:
-            if others := (guard.tools or names) - {COMPLETE}:
-                yield replace(guard, tools=others)
+            if others := (guard.tools or frozenset(belt.tools)) - {COMPLETE}:
+                wrapped.append(replace(guard, tools=others))
             if not guard.tools or COMPLETE in guard.tools:
-                yield replace(guard, run=self._wrap(guard), optional=True, tools=_END)
+                wrapped.append(replace(guard, run=self._wrap(guard), optional=True, tools=frozenset({COMPLETE})))
+        return tuple(wrapped)
 
     def _wrap(self, guard: BoundHook) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def hear(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite | None:
@@ -113,7 +112,6 @@ class Completion:
         return hear
 
 
-_END = frozenset({COMPLETE})
 _CACHED_SHAPES = 256
 _shapes: dict[int, tuple[Agent, Shape]] = {}
 
@@ -236,7 +234,7 @@ class _Run:
     def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, told: RunListeners) -> None:
         self.agent, self.told = agent, told
         self.journal = told.journal or Journal(setup.pipeline.record)
-        history = start if isinstance(start, History) else self._begin(start)
+        history = start if isinstance(start, History) else History([self._say(start)])
         if (above := current_turn()) is not None:
             history.outside.update(above.history.outside)  # what its parent has read may be in the query
         self.completion = Completion(agent)
@@ -254,10 +252,10 @@ class _Run:
         )
         self.loop = Loop(self.setup, history, self.journal, self._hear)
 
-    def _begin(self, query: str) -> History:
-        message = Message(role="user", content=(Text(query),), at=self.journal.now())
+    def _say(self, words: str) -> Message:
+        message = Message(role="user", content=(Text(words),), at=self.journal.now())
         self.journal.add(Said(message))
-        return History([message])
+        return message
 
     async def run_agent(self, grace: float) -> Outcome:
         self.journal.add(Noted(WORKING, {"agent": self.agent.name, "inputs": dict(self.told.inputs)}))
@@ -265,7 +263,7 @@ class _Run:
         ends, is_rescued = [end], False
         if self.completion.answer is None and _reason(end) != "error" and self.loop.spent.above_budget() is None:
             self.activity.note(f"{_why(end)}; it has one last reply")
-            self._say_last(_LAST_WORD.format(why=_sentence(_why(end))))
+            self.loop.history.append(self._say(_LAST_WORD.format(why=_sentence(_why(end)))))
             self.loop = Loop(_last(self.setup, self.completion, grace), self.loop.history, self.journal, self._hear)
             ends.append(await self.loop.run())
             is_rescued = self.completion.answer is not None
@@ -279,11 +277,6 @@ class _Run:
         outcome = self._outcome("aborted", "it was stopped before it was done", [])
         if outcome.gathered:
             self.told.tell(Result(outcome.gathered, {"agent": self.agent.name, "reason": "aborted"}))
-
-    def _say_last(self, words: str) -> None:
-        message = Message(role="user", content=(Text(words),), at=self.journal.now())
-        self.loop.history.append(message)
-        self.journal.add(Said(message))
 
     async def _note(self, outcome: Outcome) -> None:
         """Write down how it ended; where that cannot be kept, the log says that it was cut off, and nothing false."""

@@ -23,7 +23,7 @@ from .compact import shortener
 from .hooks import Moments, sources_of
 from .loop import Loop, TurnSetup
 from .mailbox import Inbox
-from .session_log import Journal, recall
+from .session_log import Conversation, Journal, recall
 from .subagent import run_task
 
 _TITLE_CHARS = 80
@@ -103,13 +103,18 @@ class Turns:
             self._known.pop(session, None)
             now = self._now()
             await self.store.make(SessionHead(key=session, made_at=now, changed_at=now))
-            lines = await self.store.lines(session)
-            found = recall(lines)
-            journal = Journal(self._record, self.store, session, path=found.path, count=len(lines), now=self._now)
-            for answer in found.mended:
-                journal.add(Said(answer))
+            _, journal = await self._recall(session)
             journal.add(body)
             await journal.flush()
+
+    async def _recall(self, session: str, leaf: str | None = None) -> tuple[Conversation, Journal]:
+        """Return what a session's log says, and a journal behind it; what a crash left open is answered in both."""
+        lines = await self.store.lines(session)
+        found = recall(lines, leaf)
+        journal = Journal(self._record, self.store, session, path=found.path, count=len(lines), now=self._now)
+        for answer in found.mended:
+            journal.add(Said(answer))
+        return found, journal
 
     @asynccontextmanager
     async def _alone(self, session: str) -> AsyncIterator[None]:
@@ -191,11 +196,7 @@ class Turns:
         )
         if known is not None and request.leaf is None and known.count == head.count:
             return known
-        lines = await self.store.lines(key)
-        found = recall(lines, request.leaf)
-        journal = Journal(self._record, self.store, key, path=found.path, count=len(lines), now=self._now)
-        for answer in found.mended:
-            journal.add(Said(answer))
+        found, journal = await self._recall(key, request.leaf)
         await journal.flush()
         found.history.outside.update(
             sources_of(line.body.message for line in found.path if isinstance(line.body, Said))
