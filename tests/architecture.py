@@ -88,8 +88,9 @@ class Tree:
     def _table(self, face: str) -> Mapping[str, str]:
         for node in self.parsed.get(face, ast.Module([], [])).body:
             if isinstance(node, ast.Assign) and _names(node.targets) == ["_HOMES"]:
-                table = ast.literal_eval(node.value)
-                return {name: self._module(f"{ROOT}.{home}.{name}") for name, home in table.items()}
+                table: dict[str, str] = ast.literal_eval(node.value)
+                served = ((name, home) for home, names in table.items() for name in names.split())
+                return {name: self._module(f"{ROOT}.{home}.{name}") for name, home in served}
         return {}
 
     @cached_property

@@ -95,9 +95,9 @@ def _definition(module: str, name: str) -> Definition:
         last = own[-1]  # behind its overloads
         assert isinstance(last, Definition)
         return last
-    homes = getattr(importlib.import_module(module), "_HOMES", {})
-    if name in homes:
-        return _definition(f"toolcrib.{homes[name]}", name)
+    for home, names in getattr(importlib.import_module(module), "_HOMES", {}).items():
+        if name in names.split():
+            return _definition(f"toolcrib.{home}", name)
     for node in _parsed(module).body:
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
             source = importlib.util.resolve_name("." * node.level + (node.module or ""), _package(module))

@@ -65,8 +65,8 @@ def made_up(folder: Path, files: dict[str, str]) -> Tree:
 
 
 TABLE = {
-    "__init__.py": '_HOMES = {"Tool": "define.tool", "open": "app"}\n',
-    "files.py": '_HOMES = {"Entry": "define.files", "Belt": "app"}\n',
+    "__init__.py": '_HOMES = {"define.tool": "Tool", "app": "open"}\n',
+    "files.py": '_HOMES = {"define.files": "Entry", "app": "Belt"}\n',
     "define/tool.py": "",
     "define/files.py": "",
     "app.py": "",

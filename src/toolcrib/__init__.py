@@ -28,33 +28,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# where each name lives
 _HOMES = {
-    "Agent": "define.agent",
-    "Args": "define.args",
-    "Belt": "app",
-    "Call": "define.message",
-    "Caller": "define.caller",
-    "ConfigError": "define.errors",
-    "Crib": "app",
-    "CribError": "define.errors",
-    "Ctx": "define.context",
-    "DeclarationError": "define.errors",
-    "Image": "define.result",
-    "Limits": "define.turn",
-    "Message": "define.message",
-    "OWNER": "define.caller",
-    "Plugin": "define.plugin",
-    "PluginError": "define.errors",
-    "Result": "define.result",
-    "Sender": "define.caller",
-    "Text": "define.result",
-    "Tool": "define.tool",
-    "ToolError": "define.errors",
-    "actions": "define.actions",
-    "open": "app",
-    "rpc": "define.ports",
-    "run_sync": "app",
-    "tool": "define.tool",
+    "app": "Belt Crib open run_sync",
+    "define.actions": "actions",
+    "define.agent": "Agent",
+    "define.args": "Args",
+    "define.caller": "Caller OWNER Sender",
+    "define.context": "Ctx",
+    "define.errors": "ConfigError CribError DeclarationError PluginError ToolError",
+    "define.message": "Call Message",
+    "define.plugin": "Plugin",
+    "define.ports": "rpc",
+    "define.result": "Image Result Text",
+    "define.tool": "Tool tool",
+    "define.turn": "Limits",
 }
 
 __all__ = [
@@ -64,8 +52,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _serve(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def _serve(module: str, table: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a module that serves names from their homes, each when it is first used."""
+    homes = {name: home for home, names in table.items() for name in names.split()}
 
     def load(name: str) -> Any:
         home = homes.get(name)
@@ -77,10 +66,10 @@ def _serve(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any],
         setattr(sys.modules[module], name, value)
         return value
 
-    def names() -> list[str]:
+    def list_names() -> list[str]:
         return sorted({*homes, *(name for name in vars(sys.modules[module]) if name.startswith("__"))})
 
-    return load, names
+    return load, list_names
 
 
 if not TYPE_CHECKING:  # so that a type checker knows the names above and no others

@@ -18,13 +18,9 @@ if TYPE_CHECKING:
     from .doors.mcp import BeltServer, serve_http, serve_stdio
 
 _HOMES = {
-    "BeltServer": "doors.mcp",
-    "CribToolset": "doors.bridges.pydantic_ai",
-    "anthropic": "doors.bridges",
-    "genai": "doors.bridges",
-    "openai": "doors.bridges",
-    "serve_http": "doors.mcp",
-    "serve_stdio": "doors.mcp",
+    "doors.bridges": "anthropic genai openai",
+    "doors.bridges.pydantic_ai": "CribToolset",
+    "doors.mcp": "BeltServer serve_http serve_stdio",
 }
 
 __all__ = [

@@ -31,23 +31,10 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "CallDelta": "define.event",
-    "CallEvent": "define.event",
-    "Compacted": "define.event",
-    "Ending": "define.event",
-    "Event": "define.event",
-    "Received": "define.event",
-    "Replied": "define.event",
-    "ReplyEvent": "define.event",
-    "Retrying": "define.event",
-    "TextDelta": "define.event",
-    "ThinkingDelta": "define.event",
-    "ToolFinished": "define.event",
-    "ToolProgress": "define.event",
-    "ToolStarted": "define.event",
-    "TurnFinished": "define.event",
-    "TurnStarted": "define.event",
-    "Usage": "define.event",
+    "define.event": (
+        "CallDelta CallEvent Compacted Ending Event Received Replied ReplyEvent Retrying TextDelta "
+        "ThinkingDelta ToolFinished ToolProgress ToolStarted TurnFinished TurnStarted Usage"
+    ),
 }
 
 __all__ = [

@@ -9,13 +9,8 @@ if TYPE_CHECKING:
     from .define.ports import Workspace
 
 _HOMES = {
-    "Change": "define.files",
-    "Entry": "define.files",
-    "Find": "define.files",
-    "Listing": "define.files",
-    "Passage": "define.files",
-    "Search": "define.files",
-    "Workspace": "define.ports",
+    "define.files": "Change Entry Find Listing Passage Search",
+    "define.ports": "Workspace",
 }
 
 __all__ = [

@@ -9,16 +9,8 @@ if TYPE_CHECKING:
     from .define.ports import Approver
 
 _HOMES = {
-    "Approver": "define.ports",
-    "Ask": "define.plugin",
-    "Block": "define.plugin",
-    "Factory": "define.plugin",
-    "Guard": "define.plugin",
-    "Hook": "define.plugin",
-    "MOMENTS": "define.plugin",
-    "Moment": "define.plugin",
-    "Observer": "define.plugin",
-    "Rewrite": "define.plugin",
+    "define.plugin": "Ask Block Factory Guard Hook MOMENTS Moment Observer Rewrite",
+    "define.ports": "Approver",
 }
 
 __all__ = [

@@ -15,22 +15,9 @@ if TYPE_CHECKING:
     from .define.model import Choice, Effort, History, Model, ModelCard, Price, Request, no_requests
 
 _HOMES = {
-    "Choice": "define.model",
-    "Effort": "define.model",
-    "History": "define.model",
-    "Model": "define.model",
-    "ModelCard": "define.model",
-    "PROVIDERS": "adapter",
-    "Price": "define.model",
-    "Request": "define.model",
-    "Target": "adapter.cards",
-    "anthropic": "adapter",
-    "declare": "adapter",
-    "gemini": "adapter",
-    "losses": "adapter",
-    "no_requests": "define.model",
-    "openai": "adapter",
-    "responses": "adapter",
+    "adapter": "PROVIDERS anthropic declare gemini losses openai responses",
+    "adapter.cards": "Target",
+    "define.model": "Choice Effort History Model ModelCard Price Request no_requests",
 }
 
 __all__ = [

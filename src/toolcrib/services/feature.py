@@ -48,11 +48,9 @@ class RunningTurn(Protocol):
 
     def add(self, body: Body, /) -> str:
         """Take a line behind the last one; return its id."""
-        ...
 
     def flush(self) -> Awaitable[None]:
         """Wait until what was taken is kept."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +83,12 @@ class ToolSource(Protocol):
 
     def tools(self) -> Iterable[Tool]:
         """Return the tools that may be used now."""
-        ...
 
     def problems(self) -> Iterable[tuple[str, str]]:
         """Return what is wrong: a source, like `mcp:files`, and a sentence about it."""
-        ...
 
     def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Have `listener` called when either changes; return how to end that."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,19 +60,15 @@ class Shells(Protocol):
     @property
     def programs(self) -> Mapping[str, str]:
         """The programs that came with us, by name."""
-        ...
 
     def find(self, host: str, terms: Any, /) -> Shell:
         """Return the shell of a host over a workspace."""
-        ...
 
     async def sweep(self) -> Sequence[Leftover]:
         """End what a crib left running that died; return it."""
-        ...
 
     async def close(self) -> None:
         """End every command."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,23 +28,19 @@ class McpBackend(Protocol):
 
     async def connect(self, name: str, settings: McpSettings, redact: _Redact, changed: Callable[[], None], /) -> Link:
         """Connect to a server; raise ToolError when that fails."""
-        ...
 
     def make_tools(
         self, name: str, definitions: Mapping[str, Definition], call: Callable[..., Awaitable[Any]], redact: _Redact, /
     ) -> tuple[Mapping[str, Tool], Mapping[str, str]]:
         """Return the tools by the server's own names, and what is wrong with those that cannot be made."""
-        ...
 
     def make_resource_tools(
         self, name: str, ask: Callable[..., Awaitable[Mapping[str, Any]]], redact: _Redact, /
     ) -> Sequence[Tool]:
         """Return the tools that list and read the resources of a server."""
-        ...
 
     async def close(self) -> None:
         """End every server that was started; nothing of them is left."""
-        ...
 
 
 def mount(core: Core, backend: Callable[[Mapping[str, str]], McpBackend]) -> Feature:

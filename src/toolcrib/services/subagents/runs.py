@@ -194,32 +194,24 @@ class SubagentHost(Protocol):
     @property
     def agents(self) -> Mapping[str, AgentListing]:
         """The configured agents, by id."""
-        ...
 
     def agent_tools(self, caller: Caller, /) -> Mapping[str, str]:
         """Return the agents that the caller may call as tools, and what each is for: it may start those as well."""
-        ...
 
     def is_tool(self, agent: str, /) -> bool:
         """Tell whether there is such an agent among the tools, whoever may call it."""
-        ...
 
     def model_named(self, word: str, /) -> str | None:
         """Return the configured model that a word stands for."""
-        ...
 
     def message(self, caller: Caller, text: str, /) -> Message:
         """Return what the caller says to a subagent, marked with where it may come from."""
-        ...
 
     async def start(self, caller: Caller, request: SpawnRequest, /) -> TurnHandle:
         """Start a turn for a child of the caller."""
-        ...
 
     async def tell(self, session: str, message: Message, /) -> None:
         """Say something in a session."""
-        ...
 
     async def add(self, session: str, body: Body, /) -> None:
         """Add a line to a session."""
-        ...

@@ -45,27 +45,21 @@ class Surface(LineWriter, Protocol):
 
     async def line(self) -> str | None:
         """Return what is typed next; None when the person leaves."""
-        ...
 
     async def ask(self, prompt: str, /) -> str:
         """Return what is typed after a prompt."""
-        ...
 
     def busy(self, is_busy: bool, /) -> None:
         """Take note that a turn begins or ends."""
-        ...
 
     def clear(self) -> bool:
         """Throw away what was typed; return whether there was something."""
-        ...
 
     def leave(self) -> None:
         """Let `line` return None."""
-        ...
 
     def close(self) -> None:
         """Let go of the terminal."""
-        ...
 
 
 class ChatLoop:

@@ -36,11 +36,9 @@ class LineWriter(Protocol):
 
     def write(self, text: str, /) -> None:
         """Write whole lines, for good."""
-        ...
 
     def refresh(self) -> None:
         """Draw anew what goes on: it has changed."""
-        ...
 
 
 class ChatScreen(TurnScreen):
