@@ -26,7 +26,7 @@ _MAX_NAMES, _NAME_CHARS = 3, 80
 _START_COMMANDS = {"ollama": "ollama serve", "lmstudio": "lms server start"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HealthCheck:
     """What was found. `tools` do not work until it is mended, `less` is what else is lost, `remedy` what to do.
 
@@ -34,7 +34,7 @@ class HealthCheck:
     """
 
     what: str
-    state: HealthState = "ok"
+    state: HealthState
     found: str = ""
     tools: tuple[str, ...] = ()
     less: str = ""
@@ -48,18 +48,6 @@ class HealthCheck:
     def to_json(self) -> dict[str, Any]:
         """Return the row of `--json`."""
         return {**asdict(self), "tools": list(self.tools)}
-
-
-def report_broken(what: str, found: str, *, tools: tuple[str, ...] = (), less: str = "", remedy: str) -> HealthCheck:
-    """Return the finding that something does not work."""
-    return HealthCheck(what=what, state="broken", found=found, tools=tools, less=less, remedy=remedy)
-
-
-def report_missing(
-    what: str, found: str = "", *, tools: tuple[str, ...] = (), less: str = "", remedy: str
-) -> HealthCheck:
-    """Return the finding that something is not there."""
-    return HealthCheck(what=what, state="missing", found=found, tools=tools, less=less, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +73,16 @@ async def check_models(crib: Crib, env: Mapping[str, str]) -> Sequence[HealthChe
     servers = dict(zip(addresses, answers, strict=True))
     checks = [_check_model(crib, name, each, servers, env) for name, each in agents.items()]
     wanted = {model_name(name)[0] for name in agents}
-    others = {name: each for name, each in servers.items() if name not in wanted and each.models}
-    return [
-        *checks,
-        *(HealthCheck(what=n, found=f"answers at {s.url} with {s.list_models()}") for n, s in others.items()),
-    ]
+    for provider, server in servers.items():
+        if provider not in wanted and server.models:
+            checks.append(HealthCheck(provider, "ok", f"answers at {server.url} with {server.list_models()}"))
+    return checks
 
 
 def _check_model(
     crib: Crib, name: str, agents: Sequence[str], servers: Mapping[str, _Server], env: Mapping[str, str]
 ) -> HealthCheck:
     what = "model" if "main" in agents else f"model of {agents[0]}"
-    less = "every answer"
     if name == OFFLINE:
         return _check_offline(what, servers)
     provider, model = model_name(name)
@@ -104,30 +90,28 @@ def _check_model(
         crib.models.get(name)
     except CribError as error:
         remedy = "set what it asks for, or name another in models.default"
-        return report_broken(what, f"{name}: {error}", less=less, remedy=remedy)
+        return HealthCheck(what, "broken", f"{name}: {error}", less="every answer", remedy=remedy)
     server = servers.get(provider)
     if server is None:
-        return HealthCheck(what=what, found=f"{name}, {_find_key(crib, provider, env)}")
+        return HealthCheck(what, "ok", f"{name}, {_find_key(crib, provider, env)}")
     if not server.is_up:
+        found = f"{name}: nothing answers at {server.url}"
         remedy = _START_COMMANDS.get(provider, "start it, or name another in models.default")
-        return report_broken(what, f"{name}: nothing answers at {server.url}", less=less, remedy=remedy)
-    if server.models and not {model, f"{model}:latest"} & set(server.models):
-        remedy = f"set models.default: {provider}:{server.models[0]}"
-        remedy = f"ollama pull {model}" if provider == "ollama" else remedy
+    elif server.models and not {model, f"{model}:latest"} & set(server.models):
         found = f"{name}: {server.url} has no such model, only {server.list_models()}"
-        return report_broken(what, found, less=less, remedy=remedy)
-    return HealthCheck(what=what, found=f"{name} answers at {server.url}")
+        other = f"set models.default: {provider}:{server.models[0]}"
+        remedy = f"ollama pull {model}" if provider == "ollama" else other
+    else:
+        return HealthCheck(what, "ok", f"{name} answers at {server.url}")
+    return HealthCheck(what, "broken", found, less="every answer", remedy=remedy)
 
 
 def _check_offline(what: str, servers: Mapping[str, _Server]) -> HealthCheck:
     """Say that rules answer, because nobody has a key: enough to try the tools, so nothing is broken."""
     local = next((f"{provider}:{each.models[0]}" for provider, each in servers.items() if each.models), "")
-    return report_missing(
-        what,
-        "no provider has a key, so the offline model answers, by rules",
-        less="answers to more than its six verbs",
-        remedy=f"set models.default: {local}" if local else "export ANTHROPIC_API_KEY=..., or another provider's",
-    )
+    found, less = "no provider has a key, so the offline model answers, by rules", "answers to more than its six verbs"
+    remedy = f"set models.default: {local}" if local else "export ANTHROPIC_API_KEY=..., or another provider's"
+    return HealthCheck(what, "missing", found, less=less, remedy=remedy)
 
 
 def _find_key(crib: Crib, provider: str, env: Mapping[str, str]) -> str:

