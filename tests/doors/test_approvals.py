@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from toolcrib.app.stores import STATE_FILE
+from toolcrib.backends.stores.approvals import SqliteApprovals
+from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.approval import Lasting, Question
-from toolcrib.define.caller import OWNER, Caller, Sender
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.ports import SCOPES
+from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli.approvals import ask_at_terminal, command, seconds_from
 from toolcrib.services.approvals import Approvals, ApprovalTerms
-from toolcrib.services.router import Router
 from toolcrib.testing.stores import MemoryApprovals
 
 from .world import crib_file
@@ -142,45 +144,46 @@ QUESTION = Question(
 
 
 @pytest.fixture
-def waiting() -> Approvals:
-    """Approvals with one question that waits."""
-    store = MemoryApprovals()
+def waiting() -> None:
+    """One question that waits, in the user's own store."""
+    store = SqliteApprovals(SqliteFile(state_folder() / STATE_FILE))
     asyncio.run(store.add(QUESTION, most=1))
-    return Approvals(store, is_owner=lambda caller: caller.channel is None)
 
 
-def run(approvals: Approvals, *args: str) -> Any:
-    rpc = Router([approvals]).rpc_for(OWNER, SCOPES)
-    return CliRunner().invoke(command, args, obj=rpc, standalone_mode=False)
+def run(*args: str) -> Any:
+    return CliRunner().invoke(command, args, standalone_mode=False)
 
 
-def test_list_shows_what_waits(waiting: Approvals) -> None:
-    shown = run(waiting, "list").output
+@pytest.mark.usefixtures("waiting")
+def test_list_shows_what_waits() -> None:
+    shown = run("list").output
     assert shown.startswith(f"{QUESTION.id}  until ")
     assert shown.endswith(f"\n{QUESTION.shown}\n  --for TIME --which 0: exactly this call\n")
-    assert json.loads(run(waiting, "list", "--json").output)["questions"][0] == QUESTION.to_json()
+    assert json.loads(run("list", "--json").output)["questions"][0] == QUESTION.to_json()
 
 
+@pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize(
     ("args", "said"),
     [(["allow", QUESTION.id], "exec is allowed\n"), (["deny", QUESTION.id], "exec is denied\n")],
 )
-def test_a_question_is_answered_once(waiting: Approvals, args: list[str], said: str) -> None:
-    assert run(waiting, *args).output == said
-    again = run(waiting, *args)
+def test_a_question_is_answered_once(args: list[str], said: str) -> None:
+    assert run(*args).output == said
+    again = run(*args)
     assert isinstance(again.exception, ToolError)
     assert "is settled already" in str(again.exception)
-    assert run(waiting, "list").output == "nothing waits for an answer\n"
+    assert run("list").output == "nothing waits for an answer\n"
 
 
-def test_a_grant_is_given_listed_and_revoked(waiting: Approvals) -> None:
-    assert run(waiting, "grants").output == "nothing is granted\n"
-    assert run(waiting, "allow", QUESTION.id, "--for", "10m").output == "exec is allowed\n"
-    (grant,) = json.loads(run(waiting, "grants", "--json").output)["grants"]
+@pytest.mark.usefixtures("waiting")
+def test_a_grant_is_given_listed_and_revoked() -> None:
+    assert run("grants").output == "nothing is granted\n"
+    assert run("allow", QUESTION.id, "--for", "10m").output == "exec is allowed\n"
+    (grant,) = json.loads(run("grants", "--json").output)["grants"]
     assert round(grant["until"] - grant["madeAt"]) == 600
-    assert grant["id"] in run(waiting, "grants").output
-    assert run(waiting, "revoke", grant["id"]).output == f"{grant['id']} is revoked\n"
-    assert isinstance(run(waiting, "revoke", grant["id"]).exception, ToolError)
+    assert grant["id"] in run("grants").output
+    assert run("revoke", grant["id"]).output == f"{grant['id']} is revoked\n"
+    assert isinstance(run("revoke", grant["id"]).exception, ToolError)
 
 
 def test_the_command_stands_on_the_users_own_store(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 import click
@@ -131,6 +132,14 @@ def _diff_style(line: str) -> Style:
     if line.startswith(("--- ", "+++ ", "\\")):
         return "dim"
     return _DIFF_STYLES.get(line[:1], "")
+
+
+def format_time(at: float, form: str) -> str:
+    """Return when something was, in local time."""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime(form)
+    except (OverflowError, ValueError, OSError, TypeError):  # somebody wrote another number there
+        return "?"
 
 
 def print_json(value: Any) -> None:

@@ -37,10 +37,15 @@ class ConfigOptions(TypedDict):
     read_as: str | None
 
 
-class CallerOptions(ConfigOptions):
-    """What `caller_options` adds, with --json."""
+class JsonOptions(ConfigOptions):
+    """What `config_options` and `json_option` add."""
 
     as_json: bool
+
+
+class CallerOptions(JsonOptions):
+    """What `caller_options` adds, with --json."""
+
     session: str | None
     agent: str | None
     model: str | None

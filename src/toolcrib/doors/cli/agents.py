@@ -17,7 +17,7 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
 
 from ._format import print_json, print_table, truncate
-from ._options import ConfigOptions, ask_owner, config_options, json_option
+from ._options import ConfigOptions, JsonOptions, ask_owner, config_options, json_option
 
 _EXAMPLES = """\b
 Examples:
@@ -30,12 +30,6 @@ _HEAD = 12  # lines of a prompt that are shown before a yes is kept
 _WIDE, _SHOWN = 100, 60
 
 
-class _Options(ConfigOptions):
-    """What every subcommand takes."""
-
-    as_json: bool
-
-
 @click.group("agents", epilog=_EXAMPLES)
 def command() -> None:
     """List and show subagents; accept those that a workspace brings, or take that back."""
@@ -44,7 +38,7 @@ def command() -> None:
 @command.command("list", epilog="\b\nExamples:\n  toolcrib agents list --json\n")
 @config_options
 @json_option
-def list_(**options: Unpack[_Options]) -> int:
+def list_(**options: Unpack[JsonOptions]) -> int:
     """List every agent that may be used; what was left out, and why, is said beside it."""
     found = ask_owner(options, "agents.registered", import_plugins=True, told=not options["as_json"])
     if options["as_json"]:
@@ -62,7 +56,7 @@ def list_(**options: Unpack[_Options]) -> int:
 @click.argument("name")
 @config_options
 @json_option
-def show(name: str, **options: Unpack[_Options]) -> int:
+def show(name: str, **options: Unpack[JsonOptions]) -> int:
     """Show one agent: what it takes and gives, its tools and limits, and its prompt."""
     agent = ask_owner(options, "agents.show", {"name": name}, import_plugins=True)
     output_name = agent.pop("outputName")

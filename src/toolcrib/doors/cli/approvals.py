@@ -7,7 +7,6 @@ import sys
 import termios
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Any, Unpack
 
 import click
@@ -16,11 +15,10 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import OWNER
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.ports import Rpc
 from toolcrib.services.approvals import Approvals
 
-from ._format import print_json, print_table
-from ._options import ConfigOptions, ask_owner, config_options, json_option
+from ._format import format_time, print_json, print_table
+from ._options import JsonOptions, ask_owner, config_options, json_option
 
 _Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
@@ -36,14 +34,9 @@ Examples:
 """
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
+_CLOCK = "%H:%M:%S"
 _MAX_PROMPTS = 3  # an answer that is none counts as no after that
 _DEFAULT_DURATION = "10m"
-
-
-class _Options(ConfigOptions):
-    """What every subcommand takes."""
-
-    as_json: bool
 
 
 @click.group("approvals", epilog=_EXAMPLES)
@@ -54,15 +47,14 @@ def command() -> None:
 @command.command("list", epilog="\b\nExamples:\n  toolcrib approvals list --json\n")
 @config_options
 @json_option
-@click.pass_obj
-def list_(obj: Any, **options: Unpack[_Options]) -> int:
+def list_(**options: Unpack[JsonOptions]) -> int:
     """Show every call that waits for an answer, in full."""
-    questions = _ask_service(obj, options, "approvals.list", {})
+    questions = ask_owner(options, "approvals.list", told=True)
     if options["as_json"]:
         print_json({"questions": questions})
         return 0
     for question in questions:
-        click.secho(f"{question['id']}  until {_clock(question['expiresAt'])}", bold=True)
+        click.secho(f"{question['id']}  until {format_time(question['expiresAt'], _CLOCK)}", bold=True)
         click.echo(question["shown"])
         for at, shown in enumerate(question["lasting"]):
             click.echo(f"  --for TIME --which {at}: {shown}")
@@ -77,34 +69,31 @@ def list_(obj: Any, **options: Unpack[_Options]) -> int:
 @click.option("--which", default=0, show_default=True, help="What to allow for that time, as `list` numbers it.")
 @config_options
 @json_option
-@click.pass_obj
-def allow(obj: Any, id: str, length: str | None, which: int, **options: Unpack[_Options]) -> int:
+def allow(id: str, length: str | None, which: int, **options: Unpack[JsonOptions]) -> int:
     """Say yes to the question with this ID, once or for a time."""
     lasting = {"answer": "lasting", "seconds": seconds_from(length), "which": which} if length else {"answer": "once"}
-    return _send_answer(obj, options, {"id": id, **lasting})
+    return _send_answer(options, {"id": id, **lasting})
 
 
 @command.command("deny", epilog="\b\nExamples:\n  toolcrib approvals deny 3f9c2a7b10de44c1\n")
 @click.argument("id")
 @config_options
 @json_option
-@click.pass_obj
-def deny(obj: Any, id: str, **options: Unpack[_Options]) -> int:
+def deny(id: str, **options: Unpack[JsonOptions]) -> int:
     """Say no to the question with this ID."""
-    return _send_answer(obj, options, {"id": id, "answer": "no"})
+    return _send_answer(options, {"id": id, "answer": "no"})
 
 
 @command.command("grants", epilog="\b\nExamples:\n  toolcrib approvals grants\n")
 @config_options
 @json_option
-@click.pass_obj
-def grants(obj: Any, **options: Unpack[_Options]) -> int:
+def grants(**options: Unpack[JsonOptions]) -> int:
     """List what is allowed for a time, until when and by whom."""
-    held = _ask_service(obj, options, "approvals.grants", {})
+    held = ask_owner(options, "approvals.grants", told=True)
     if options["as_json"]:
         print_json({"grants": held})
     elif held:
-        rows = [(g["id"], _clock(g["until"]), g["by"], " ".join(g["shown"].split("\n"))) for g in held]
+        rows = [(g["id"], format_time(g["until"], _CLOCK), g["by"], " ".join(g["shown"].split("\n"))) for g in held]
         print_table(("id", "until", "by", "what"), rows)
     else:
         click.echo("nothing is granted")
@@ -115,10 +104,9 @@ def grants(obj: Any, **options: Unpack[_Options]) -> int:
 @click.argument("id")
 @config_options
 @json_option
-@click.pass_obj
-def revoke(obj: Any, id: str, **options: Unpack[_Options]) -> int:
+def revoke(id: str, **options: Unpack[JsonOptions]) -> int:
     """Take back the grant with this ID."""
-    gone = _ask_service(obj, options, "approvals.revoke", {"id": id})
+    gone = ask_owner(options, "approvals.revoke", {"id": id}, told=True)
     print_json(gone) if options["as_json"] else click.echo(f"{id} is revoked")
     return 0
 
@@ -131,23 +119,10 @@ def seconds_from(text: str) -> int:
     return int(found[1]) * _UNITS[found[2] or "s"]
 
 
-def _send_answer(obj: Any, options: _Options, params: Mapping[str, Any]) -> int:
-    settled = _ask_service(obj, options, "approvals.answer", params)
+def _send_answer(options: JsonOptions, params: Mapping[str, Any]) -> int:
+    settled = ask_owner(options, "approvals.answer", params, told=True)
     print_json(settled) if options["as_json"] else click.echo(f"{settled['tool']} is {settled['state']}")
     return 0
-
-
-def _ask_service(obj: Any, options: _Options, method: str, params: Mapping[str, Any]) -> Any:
-    """Return what the service answers to the owner at this terminal; `obj` is a gateway to use instead of a crib's."""
-
-    async def ask(rpc: Rpc) -> Any:
-        return await rpc(method, params)
-
-    return asyncio.run(ask(obj)) if obj else ask_owner(options, method, params, told=True)
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
 
 
 # the terminal as a door

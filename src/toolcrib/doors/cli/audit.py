@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,8 +11,8 @@ from toolcrib.app.stores import verify_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 
-from ._format import print_json, print_table
-from ._options import ConfigOptions, ask_owner, config_options, json_option
+from ._format import format_time, print_json, print_table
+from ._options import JsonOptions, ask_owner, config_options, json_option
 
 _EXAMPLES = """\b
 Examples:
@@ -43,12 +42,6 @@ _COLUMNS = ("row", "time", "session", "tool", "verdict", "because", "outcome")
 _SHOWN_CALLS = 50
 
 
-class _Options(ConfigOptions):
-    """What every subcommand takes."""
-
-    as_json: bool
-
-
 @click.group("audit", epilog=_EXAMPLES)
 def command() -> None:
     """Check the record of calls, and see what is in it."""
@@ -60,7 +53,7 @@ def command() -> None:
 @click.option("--replay", is_flag=True, help="Derive every decision again from what it was made from.")
 @config_options
 @json_option
-def verify(file: str | None, expect: str, replay: bool, **options: Unpack[_Options]) -> int:
+def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOptions]) -> int:
     """Find rows that were altered, dropped, moved or put in, and calls whose outcome nobody knows."""
     wanted = expect.strip().lower()
     if wanted and not _HASH.fullmatch(wanted):
@@ -82,7 +75,7 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[_Optio
 @click.option("--last", metavar="N", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
 @config_options
 @json_option
-def show(session: str, tool: str, last: int, **options: Unpack[_Options]) -> int:
+def show(session: str, tool: str, last: int, **options: Unpack[JsonOptions]) -> int:
     """List the last calls: who asked, what was decided by which rule, and what came of it."""
     calls = ask_owner(options, "audit.tail", {"session": session, "tool": tool, "most": last})
     if options["as_json"]:
@@ -118,11 +111,4 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
     if call["answered"] is not None:
         outcome += f" ({'yes' if call['answered']['yes'] else 'no'} by {call['answered']['by']})"
     shown = (call["session"] or "-", call["tool"], call["decision"], call["reason"], outcome)
-    return (str(call["row"]), _clock(call["at"]), *(escape(str(each)) for each in shown))
-
-
-def _clock(at: float) -> str:
-    try:
-        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError, TypeError):  # somebody wrote another number there
-        return "?"
+    return (str(call["row"]), format_time(call["at"], "%Y-%m-%d %H:%M:%S"), *(escape(str(each)) for each in shown))

@@ -11,7 +11,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.policy.command import CommandRules, Judgement, Plain, judge, look_up_in, rules_from
 
 from ._format import print_json, print_table
-from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._options import JsonOptions, config_options, crib_from_options, json_option
 
 _EXPLAIN = """\b
 Examples:
@@ -21,10 +21,9 @@ Examples:
 """
 
 
-class _ExplainOptions(ConfigOptions):
+class _ExplainOptions(JsonOptions):
     """What `explain` takes besides a line."""
 
-    as_json: bool
     agent: str | None
 
 

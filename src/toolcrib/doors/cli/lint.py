@@ -6,7 +6,7 @@ from typing import Unpack
 import click
 
 from ._format import print_json, print_table
-from ._options import ConfigOptions, config_options, crib_from_options, json_option
+from ._options import JsonOptions, config_options, crib_from_options, json_option
 
 _EXAMPLES = """\b
 Examples:
@@ -16,10 +16,9 @@ Examples:
 """
 
 
-class _Options(ConfigOptions):
+class _Options(JsonOptions):
     """Everything `lint` takes."""
 
-    as_json: bool
     provider: str | None
 
 

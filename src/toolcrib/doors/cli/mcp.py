@@ -19,6 +19,7 @@ from ._options import (
     AskService,
     CallerOptions,
     ConfigOptions,
+    JsonOptions,
     ask_owner,
     caller_from_options,
     caller_options,
@@ -63,12 +64,6 @@ class _ServeOptions(CallerOptions):
     ask: bool
 
 
-class _ListOptions(ConfigOptions):
-    """What `list` takes."""
-
-    as_json: bool
-
-
 class _AcceptOptions(ConfigOptions):
     """What `accept` takes."""
 
@@ -83,7 +78,7 @@ def command() -> None:
 @command.command("list", epilog=_LIST)
 @config_options
 @json_option
-def list_(**options: Unpack[_ListOptions]) -> int:
+def list_(**options: Unpack[JsonOptions]) -> int:
     """Connect to every MCP server of the configuration, and list its tools and what is wrong.
 
     What a server offers when it is first seen is accepted. Exit code 1 when something is wrong.

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -11,8 +10,8 @@ import click
 from toolcrib.define.display import escape, escape_controls
 from toolcrib.define.errors import CribError, ToolError
 
-from ._format import columns, print_json, print_table, truncate
-from ._options import ConfigOptions, ask_owner, config_options, json_option, nearest_session
+from ._format import columns, format_time, print_json, print_table, truncate
+from ._options import ConfigOptions, JsonOptions, ask_owner, config_options, json_option, nearest_session
 
 _EXAMPLES = """\b
 Examples:
@@ -24,14 +23,9 @@ Examples:
 """
 _COLUMNS = ("session", "lines", "changed")
 _HEAD = ("key", "lines", "madeAt", "changedAt", "parents", "title", "model")
+_MINUTE = "%Y-%m-%d %H:%M"
 _NARROW = 20  # columns of a title at least
 _ROLE = 9  # columns of the longest role
-
-
-class _Options(ConfigOptions):
-    """What every subcommand takes."""
-
-    as_json: bool
 
 
 @click.group("sessions", epilog=_EXAMPLES)
@@ -43,7 +37,7 @@ def command() -> None:
 @click.option("--most", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many, newest first.")
 @config_options
 @json_option
-def list_(most: int, **options: Unpack[_Options]) -> int:
+def list_(most: int, **options: Unpack[JsonOptions]) -> int:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
     rows = ask_owner(options, "sessions.list", {"most": most})
     if options["as_json"]:
@@ -53,7 +47,10 @@ def list_(most: int, **options: Unpack[_Options]) -> int:
         click.echo('nothing is kept yet; `toolcrib run "list the files"` begins a session')
         return 0
     placed = list(_nest(rows))
-    cells = [(f"{mark}{escape(row['key'])}", str(row["lines"]), _clock(row["changedAt"])) for row, mark in placed]
+    cells = [
+        (f"{mark}{escape(row['key'])}", str(row["lines"]), format_time(row["changedAt"], _MINUTE))
+        for row, mark in placed
+    ]
     taken = sum(max(len(cell[at]) for cell in [*cells, _COLUMNS]) + 2 for at in range(3))
     titles = [
         truncate(escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed
@@ -66,7 +63,7 @@ def list_(most: int, **options: Unpack[_Options]) -> int:
 @click.argument("key")
 @config_options
 @json_option
-def show(key: str, **options: Unpack[_Options]) -> int:
+def show(key: str, **options: Unpack[JsonOptions]) -> int:
     """Show a session as its model would be shown it."""
     found = _ask_about(options, key, "sessions.show")
     if options["as_json"]:
@@ -76,7 +73,7 @@ def show(key: str, **options: Unpack[_Options]) -> int:
     for message in found["messages"]:
         click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {truncate(_summarize(message), width)}")
     spent = f"{found['usage']['input'] + found['usage']['output']:,} tokens"
-    click.echo(f"\n{escape(key)}: {found['lines']} lines, {spent}, changed {_clock(found['changedAt'])}")
+    click.echo(f"\n{escape(key)}: {found['lines']} lines, {spent}, changed {format_time(found['changedAt'], _MINUTE)}")
     for call in found["uncertain"]:
         click.secho(f"{escape(call['tool'])} began and never ended: nobody knows whether it took effect", fg="yellow")
     return 0
@@ -163,7 +160,3 @@ def _ask_about(options: ConfigOptions, key: str, method: str) -> Any:
 def _summarize(message: dict[str, Any]) -> str:
     words = [" ".join(message["text"].split()), *(f"→ {call['tool']}" for call in message["calls"])]
     return escape_controls("  ".join(word for word in words if word))
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")

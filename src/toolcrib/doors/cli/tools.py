@@ -21,7 +21,7 @@ from toolcrib.policy.resolve import mark_terminal_owner
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
-    ConfigOptions,
+    JsonOptions,
     caller_from_options,
     caller_options,
     config_options,
@@ -54,12 +54,6 @@ Examples:
 """
 
 
-class _ListOptions(ConfigOptions):
-    """What `list` and `show` take besides a name."""
-
-    as_json: bool
-
-
 @click.group("tools", epilog=_EXAMPLES)
 def command() -> None:
     """List, show and call tools."""
@@ -68,7 +62,7 @@ def command() -> None:
 @command.command("list", epilog=_LIST)
 @config_options
 @json_option
-def list_(**options: Unpack[_ListOptions]) -> int:
+def list_(**options: Unpack[JsonOptions]) -> int:
     """List every tool that exists, whoever may use it."""
     catalog = crib_from_options(options, import_plugins=True).catalog
     if options["as_json"]:
@@ -87,7 +81,7 @@ def list_(**options: Unpack[_ListOptions]) -> int:
 @click.argument("name")
 @config_options
 @json_option
-def show(name: str, **options: Unpack[_ListOptions]) -> int:
+def show(name: str, **options: Unpack[JsonOptions]) -> int:
     """Show one tool: description, effects and parameters."""
     catalog = crib_from_options(options, import_plugins=True).catalog
     tool = catalog[require_tool(name, catalog)]
