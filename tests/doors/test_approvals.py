@@ -32,10 +32,12 @@ WORDS = {"argv": '["git","push"]'}
 
 
 def approvals_of(once: str | None = None, **terms: Any) -> Approvals:
-    return Approvals(
+    approvals = Approvals(
         MemoryApprovals(), is_owner=lambda caller: caller.channel is None, can_lend=lambda call, binding: once,
-        terms=ApprovalTerms(lines={"exec": "command"}, look=0.01, **terms),
+        terms=ApprovalTerms(look=0.01, **terms),
     )  # fmt: skip
+    approvals.lend_lines("exec", "command", lambda call, binding: once)
+    return approvals
 
 
 class Person:

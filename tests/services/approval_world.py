@@ -70,14 +70,16 @@ def _no_lend(call: Call, binding: Mapping[str, str]) -> str | None:
 def approvals_over(store: ApprovalStore | None = None, clock: Clock | None = None, **terms: Any) -> Approvals:
     """Return approvals that lend to everything but an `exec` whose words are not known."""
     clock = clock or Clock()
-    return Approvals(
+    approvals = Approvals(
         store or MemoryApprovals(),
         is_owner=lambda caller: caller.channel is None,
         can_lend=_no_lend,
-        terms=ApprovalTerms(seconds=SECONDS, lines={"exec": "command"}, **terms),
+        terms=ApprovalTerms(seconds=SECONDS, **terms),
         now=clock.now,
         pause=clock.pause,
     )
+    approvals.lend_lines("exec", "command", _no_lend)
+    return approvals
 
 
 async def settled(work: Awaitable[Any]) -> Any:

@@ -311,7 +311,9 @@ async def test_what_can_run_something_else_gets_no_lasting_yes() -> None:
 async def test_a_grant_counts_only_as_long_as_the_call_may_have_one() -> None:
     store, clock = MemoryApprovals(), Clock()
     assert await answered(approvals_over(store, clock), "lasting") is True
-    stricter = Approvals(store, is_owner=lambda caller: True, now=clock.now, pause=clock.pause)
+    stricter = Approvals(
+        store, is_owner=lambda caller: True, can_lend=lambda *_: "it runs", now=clock.now, pause=clock.pause
+    )
     assert isinstance(await settled(stricter.approve(BOB, CALL, "why", {})), ToolError)
 
 

@@ -46,6 +46,13 @@ def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     return get_close_matches(fold_name(word), list(known), n=count, cutoff=0.6)
 
 
+def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return the end of a sentence about an unknown word: the nearest known one; when none is near, `otherwise`."""
+    close = nearest(word[:_MAX_NAME_CHARS], known)
+    hint = f"did you mean {close[0]!r}?" if close else otherwise
+    return f"; {hint}" if hint else ""
+
+
 RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; no tool of a server can be called so
 
 _MAX_NAME_CHARS = 64

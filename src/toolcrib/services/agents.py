@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from toolcrib.define.agent import inputs_shape, output_schema
 from toolcrib.define.errors import ToolError
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.ports import rpc
 
 from .feature import Core, Feature, RegisteredAgent
@@ -32,9 +32,8 @@ class AgentShelf:
         """Return one agent with its prompt and what it gives."""
         found = self._agents.get(name)
         if found is None:
-            close = nearest(name[:64], self._agents)
-            hint = f"did you mean {close[0]!r}?" if close else "`toolcrib agents list` shows what there is"
-            raise ToolError(f"there is no agent {name[:64]!r}; {hint}", code="not_found")
+            hint = suggest(name, self._agents, "`toolcrib agents list` shows what there is")
+            raise ToolError(f"there is no agent {name[:64]!r}{hint}", code="not_found")
         agent = found.agent
         output = None if agent.output is None else output_schema(agent.output, name)
         return {

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -48,9 +48,7 @@ class ApprovalTerms:
     """What questions and grants are bound by.
 
     `waits` asks also where no door is attached, for whoever looks at the store from elsewhere. `look` is how often that
-    store is looked at for answers given in another process. `lines` names, for a tool that takes a command line, the
-    argument it stands in: its grants may be for the first words of the line. `redact` takes secrets out of what people
-    are shown.
+    store is looked at for answers given in another process.
     """
 
     seconds: float = 300.0
@@ -59,8 +57,6 @@ class ApprovalTerms:
     largest: int = 1 << 18
     waits: bool = False
     look: float = 0.5
-    lines: Mapping[str, str] = field(default_factory=dict)
-    redact: Callable[[str], str] = str
 
 
 def mount(core: Core) -> Feature:
@@ -73,10 +69,6 @@ def mount(core: Core) -> Feature:
 
     stores = core.stores
     return Feature(services=(Approvals(stores.approvals, is_owner=core.is_owner, can_lend=lend, record=stores.record),))
-
-
-def _lend_nothing(call: Call, binding: Mapping[str, str]) -> str | None:
-    return "this crib grants nothing for longer than one call"
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:
@@ -100,7 +92,7 @@ class Approvals:
         store: ApprovalStore,
         *,
         is_owner: Callable[[Caller], bool],
-        can_lend: Lend = _lend_nothing,
+        can_lend: Lend,
         terms: ApprovalTerms | None = None,
         now: Callable[[], float] = time.time,
         pause: Callable[[asyncio.Event, float], Awaitable[None]] = _pause,
@@ -108,7 +100,7 @@ class Approvals:
     ) -> None:
         self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
-        self._lines, self._lenders = dict(self._terms.lines), dict[str, Lend]()
+        self._lenders: dict[str, tuple[str, Lend]] = {}
         self._awaited: dict[str, asyncio.Event] = {}
         self._listeners: dict[object, QuestionListener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
@@ -123,8 +115,8 @@ class Approvals:
         return lambda: self._listeners.pop(key, None) and None
 
     def lend_lines(self, tool: str, argument: str, rule: Lend) -> None:
-        """Let `rule` say of a tool whether a yes to it may last; its command line stands in `argument`."""
-        self._lines[tool], self._lenders[tool] = argument, rule
+        """Let `rule` say of a tool whether a yes to it may last, also for the first words of its line in `argument`."""
+        self._lenders[tool] = argument, rule
 
     # the Approver port
 
@@ -218,7 +210,7 @@ class Approvals:
     # steps
 
     def _question(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> Question:
-        shown = self._terms.redact(sheet(caller, call, reason, binding))
+        shown = sheet(caller, call, reason, binding)
         if len(shown) > self._terms.largest:
             raise ToolError(
                 f"{call.name} cannot be approved: it takes {len(shown)} characters to show it whole, and a human is "
@@ -226,39 +218,33 @@ class Approvals:
                 code="not_approved",
             )
         digest, now = digest_of(caller, call, binding), self._now()
-        once = escape(self._lenders.get(call.name, self._can_lend)(call, binding) or "")
+        line, can_lend = self._lenders.get(call.name, ("", self._can_lend))
+        once = escape(can_lend(call, binding) or "")
+        prefixes = prefix_digests(caller, call, binding, line) if line and not once else []
+        lasting = [(f"every call that begins with {quote(first)}", prefix) for first, prefix in prefixes]
         return Question(
             id=token_hex(8),
             digest=digest,
             tool=call.name,
-            reason=self._terms.redact(escape(reason)),
+            reason=escape(reason),
             shown=shown,
             person=person_of(caller),
             asked_at=now,
             expires_at=now + self._terms.seconds,
             once=once,
-            lasting=() if once else (Lasting("exactly this call", digest), *self._prefixes(caller, call, binding)),
+            lasting=() if once else tuple(Lasting(*each) for each in [("exactly this call", digest), *lasting]),
         )
-
-    def _prefixes(self, caller: Caller, call: Call, binding: Mapping[str, str]) -> tuple[Lasting, ...]:
-        line = self._lines.get(call.name)
-        found = prefix_digests(caller, call, binding, line) if line else []
-        words = "every call that begins with"
-        return tuple(Lasting(self._terms.redact(f"{words} {quote(first)}"), digest) for first, digest in found)
 
     async def _choose_question(self, asked: Question) -> Question:
         """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""
-        found = await self._store.same(asked.digest, self._now())
-        is_left = found is not None and found.id not in self._awaited
-        question = found if found is not None and is_left else self._renew(asked)
+        question = await self._store.same(asked.digest, self._now())
+        if question is None or question.id in self._awaited:
+            now = self._now()
+            question = replace(asked, asked_at=now, expires_at=now + self._terms.seconds)
         if question.state == "pending" and not self._listeners and not self._terms.waits:
             raise ToolError(f"{asked.reason}, and there is nobody to ask", code="not_approved")
         self._awaited[question.id] = asyncio.Event()
         return question
-
-    def _renew(self, asked: Question) -> Question:
-        now = self._now()
-        return replace(asked, asked_at=now, expires_at=now + self._terms.seconds)
 
     async def _open(self, question: Question, *, is_new: bool) -> None:
         if is_new:

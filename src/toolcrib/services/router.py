@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.ports import Mark, Progress, Rpc, Scope, mark_of
 from toolcrib.define.schema.annotations import Schema, check_portable, fields_of_function, object_schema, parameters_of
 from toolcrib.define.schema.check import check_of_fields
@@ -71,10 +71,7 @@ class Router:
         """Return what the method returns; raise ToolError when there is none, it is out of reach, or it fails."""
         method = self.methods.get(name)
         if method is None:
-            close = nearest(name, self.methods)
-            raise ToolError(
-                f"no method {name[:64]!r}{f'; did you mean {close[0]!r}?' if close else ''}", code="not_found"
-            )
+            raise ToolError(f"no method {name[:64]!r}{suggest(name, self.methods)}", code="not_found")
         if method.scope not in scopes:
             raise ToolError(f"{name} needs the scope {method.scope!r}, which this caller lacks", code="denied")
         try:

@@ -10,7 +10,7 @@ import orjson
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.mcp import Definition
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.policy.settings import PROFILES
 
@@ -126,9 +126,8 @@ def _choose(found: dict[str, Any], server: str, tool: str) -> list[dict[str, Any
     """Return what is to be accepted; raise CribError when there is no such tool."""
     changes = [change for change in found["changes"] if tool in ("", change["tool"])]
     if tool and not changes and tool not in found["tools"]:
-        close = nearest(tool[:64], found["tools"])
-        hint = f"did you mean {close[0]!r}?" if close else "`toolcrib mcp list` shows what there is"
-        raise CribError(f"the MCP server {server!r} offers no tool {tool[:64]!r}; {hint}")
+        hint = suggest(tool, found["tools"], "`toolcrib mcp list` shows what there is")
+        raise CribError(f"the MCP server {server!r} offers no tool {tool[:64]!r}{hint}")
     return changes
 
 

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from toolcrib.config.settings import Config, ExecSettings
 from toolcrib.define.caller import Caller
@@ -23,18 +23,14 @@ from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
 
-from .processes import ExecTarget, Permit, Processes
+from .processes import ExecTarget, Permit, Processes, remember
 
 TOOL = "exec"
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 _DECISIONS = ("run", "ask", "deny")  # the strictest last
 _DEFAULT_SECONDS, _MAX_SECONDS = 1_800.0, 21_600.0
 _DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS = 50_000, 200_000
 _WHOLE_OUTPUT_BYTES = 2_000_000  # from its beginning, that can be paged through
-_MAX_REMEMBERED = 4_096  # callers and judgements
 _MAX_HASHED_FILES, _MAX_HASHED_BYTES = 32, 16 << 20
 _PATH_CHARS = 4_096
 
@@ -160,7 +156,7 @@ class CommandRunner:
                 raise ToolError(f"{changed[0]!r} was changed after it was shown; ask again", code="changed")
 
         self.processes.permit(ctx.caller, ctx.call.key, replace(permit, check_unchanged=check_unchanged))
-        _remember(self._lendable, ctx.call.key, judgement.may_last)
+        remember(self._lendable, ctx.call.key, judgement.may_last)
         return Ask(judgement.reason, _bind(judgement, permit, folder, files))
 
     def _environment(
@@ -185,7 +181,7 @@ class CommandRunner:
             settings = _bound_settings(own.exec, [each.exec for each in above])
             target = self._make_target(who, settings, terms)
             known = CallerRules(own=own, above=above, root=str(terms.root), target=target)
-            _remember(self._callers, caller, known)
+            remember(self._callers, caller, known)
         return known
 
     def _rules_of_agent(self, agent: str) -> AgentRules:
@@ -267,13 +263,6 @@ def _make_within(root: str, workdir: str) -> Callable[[str], bool]:
         return end == top or end.startswith(f"{top.rstrip('/')}/")
 
     return within
-
-
-def _remember(table: dict[K, V], key: K, value: V) -> None:
-    """Keep a value; of too many, the oldest goes."""
-    table[key] = value
-    while len(table) > _MAX_REMEMBERED:
-        del table[next(iter(table))]
 
 
 def _is_program(path: str) -> bool:

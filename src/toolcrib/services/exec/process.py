@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.shell import CommandEnded, RunningCommand
 
 from .output import count_unfinished, decode_output, draws_screen
@@ -200,9 +200,8 @@ class ProcessTable:
         mine = {each.id: each for each in self.of(scope)}
         process = mine.get(id.strip())
         if process is None:
-            close = nearest(id, mine)
-            known = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(mine) or 'none'}"
-            raise ToolError(f"no command {id[:64]!r} in the background; {known}", code="not_found")
+            hint = suggest(id, mine, f"there are {', '.join(mine) or 'none'}")
+            raise ToolError(f"no command {id[:64]!r} in the background{hint}", code="not_found")
         return process
 
     def notices(self, scope: str) -> list[dict[str, Any]]:

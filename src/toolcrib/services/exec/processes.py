@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -24,13 +24,14 @@ from .process import ProcessTable, ProcessTerms, Seen, StartedProcess, describe_
 
 log = logging.getLogger("toolcrib")
 
-ExitListener = Callable[[str, Mapping[str, Any]], None]
+K = TypeVar("K")
+V = TypeVar("V")
 
 _SHOWN_LINES = 2_000  # of output that are shown at once
 _SCREEN_SIZE = (120, 30)
 _MIN_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.01, 120.0  # for a call, before its command goes to the background
 _MAX_POLL_SECONDS = 60.0
-_MAX_PERMITS = 4_096
+_MAX_REMEMBERED = 4_096  # permits, callers and judgements
 
 
 async def _nothing_to_check() -> None:
@@ -63,8 +64,7 @@ class Permits:
     def add(self, scope: str, call: str, permit: Permit) -> None:
         """Let a call of this scope start a command; of too many permits the oldest is forgotten."""
         self._open.pop((scope, call), None)
-        self._open[scope, call] = permit
-        _evict_oldest(self._open)
+        remember(self._open, (scope, call), permit)
 
     def take(self, scope: str, call: str) -> Permit:
         """Return what a call may start, for the only time. The same call, tried again, gets nothing."""
@@ -80,12 +80,13 @@ class Permits:
 
     def spend(self, scope: str, call: str, id: str) -> None:
         """Remember what a call has started."""
-        self._spent[scope, call] = id
-        _evict_oldest(self._spent)
+        remember(self._spent, (scope, call), id)
 
 
-def _evict_oldest(table: dict[tuple[str, str], Permit] | dict[tuple[str, str], str]) -> None:
-    while len(table) > _MAX_PERMITS:
+def remember(table: dict[K, V], key: K, value: V) -> None:
+    """Keep a value; of too many, the oldest goes."""
+    table[key] = value
+    while len(table) > _MAX_REMEMBERED:
         del table[next(iter(table))]
 
 
@@ -124,18 +125,11 @@ class Processes:
         self._target_of, self._blobs, self._sweep, self._now = target_of, blobs, sweep, now
         self._permits, self._table = Permits(), ProcessTable(terms or ProcessTerms(), now)
         self._watchers: set[asyncio.Task[None]] = set()
-        self._listeners: dict[object, ExitListener] = {}
         self._leftovers: Sequence[Leftover] | None = None
 
     def permit(self, caller: Caller, call: str, permit: Permit) -> None:
         """Let one call of this caller start this command. Without a permit nothing is ever started."""
         self._permits.add(self._scope(caller), call, permit)
-
-    def on_exit(self, listener: ExitListener) -> Callable[[], None]:
-        """Tell a listener whenever a command in the background ends: its scope, and its row. Returns what detaches."""
-        key = object()
-        self._listeners[key] = listener
-        return lambda: self._listeners.pop(key, None) and None
 
     async def close(self) -> None:
         """End every command."""
@@ -340,7 +334,6 @@ class Processes:
             process.seen.ended_at = self._now()
         if process.is_cut:
             process.seen.key = await self._store_output(process)
-        self._notify(process)
 
     async def _finish(self, process: StartedProcess, target: ExecTarget) -> dict[str, Any]:
         """Return what came of a command that ended while its call waited; it is not kept."""
@@ -369,14 +362,6 @@ class Processes:
         except Exception:
             log.exception("the output of %s could not be kept; its end was shown", process.id)
             return ""
-
-    def _notify(self, process: StartedProcess) -> None:
-        row = process.row(self._now())
-        for listener in tuple(self._listeners.values()):
-            try:
-                listener(process.scope, row)
-            except Exception:
-                log.exception("who listens for the end of commands failed; the others are told")
 
     async def _type(self, caller: Caller, id: str, data: bytes, *, eof: bool = False) -> dict[str, Any]:
         process = self._find(caller, id)

@@ -9,13 +9,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, definition_digest
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.ports import rpc
 
 from .servers import KnownServer, PendingTool
@@ -61,7 +60,7 @@ class Mcp:
         self._known = {name: KnownServer(name) for name in servers}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: dict[object, Callable[[], None]] = {}
         self._is_closed = False
         self.faults = [*faults, *self._remember()]
 
@@ -74,14 +73,9 @@ class Mcp:
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have `listener` called when the tools of a server, or what is wrong with it, change; return how to end it."""
-        own = partial(listener)  # the same one may listen twice
-        self._listeners.append(own)
-
-        def detach() -> None:
-            if own in self._listeners:
-                self._listeners.remove(own)
-
-        return detach
+        key = object()  # the same one may listen twice
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
 
     def unmet(self) -> list[str]:
         """Return the servers of which nothing is known yet: never seen before, and not heard of since the start."""
@@ -197,8 +191,7 @@ class Mcp:
             known = each.standings()
             if known.get(tool) == "accepted":
                 return []
-            close = nearest(tool, known)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = suggest(tool, known)
             raise ToolError(f"the MCP server {server!r} offers no tool {tool[:64]!r}{hint}", code="not_found")
         await self.keep(wanted)
         return [change.tool for change in wanted]
@@ -244,8 +237,7 @@ class Mcp:
         """Return the connection to a server; wait for one that is being made, bring back one that is down."""
         each = self._known.get(server)
         if each is None:
-            close = nearest(server, self._known)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = suggest(server, self._known)
             raise ToolError(f"the configuration has no MCP server {server[:64]!r}{hint}", code="not_found")
         if self._is_closed:
             raise ToolError(f"the MCP server {server!r} was let go: this crib is closed", code="unavailable")
@@ -351,7 +343,7 @@ class Mcp:
         each.take(pins)
 
     def _notify(self) -> None:
-        for listener in self._listeners:
+        for listener in tuple(self._listeners.values()):
             try:
                 listener()
             except Exception:

@@ -108,36 +108,31 @@ def run_id(key: str) -> str:
 
 def row_of(run: SubagentRun, lines: Sequence[Line], now: float) -> dict[str, Any]:
     """Return a run of this process as it is listed; `lines` are those of its session."""
-    end = run.end
+    end, label = run.end, run.label or " ".join(run.task.split())[:LABEL_CHARS]
     state = "running" if end is None else "stopped" if run.is_stopped else end.reason
-    return {
-        "runId": run_id(run.key),
-        "sessionKey": run.key,
-        "agentId": agent_from_key(run.key),
-        "label": run.label or " ".join(run.task.split())[:LABEL_CHARS],
-        "state": state,
-        "text": "" if end is None else (end.text or end.sentence)[:_TEXT_CHARS],
-        "outside": outside_source(lines),
-        "startedAt": run.began,
-        "endedAt": run.ended,
-        "seconds": round(max(0.0, (run.ended or now) - run.began), 1),
-    }
+    text = "" if end is None else (end.text or end.sentence)[:_TEXT_CHARS]
+    row = _row(run.key, label, state, text, lines)
+    seconds = round(max(0.0, (run.ended or now) - run.began), 1)
+    return {**row, "startedAt": run.began, "endedAt": run.ended, "seconds": seconds}
 
 
 def row_of_log(head: SessionHead, lines: Sequence[Line]) -> dict[str, Any]:
     """Return a run that only its session tells of."""
     state, text = _standing(lines)
+    row, ended = _row(head.key, head.title, state, text, lines), None if state == "interrupted" else head.changed_at
+    seconds = round(max(0.0, head.changed_at - head.made_at), 1)
+    return {**row, "startedAt": head.made_at, "endedAt": ended, "seconds": seconds}
+
+
+def _row(key: str, label: str, state: str, text: str, lines: Sequence[Line]) -> dict[str, Any]:
     return {
-        "runId": run_id(head.key),
-        "sessionKey": head.key,
-        "agentId": agent_from_key(head.key),
-        "label": head.title,
+        "runId": run_id(key),
+        "sessionKey": key,
+        "agentId": agent_from_key(key),
+        "label": label,
         "state": state,
         "text": text,
         "outside": outside_source(lines),
-        "startedAt": head.made_at,
-        "endedAt": None if state == "interrupted" else head.changed_at,
-        "seconds": round(max(0.0, head.changed_at - head.made_at), 1),
     }
 
 

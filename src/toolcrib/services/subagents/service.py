@@ -22,7 +22,7 @@ from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Line, Noted, SessionHead, SessionStore
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
@@ -282,9 +282,9 @@ class Subagents:
         # one that is a tool is started by whoever has that tool: no list of agents lifts what policy denies
         if ("*" in allowed or target in allowed) and not self._host.is_tool(target):
             if target not in self._host.agents:
-                close = nearest(target, (*self._host.agents, *self._host.agent_tools(caller)))
-                hint = f"did you mean {close[0]!r}?" if close else "agents_list tells which there are"
-                raise ToolError(f"there is no agent {escape(agent[:64])!r}; {hint}", code="not_found")
+                known = (*self._host.agents, *self._host.agent_tools(caller))
+                hint = suggest(target, known, "agents_list tells which there are")
+                raise ToolError(f"there is no agent {escape(agent[:64])!r}{hint}", code="not_found")
             return target
         lists = f"agents.{own}.subagents.allowAgents lists whom it may"
         how = f"the tool {target} is not on its belt" if self._host.is_tool(target) else lists
