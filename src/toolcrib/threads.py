@@ -93,7 +93,7 @@ def _run_job(job: _Job, tray: SimpleQueue[_Job]) -> bool:
 
 
 def settle_future(outcome: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
-    """Give a future what a thread found, or what it raised."""
+    """Give a future a value or an error, unless it has one already."""
     if outcome.done():  # nobody waits any more
         return
     if error is None:

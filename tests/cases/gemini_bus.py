@@ -47,7 +47,10 @@ def caller_of(chain: list[str]) -> Caller:
 def _approvals(seconds: float = 300.0) -> Approvals:
     """Return approvals whose clock is that of the event loop."""
     now = asyncio.get_running_loop().time
-    return Approvals(MemoryApprovals(), is_owner=lambda caller: True, terms=ApprovalTerms(seconds=seconds), now=now)
+    terms = ApprovalTerms(seconds=seconds)
+    return Approvals(
+        MemoryApprovals(), is_owner=lambda caller: True, can_lend=lambda *_: "only once", terms=terms, now=now
+    )
 
 
 def _published(args: Json) -> list[Json]:

@@ -11,11 +11,12 @@ from typing import Any, Unpack
 
 import click
 
-from toolcrib.define.approval import Question
+from toolcrib.define.approval import Question, State
 from toolcrib.define.caller import OWNER
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.services.approvals import Approvals
+from toolcrib.threads import settle_future
 
 from ._format import format_time, print_json, print_table
 from ._options import JsonOptions, ask_owner, config_options, json_option
@@ -37,6 +38,7 @@ _LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
 _CLOCK = "%H:%M:%S"
 _MAX_PROMPTS = 3  # an answer that is none counts as no after that
 _DEFAULT_DURATION = "10m"
+_LINE_BYTES = 4096
 
 
 @click.group("approvals", epilog=_EXAMPLES)
@@ -155,40 +157,36 @@ class _TerminalPrompter:
     def __init__(self, approvals: Approvals, ask: _Ask, say: Say) -> None:
         self._approvals, self._ask, self._say = approvals, ask, say
         self._line: asyncio.Queue[Question] = asyncio.Queue()
-        self._over: dict[str, asyncio.Event] = {}
-        self._withdrawn = set[str]()
+        self._settled: dict[str, asyncio.Future[State]] = {}  # the questions that were heard and not dealt with yet
 
     def hear(self, question: Question) -> None:
         """Take a question in, or take note that one is settled."""
         if question.state == "pending":
-            self._over[question.id] = asyncio.Event()
+            self._settled[question.id] = asyncio.get_running_loop().create_future()
             self._line.put_nowait(question)
-        elif question.id in self._over:
-            if question.state == "withdrawn":
-                self._withdrawn.add(question.id)
-            self._over[question.id].set()
+        elif settled := self._settled.get(question.id):
+            settle_future(settled, question.state, None)
 
     async def serve(self) -> None:
         """Ask one question after another."""
         while True:
             question = await self._line.get()
-            over = self._over[question.id]
-            if not over.is_set():
-                await self._put(question, over)
-            del self._over[question.id]
-            self._withdrawn.discard(question.id)
+            settled = self._settled[question.id]
+            if not settled.done():
+                await self._put(question, settled)
+            del self._settled[question.id]
 
-    async def _put(self, question: Question, over: asyncio.Event) -> None:
-        talk, elsewhere = asyncio.create_task(self._talk(question)), asyncio.create_task(over.wait())
+    async def _put(self, question: Question, settled: "asyncio.Future[State]") -> None:
+        talk = asyncio.create_task(self._talk(question))
+        either: list[asyncio.Future[Any]] = [talk, settled]
         try:
-            await asyncio.wait({talk, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not talk.done():
                 # a call that was stopped says so itself
-                is_withdrawn = question.id in self._withdrawn
+                is_withdrawn = settled.result() == "withdrawn"
                 self._say("" if is_withdrawn else f"\n{question.tool} needs no answer here any more")
         finally:
             await _cancel_and_wait(talk)
-            await _cancel_and_wait(elsewhere)
 
     async def _talk(self, question: Question) -> None:
         self._say(question.shown)
@@ -258,17 +256,9 @@ async def read_terminal_line(prompt: str) -> str:
     typed: asyncio.Future[None] = loop.create_future()
     termios.tcflush(fd, termios.TCIFLUSH)  # what was typed before is no answer to this
     click.echo(prompt, err=True, nl=False)
-    loop.add_reader(fd, _settle, typed)
+    loop.add_reader(fd, settle_future, typed, None, None)
     try:
         await typed
     finally:
         loop.remove_reader(fd)
     return os.read(fd, _LINE_BYTES).decode(errors="replace")
-
-
-def _settle(typed: "asyncio.Future[None]") -> None:
-    if not typed.done():
-        typed.set_result(None)
-
-
-_LINE_BYTES = 4096

@@ -19,7 +19,6 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from toolcrib import __version__
 from toolcrib.adapter import mcp as wire
-from toolcrib.adapter.mcp import encode_result as written
 from toolcrib.adapter.trim import for_watchers
 from toolcrib.app import Belt
 from toolcrib.define.names import canonical
@@ -138,7 +137,7 @@ class ProgressSender:
         if done is None or done <= self._last:
             done, total = self._last + 1, None
         self._last = done
-        words = "\n".join(block["text"] for block in written(partial)["content"] if block["type"] == "text")
+        words = "\n".join(block["text"] for block in wire.encode_result(partial)["content"] if block["type"] == "text")
         return _ProgressStep(done, total, words[-_MAX_MESSAGE_CHARS:])
 
 

@@ -18,6 +18,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from toolcrib.threads import settle_future
+
 _MESSAGE_BYTES = 32 * 1024 * 1024  # bytes of one message
 _PIECE = 64 * 1024
 
@@ -63,11 +65,8 @@ async def _read_messages(
             try:
                 message = jsonrpc_message_adapter.validate_json(line or b"", by_name=False)
             except ValidationError:
-                what = (
-                    "this is no JSON-RPC message"
-                    if line is not None
-                    else f"a message has at most {_MESSAGE_BYTES:,} bytes"
-                )
+                too_long = f"a message has at most {_MESSAGE_BYTES:,} bytes"
+                what = too_long if line is None else "this is no JSON-RPC message"
                 fault = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=PARSE_ERROR, message=what))
                 await answers.send(SessionMessage(fault))
             else:
@@ -123,15 +122,10 @@ async def _write(fd: int, data: bytes) -> None:
 async def _ready(fd: int, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     try:
-        add(fd, _settle, ready)
+        add(fd, settle_future, ready, None, None)
     except PermissionError:  # a file, which is always ready
         return
     try:
         await ready
     finally:
         remove(fd)
-
-
-def _settle(ready: "asyncio.Future[None]") -> None:
-    if not ready.done():
-        ready.set_result(None)

@@ -45,10 +45,7 @@ _LINES: dict[str, tuple[str, Style]] = {
     "run": ("would run", "good"), "ask": ("would be asked about", "ask"), "deny": ("would never run", "bad"),
 }  # fmt: skip
 _MODEL_KEY_HELP = "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY connects one, /model ollama:qwen3 a local one"
-_IDLE_ONLY, _IDLE_ONLY_WITH_WORD = (
-    ("new", "undo"),
-    ("agent", "session"),
-)  # not while a turn runs; the second two with a word
+_IDLE_ONLY, _IDLE_ONLY_WITH_WORD = ("new", "undo"), ("agent", "session")  # not while a turn runs
 _WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
 
 After = Literal["go on", "leave", "switched"]
@@ -87,7 +84,7 @@ class ChatCommands:
             raise CribError(f"a turn runs; /stop ends it, and then /{name} can be done")
         return await command(rest.strip()) or "go on"
 
-    async def _tools(self, rest: str) -> After | None:
+    async def _tools(self, rest: str) -> None:
         belt = await self._chat.belt()
         verdicts = list(belt.verdicts.values())
         for decision, style in _STYLES.items():
@@ -103,7 +100,6 @@ class ChatCommands:
                 self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
                 self._screen.put("".join(map(self._because, found)))
         self._screen.say("/why TOOL says more about one of them", "dim")
-        return None
 
     def _names(self, head: str, names: Sequence[str], style: Style) -> None:
         formatter = self._screen.formatter
@@ -115,7 +111,7 @@ class ChatCommands:
     def _because(self, verdict: Verdict) -> str:
         return self._screen.formatter.remark(f"{verdict.tool}: {verdict.reason}", indent=2, max_lines=2)
 
-    async def _why(self, rest: str) -> After | None:
+    async def _why(self, rest: str) -> None:
         name, _, line = rest.partition(" ")
         if not name:
             raise CribError("say which tool it is about, like /why exec")
@@ -136,18 +132,16 @@ class ChatCommands:
                 self._screen.say(f"{line.strip()} {how}: {judged.reason}.", style)
             else:
                 self._screen.say("Each command line is judged by itself: /why exec git push says how.", "dim")
-        return None
 
-    async def _model(self, rest: str) -> After | None:
+    async def _model(self, rest: str) -> None:
         if rest:
             self._chat.switch_model(rest)
             self._screen.say(f"{await self._chat.model()} answers from your next message on, in this chat.")
-            return None
+            return
         self._screen.say(f"{await self._chat.model()} answers.")
         others = _others(self._chat.models(), await self._chat.model())
         self._screen.say(f"Others: {others or f'none yet; {_MODEL_KEY_HELP}'}", "dim")
         self._screen.say("/model PROVIDER:MODEL lets another one answer, /model default the configured one.", "dim")
-        return None
 
     async def _agent(self, rest: str) -> After | None:
         if rest:
@@ -176,20 +170,18 @@ class ChatCommands:
         self._screen.say(f"From elsewhere: toolcrib chat --session {chat.session}", "dim")
         return None
 
-    async def _new(self, rest: str) -> After | None:
+    async def _new(self, rest: str) -> After:
         await self._chat.open(anew=True)
         return "switched"
 
-    async def _undo_change(self, rest: str) -> After | None:
+    async def _undo_change(self, rest: str) -> None:
         self._screen.say(f"Undone: {await self._undo.undo()}.", "good")
-        return None
 
-    async def _stop_turn(self, rest: str) -> After | None:
+    async def _stop_turn(self, rest: str) -> None:
         if not self._stop():
             self._screen.say("Nothing runs.", "dim")
-        return None
 
-    async def _help(self, rest: str) -> After | None:
+    async def _help(self, rest: str) -> None:
         formatter = self._screen.formatter
         for name, (takes, words) in HELP.items():
             head = f"/{name} {takes}".ljust(20)
@@ -197,9 +189,8 @@ class ChatCommands:
             rows = [f"  {formatter.style(head, 'bold')}{wrapped[0]}", *(f"{' ' * 22}{line}" for line in wrapped[1:])]
             self._screen.put("".join(f"{row}\n" for row in rows))
         self._screen.say(_KEY_HELP, "dim")
-        return None
 
-    async def _quit(self, rest: str) -> After | None:
+    async def _quit(self, rest: str) -> After:
         return "leave"
 
 

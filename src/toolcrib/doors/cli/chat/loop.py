@@ -5,15 +5,12 @@ import contextlib
 import hashlib
 import logging
 import os
-import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from toolcrib.app import Running
 from toolcrib.define.errors import CribError
-from toolcrib.define.event import Event, Replied, ToolFinished
 from toolcrib.define.log import Line, Said
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
@@ -21,45 +18,23 @@ from toolcrib.doors.cli import EXIT_INTERRUPTED
 from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import wait_for_servers
-from toolcrib.doors.cli._turn import judge_commands, render_result
+from toolcrib.doors.cli._turn import judge_commands
 from toolcrib.doors.cli.approvals import ask_at_terminal
 
 from .commands import ChatCommands
-from .screen import ChatScreen, LineWriter
+from .screen import ChatScreen
 from .session import ChatSession, summarize_session
+from .terminal import PlainTerminal, PromptTerminal
 from .undo import Undo
 
 log = logging.getLogger("toolcrib")
 
-_PICTURE = re.compile(r"\[image/[a-z]+, [0-9,]+ bytes\]")  # as watchers are told of one
-_TICK_SECONDS = 0.5  # seconds
+Surface = PromptTerminal | PlainTerminal
+
+_TICK_SECONDS = 0.5
 _FAREWELLS = frozenset({"exit", "quit", "exit()", "quit()", ":q", "logout"})  # as people leave other programs
 _RECAP_LINES = 4  # lines of what was said last
-
-
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
-
-
-class Surface(LineWriter, Protocol):
-    """Where a person types and reads."""
-
-    async def line(self) -> str | None:
-        """Return what is typed next; None when the person leaves."""
-
-    async def ask(self, prompt: str, /) -> str:
-        """Return what is typed after a prompt."""
-
-    def busy(self, is_busy: bool, /) -> None:
-        """Take note that a turn begins or ends."""
-
-    def clear(self) -> bool:
-        """Throw away what was typed; return whether there was something."""
-
-    def leave(self) -> None:
-        """Let `line` return None."""
-
-    def close(self) -> None:
-        """Let go of the terminal."""
 
 
 class ChatLoop:
@@ -165,13 +140,12 @@ class ChatLoop:
 
     async def _show_turn(self, turn: Running, surface: Surface, screen: ChatScreen) -> None:
         """Show a turn until it ends, whatever becomes of it."""
-        has_picture = False
         before = await self._count(turn.session)
         ticking = asyncio.create_task(_tick_screen(screen))
         try:
             async for event in turn:
-                has_picture = has_picture or _brings_picture(event)
                 screen.show(event)
+            await self._save_pictures(turn.session, before, screen)
         except CribError as error:
             screen.say(str(error), "bad")
         except Exception:  # a door: the chat goes on, and the log tells the rest
@@ -180,8 +154,6 @@ class ChatLoop:
         finally:
             ticking.cancel()
             self._turn, self._presses = None, 0
-            if has_picture:
-                await self._save_pictures(turn.session, before, screen)
             surface.busy(False)
 
     async def _shut_down(self) -> None:
@@ -250,13 +222,13 @@ class ChatLoop:
 def _signals(interrupted: Callable[[], None], leave: Callable[[], None]) -> Iterator[None]:
     """Let Ctrl-C interrupt the chat, and the end of the terminal leave it."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    loop.add_signal_handler(signal.SIGTERM, leave)
-    loop.add_signal_handler(signal.SIGHUP, leave)
+    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: leave, signal.SIGHUP: leave}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in handlers:
             loop.remove_signal_handler(number)
 
 
@@ -265,12 +237,6 @@ async def _tick_screen(screen: ChatScreen) -> None:
     while True:
         await asyncio.sleep(_TICK_SECONDS)
         screen.tick()
-
-
-def _brings_picture(event: Event) -> bool:
-    if isinstance(event, ToolFinished):
-        return _PICTURE.search(render_result(event.result)) is not None
-    return isinstance(event, Replied) and any(isinstance(part, Image) for part in event.message.content)
 
 
 def _home(folder: Path) -> str:
@@ -282,14 +248,8 @@ def _home(folder: Path) -> str:
 
 def _find_pictures(lines: Sequence[Line]) -> list[Image]:
     """Return the pictures that tools and models brought, each once; a person knows their own."""
-    found = [
-        part
-        for line in lines
-        if isinstance(line.body, Said) and line.body.message.role != "user"
-        for part in line.body.message.content
-        if isinstance(part, Image)
-    ]
-    return list(dict.fromkeys(found))
+    said = (line.body.message for line in lines if isinstance(line.body, Said) and line.body.message.role != "user")
+    return list(dict.fromkeys(part for message in said for part in message.content if isinstance(part, Image)))
 
 
 def _save_picture(picture: Image, folder: Path) -> Path:
