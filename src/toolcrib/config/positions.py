@@ -7,11 +7,12 @@ follow to the end is a fault. `tomllib` judges TOML; where the scan and it disag
 import math
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from sys import intern
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 import pyjson5
 
@@ -38,8 +39,8 @@ def place(file: str, line: int | None, path: KeyPath) -> ConfigLocation:
     return ConfigLocation(file, line, escape_unprintable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+@dataclass(eq=False)
+class ScanError(Exception):
     """What a scan cannot accept; `twice` is a duplicate key, `deep` nesting over 32, `lost` anything else."""
 
     kind: Literal["twice", "deep", "lost"]
@@ -48,26 +49,18 @@ class Fault:
     message: str
 
     def error(self, file: str) -> ConfigError:
-        """The fault as the error that a reader of `file` raises."""
+        """Return what a reader of `file` raises."""
         return ConfigError(self.message, place(file, self.line, self.path))
 
 
-def deep(path: KeyPath, line: int) -> Fault:
+def deep(path: KeyPath, line: int) -> ScanError:
     """The fault of nesting over the limit."""
-    return Fault("deep", path, line, f"nested more than {MAX_DEPTH} levels deep; flatten it")
+    return ScanError("deep", path, line, f"nested more than {MAX_DEPTH} levels deep; flatten it")
 
 
-def twice(path: KeyPath, line: int, first: int | None) -> Fault:
+def twice(path: KeyPath, line: int, first: int | None) -> ScanError:
     """The fault of a key that was already there, on line `first`."""
-    return Fault("twice", path, line, f"this key stands twice, first on line {first}; keep one of them")
-
-
-class ScanError(Exception):
-    """Ends a scan from within; never leaves the scanner."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
+    return ScanError("twice", path, line, f"this key stands twice, first on line {first}; keep one of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +68,7 @@ class Scan:
     """The line of every key and list item up to the first fault, and that fault."""
 
     lines: Mapping[KeyPath, int]
-    fault: Fault | None = None
-
-
-class Scanner(Protocol):
-    """Walks a text once, filling in `lines`; raises ScanError where it loses its way."""
-
-    lines: dict[KeyPath, int]
-
-    def run(self) -> None: ...
-
-
-def scan_positions(scanner: Scanner) -> Scan:
-    """Return what a scanner finds, as far as it gets."""
-    try:
-        scanner.run()
-    except ScanError as stop:
-        return Scan(scanner.lines, stop.fault)
-    return Scan(scanner.lines)
+    fault: ScanError | None = None
 
 
 def line_finder(text: str) -> Callable[[int], int]:
@@ -121,18 +97,7 @@ class Places(Mapping[KeyPath, ConfigLocation]):
         return len(self._spots)
 
 
-_WHITE = r"\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_SPACE = re.compile(rf"(?:[{_WHITE}]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
-_STRING = re.compile(r""""(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"|'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'""", re.DOTALL)
-_WORD = re.compile(rf"""[^{_WHITE}:,{{}}\[\]"'/]++""")
-_NUMBER = re.compile(
-    r"[+-]?(?:Infinity|NaN|0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-)
-
-
-def scan_json5(text: str) -> Scan:
-    """The lines of a JSON5 text; never raises, and takes time in proportion to the text."""
-    return scan_positions(_Json5Scanner(text))
+_CLOSERS = {"{": "}", "[": "]"}
 
 
 @dataclass(slots=True)
@@ -145,15 +110,88 @@ class _OpenBracket:
     count: int = 0
 
 
-class _Json5Scanner:
-    def __init__(self, text: str) -> None:
-        self.lines: dict[KeyPath, int] = {}
-        self._text = text
-        self._line_of = line_finder(text)
-        self._open: list[_OpenBracket] = []
-        self._pos = 0
+class _Scanner(ABC):
+    """Walks a text once, noting the line of every key and list item."""
 
-    def run(self) -> None:
+    blank: ClassVar[re.Pattern[str]]  # what may stand between two tokens
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._pos = 0
+        self._line_of = line_finder(text)
+        self._lines: dict[KeyPath, int] = {}
+        self._open: list[_OpenBracket] = []
+
+    def scan(self) -> Scan:
+        """Return what is found, as far as the walk gets."""
+        try:
+            self._run()
+        except ScanError as fault:
+            return Scan(self._lines, fault)
+        return Scan(self._lines)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Walk the whole text; raise ScanError where it cannot be followed."""
+
+    def _line(self) -> int:
+        return self._line_of(self._pos)
+
+    def _peek(self) -> str:
+        return self._text[self._pos : self._pos + 1]
+
+    def _eat(self, token: str) -> bool:
+        if not self._text.startswith(token, self._pos):
+            return False
+        self._pos += len(token)
+        return True
+
+    def _skip(self) -> None:
+        if match := self.blank.match(self._text, self._pos):
+            self._pos = match.end()
+
+    def _note_key(self, path: KeyPath, line: int) -> None:
+        if path in self._lines:
+            raise twice(path, line, self._lines[path])
+        self._lines[path] = line
+
+    def _note_item(self, box: _OpenBracket) -> KeyPath:
+        """Return the path of the next item of a list."""
+        path = (*box.path, box.count)
+        box.count += 1
+        self._lines[path] = self._line()
+        return path
+
+    def _enter(self, path: KeyPath) -> bool:
+        """Step into the bracket that opens here; False when none does."""
+        closer = _CLOSERS.get(self._peek())
+        if closer is None:
+            return False
+        line = self._line()
+        if len(self._open) >= MAX_DEPTH:  # before the decoder sees it, which may be recursive
+            raise deep(path, line)
+        self._open.append(_OpenBracket(path, closer, line))
+        self._pos += 1
+        return True
+
+
+_WHITE = r"\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_STRING = re.compile(r""""(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"|'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'""", re.DOTALL)
+_WORD = re.compile(rf"""[^{_WHITE}:,{{}}\[\]"'/]++""")
+_NUMBER = re.compile(
+    r"[+-]?(?:Infinity|NaN|0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+
+
+def scan_json5(text: str) -> Scan:
+    """The lines of a JSON5 text; never raises, and takes time in proportion to the text."""
+    return _Json5Scanner(text).scan()
+
+
+class _Json5Scanner(_Scanner):
+    blank = re.compile(rf"(?:[{_WHITE}]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+
+    def _run(self) -> None:
         self._skip()
         if self._pos == len(self._text):
             raise self._lost((), "the file is empty; write {} for an empty configuration")
@@ -164,7 +202,7 @@ class _Json5Scanner:
             raise self._lost((), "the configuration ends before this; remove what follows it")
 
     def _member(self, box: _OpenBracket) -> None:
-        """Passes one member of the innermost bracket, or the bracket's end."""
+        """Pass one member of the innermost bracket, or the bracket's end."""
         if box.count and not self._eat(","):
             self._close(box, f"expected a comma or {box.closer!r} here")
         elif self._peek() == box.closer:  # empty, or after a trailing comma
@@ -172,10 +210,7 @@ class _Json5Scanner:
         elif box.closer == "}":
             self._pair(box)
         else:
-            path = (*box.path, box.count)
-            box.count += 1
-            self.lines[path] = self._line_of(self._pos)
-            self._value(path)
+            self._value(self._note_item(box))
 
     def _close(self, box: _OpenBracket, otherwise: str) -> None:
         if not self._eat(box.closer):
@@ -183,11 +218,9 @@ class _Json5Scanner:
         self._open.pop()
 
     def _pair(self, box: _OpenBracket) -> None:
-        line = self._line_of(self._pos)
+        line = self._line()
         path = (*box.path, self._key(box))
-        if path in self.lines:
-            raise ScanError(twice(path, line, self.lines[path]))
-        self.lines[path] = line
+        self._note_key(path, line)
         box.count += 1
         self._skip()
         if not self._eat(":"):
@@ -211,15 +244,8 @@ class _Json5Scanner:
         return intern(name)
 
     def _value(self, path: KeyPath) -> None:
-        """Passes a string, number or word; steps into a bracket."""
-        char = self._peek()
-        if char and char in "{[":
-            line = self._line_of(self._pos)
-            if len(self._open) >= MAX_DEPTH:
-                raise ScanError(deep(path, line))
-            self._open.append(_OpenBracket(path, "}" if char == "{" else "]", line))
-            self._pos += 1
-        else:
+        """Pass a string, number or word; step into a bracket."""
+        if not self._enter(path):
             match = _STRING.match(self._text, self._pos) or _WORD.match(self._text, self._pos)
             if match is None or not (match[0][0] in "\"'" or self._is_literal(match[0], path)):
                 raise self._lost(path, "expected a value here (text needs quotes)")
@@ -236,20 +262,10 @@ class _Json5Scanner:
             raise self._lost(path, "this number is not finite; write one that is")
         return True
 
-    def _peek(self) -> str:
-        return self._text[self._pos : self._pos + 1]
-
-    def _eat(self, char: str) -> bool:
-        if self._peek() != char:
-            return False
-        self._pos += 1
+    def _eat(self, token: str) -> bool:
+        is_there = super()._eat(token)
         self._skip()
-        return True
-
-    def _skip(self) -> None:
-        match = _SPACE.match(self._text, self._pos)
-        if match:
-            self._pos = match.end()
+        return is_there
 
     def _lost(self, path: KeyPath, message: str) -> ScanError:
         """The fault at the present position; the commonest causes have their own sentences."""
@@ -262,12 +278,11 @@ class _Json5Scanner:
             message = "the string that starts here is not closed on its line"
         elif self._text.startswith("/*", self._pos):
             message = "the comment that starts here is not closed"
-        return ScanError(Fault("lost", path, self._line_of(self._pos), message))
+        return ScanError("lost", path, self._line(), message)
 
 
 _BASIC = r'"(?:[^"\\\n]++|\\.)*+"'
 _LITERAL = r"'[^'\n]*+'"
-_BLANK = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _REST_OF_LINE = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\r?\n|\Z)")
 _KEY_PART = re.compile(rf"[ \t]*+([A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})[ \t]*+")
 _SCALAR = re.compile(
@@ -279,30 +294,20 @@ _SCALAR = re.compile(
 
 def scan_toml(text: str) -> Scan:
     """The lines of a TOML text; never raises, and takes time in proportion to the text."""
-    return scan_positions(_TomlScanner(text))
+    return _TomlScanner(text).scan()
 
 
-@dataclass(slots=True)
-class _OpenValue:
-    """A bracket of a value that is not closed yet."""
+class _TomlScanner(_Scanner):
+    blank = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 
-    path: KeyPath
-    closer: str
-    count: int = 0
-
-
-class _TomlScanner:
     def __init__(self, text: str) -> None:
-        self.lines: dict[KeyPath, int] = {}
-        self._text = text
-        self._line_of = line_finder(text)
-        self._pos = 0
+        super().__init__(text)
         self._table: KeyPath = ()
         self._counts: dict[KeyPath, int] = {}  # members of each array of tables so far
         self._declared: set[KeyPath] = set()  # tables that no header may name again
         self._values: set[KeyPath] = set()  # keys with a value: nothing may be added beneath them
 
-    def run(self) -> None:
+    def _run(self) -> None:
         while True:
             self._skip()
             if self._pos >= len(self._text):
@@ -312,14 +317,14 @@ class _TomlScanner:
             elif self._eat("["):
                 self._header("]")
             else:
-                self._pair(self._table)
+                self._pair()
             match = _REST_OF_LINE.match(self._text, self._pos)
             if match is None:
                 raise self._lost("expected the end of the line here")
             self._pos = match.end()
 
     def _header(self, closer: str) -> None:
-        line = self._line_of(self._pos)
+        line = self._line()
         path: KeyPath = ()
         *parents, last = self._key()
         for part in parents:
@@ -328,64 +333,58 @@ class _TomlScanner:
         if not self._eat(closer):
             raise self._lost(f"expected {closer!r} here")
         if self._is_taken(path, closer):
-            raise ScanError(twice(path, line, self.lines.get(path)))
-        self.lines.setdefault(path, line)
+            raise twice(path, line, self._lines.get(path))
+        self._lines.setdefault(path, line)
         if closer == "]]":
             path = (*path, self._counts.setdefault(path, 0))
             self._counts[path[:-1]] += 1
         else:
             self._declared.add(path)
-        self.lines[path] = line  # a table that so far was only implied has its line here
+        self._lines[path] = line  # a table that so far was only implied has its line here
         self._table = path
 
     def _is_taken(self, path: KeyPath, closer: str) -> bool:
         """Whether `path` is already something else than the header's brackets say, or may be named only once."""
         if path in self._counts:
             return closer == "]"
-        return path in self._declared or path in self._values or (closer == "]]" and path in self.lines)
+        return path in self._declared or path in self._values or (closer == "]]" and path in self._lines)
 
     def _into(self, path: KeyPath, line: int) -> KeyPath:
         """Where the keys beneath `path` belong: in the newest member, if it is an array of tables."""
         if path in self._values:
-            raise ScanError(twice(path, line, self.lines.get(path)))
-        self.lines.setdefault(path, line)
+            raise twice(path, line, self._lines.get(path))
+        self._lines.setdefault(path, line)
         count = self._counts.get(path)
         return path if count is None else (*path, count - 1)
 
-    def _pair(self, base: KeyPath) -> None:
-        """Passes a key and the whole of its value, which may hold brackets in brackets."""
-        boxes: list[_OpenValue] = []
-        self._assign(base, boxes)
-        while boxes:
-            box = boxes[-1]
+    def _pair(self) -> None:
+        """Pass a key and the whole of its value, which may hold brackets in brackets."""
+        self._assign(self._table)
+        while self._open:
+            box = self._open[-1]
             self._skip()
             if self._eat(box.closer):
-                boxes.pop()
+                self._open.pop()
             elif self._eat(","):
                 continue
             elif box.closer == "}":
-                self._assign(box.path, boxes)
+                self._assign(box.path)
             else:
-                path = (*box.path, box.count)
-                box.count += 1
-                self.lines[path] = self._line_of(self._pos)
-                self._value(path, boxes)
+                self._value(self._note_item(box))
 
-    def _assign(self, base: KeyPath, boxes: list[_OpenValue]) -> None:
-        line = self._line_of(self._pos)
+    def _assign(self, base: KeyPath) -> None:
+        line = self._line()
         *parents, last = self._key()
         path = base
         for part in parents:
             path = self._into((*path, part), line)
             self._declared.add(path)
         path = (*path, last)
-        if path in self.lines:
-            raise ScanError(twice(path, line, self.lines[path]))
-        self.lines[path] = line
+        self._note_key(path, line)
         self._values.add(path)
         if not self._eat("="):
             raise self._lost("expected '=' after the key")
-        self._value(path, boxes)
+        self._value(path)
 
     def _key(self) -> list[str]:
         parts: list[str] = []
@@ -396,7 +395,7 @@ class _TomlScanner:
             parts.append(intern(self._name(match[1])))
             self._pos = match.end()
             if len(parts) > MAX_DEPTH:  # before tomllib sees it, which takes quadratic time over a long key
-                raise ScanError(deep((*self._table, *parts), self._line_of(self._pos)))
+                raise deep((*self._table, *parts), self._line())
             if not self._eat("."):
                 return parts
 
@@ -410,32 +409,16 @@ class _TomlScanner:
         except ValueError:
             raise self._lost("this key holds an escape that TOML does not know") from None
 
-    def _value(self, path: KeyPath, boxes: list[_OpenValue]) -> None:
-        """Passes a string, number, word or date; steps into a bracket."""
+    def _value(self, path: KeyPath) -> None:
+        """Pass a string, number, word or date; step into a bracket."""
         while self._text.startswith((" ", "\t"), self._pos):
             self._pos += 1
-        char = self._text[self._pos : self._pos + 1]
-        if char and char in "[{":
-            if len(boxes) >= MAX_DEPTH:  # before tomllib sees it, which is recursive
-                raise ScanError(deep(path, self._line_of(self._pos)))
-            boxes.append(_OpenValue(path, "]" if char == "[" else "}"))
-            self._pos += 1
+        if self._enter(path):
             return
         match = _SCALAR.match(self._text, self._pos)
         if match is None:
             raise self._lost("expected a value here")
         self._pos = match.end()
 
-    def _eat(self, token: str) -> bool:
-        if not self._text.startswith(token, self._pos):
-            return False
-        self._pos += len(token)
-        return True
-
-    def _skip(self) -> None:
-        match = _BLANK.match(self._text, self._pos)
-        if match:
-            self._pos = match.end()
-
     def _lost(self, message: str) -> ScanError:
-        return ScanError(Fault("lost", self._table, self._line_of(self._pos), message))
+        return ScanError("lost", self._table, self._line(), message)
