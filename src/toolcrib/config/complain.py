@@ -128,44 +128,23 @@ def _unknown(key: Key) -> str:
 
 
 def _keys_at(kind: Any, path: Key) -> set[str]:
-    """Return the keys that the section at `path` knows."""
-    models = list(_models(kind))
-    if not path:
-        return {info.alias or name for model in models for name, info in model.model_fields.items()}
+    """Return the keys that the section at `path` knows, where `kind` is what stands at the path's beginning."""
     found: set[str] = set()
-    for model in models:
-        for name, info in model.model_fields.items():
-            if (info.alias or name) == path[0]:
-                found |= _keys_below(info.annotation, path[1:])
+    for each in _alternatives(kind):
+        origin, args = get_origin(each), get_args(each)
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            fields = {info.alias or name: info.annotation for name, info in each.model_fields.items()}
+            found |= _keys_at(fields.get(str(path[0])), path[1:]) if path else fields.keys()
+        elif path and isinstance(origin, type) and issubclass(origin, (tuple, Mapping)):
+            found |= _keys_at(args[0] if origin is tuple else args[1], path[1:])
     return found
 
 
-def _keys_below(kind: Any, path: Key) -> set[str]:
-    inner = list(_values(kind))
-    if inner and path:
-        return set().union(*(_keys_at(value, path[1:]) for value in inner))
-    return _keys_at(kind, path)
-
-
-def _models(kind: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-    elif get_origin(kind) is Annotated:
-        yield from _models(get_args(kind)[0])
+def _alternatives(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) is Annotated:
+        yield from _alternatives(get_args(kind)[0])
     elif get_origin(kind) in (Union, types.UnionType):
         for each in get_args(kind):
-            yield from _models(each)
-
-
-def _values(kind: Any) -> Iterator[Any]:
-    """Yield what a mapping or list holds."""
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        yield from _values(args[0])
-    elif origin in (Union, types.UnionType):
-        for each in args:
-            yield from _values(each)
-    elif origin is tuple:
-        yield args[0]
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        yield args[1]
+            yield from _alternatives(each)
+    else:
+        yield kind
