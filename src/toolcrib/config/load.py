@@ -32,7 +32,6 @@ from .positions import format_path
 from .read import Document, document, read_document
 from .settings import (
     UNUSED,
-    AgentSettings,
     ChannelSettings,
     Config,
     GroupSettings,
@@ -40,42 +39,35 @@ from .settings import (
     PluginSettings,
     ProviderSettings,
 )
-
-_LONGEST_SHOWN = 60
-
-_ExampleKey = tuple[str | int, ...]
+from .values import quote_value
 
 
-def check_examples(
-    config: Config, place: Callable[[_ExampleKey], ConfigLocation], conceal: Callable[[str], str]
-) -> None:
+def _check_examples(config: Config, translated: Translated) -> None:
     """Raise ConfigError at the first example that the rules beside it judge otherwise than it says.
 
     Whether a program is installed is no matter of the rules: every name counts as one of a trusted folder.
     """
-    for path, examples, rules in _with_examples(config):
+    for path, examples, rules in _list_examples(config):
         look_up = look_up_in(rules.trusted)
         for expected, lines in (("run", examples.run), ("ask", examples.ask), ("deny", examples.deny)):
             for at, line in enumerate(lines):
                 found = judge(line, rules, look_up)
                 if found.decision != expected:
-                    shown = line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}…"
-                    sentence = (
-                        f"{shown!r} is {found.decision}, not {expected}: {found.reason}; change a rule or the example"
-                    )
-                    raise ConfigError(conceal(sentence), place((*path, "examples", expected, at)))
+                    told = f"is {found.decision}, not {expected}: {found.reason}; change a rule or the example"
+                    sentence = conceal(f"{quote_value(line)} {told}", translated.document)
+                    raise ConfigError(sentence, translated.place((*path, "examples", expected, at)))
 
 
-def _with_examples(config: Config) -> Iterator[tuple[_ExampleKey, Lines, CommandRules]]:
+def _list_examples(config: Config) -> Iterator[tuple[Key, Lines, CommandRules]]:
     """Yield every list of examples with its place and the rules it is about."""
     own = config.tools.exec
-    path: _ExampleKey = ("tools", "exec")
+    path: Key = ("tools", "exec")
     if "examples" in own.model_fields_set:
         yield path, own.examples, rules_from(own)
     for at, (id, agent) in enumerate(config.list_agents()):
         theirs = agent.tools.exec
         if "examples" in theirs.model_fields_set:
-            where: _ExampleKey = ("agents", at if isinstance(config.agents, (list, tuple)) else id, *path)
+            where: Key = ("agents", at if isinstance(config.agents, (list, tuple)) else id, *path)
             yield where, theirs.examples, rules_from(theirs, over=rules_from(own))
 
 
@@ -168,7 +160,7 @@ def _loaded(translated: Translated, *, foreign: bool) -> Loaded:
         config = _checked(value)
     except ValidationError as error:
         raise complaint(error, translated) from None
-    check_examples(config, translated.place, lambda sentence: conceal(sentence, translated.document))
+    _check_examples(config, translated)
     return Loaded(
         config=config,
         policy=_policy(config, translated.origin),
@@ -187,15 +179,13 @@ def _checked(value: Mapping[str, Any]) -> Config:
 
 
 def _is_unused(section: str, value: Mapping[str, Any]) -> bool:
-    if section not in value:
-        return False
-    return section not in _SWITCHED or not _only_switches(value[section])
+    return section in value and not (section in _SWITCHED and _only_switches(value[section]))
 
 
 def _only_switches(section: Any) -> bool:
-    if not isinstance(section, Mapping):
-        return False
-    return all(key == "enabled" or _only_switches(inner) for key, inner in section.items())
+    return isinstance(section, Mapping) and all(
+        key == "enabled" or _only_switches(inner) for key, inner in section.items()
+    )
 
 
 def _without_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Key]]:
@@ -238,7 +228,9 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
     return PolicySettings(
         tools=_with_local_belt(config),
         agents={
-            session.to_agent(id): _agent(agent, origin(("agents", id if by_id else at)))
+            session.to_agent(id): AgentPolicy(
+                origin=origin(("agents", id if by_id else at)), tools=agent.tools, sandbox=agent.sandbox
+            )
             for at, (id, agent) in enumerate(config.list_agents())
         },
         channels={
@@ -264,10 +256,6 @@ def _with_local_belt(config: Config) -> ToolsSettings:
         return config.tools
     entry = ScopeSettings(allow=LOCAL_BELT)
     return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, "local": entry}})
-
-
-def _agent(agent: AgentSettings, origin: str) -> AgentPolicy:
-    return AgentPolicy(origin=origin, tools=agent.tools, sandbox=agent.sandbox)
 
 
 def _channel(channel: ChannelSettings, path: Key, origin: _Origin) -> ChannelPolicy:
