@@ -72,6 +72,12 @@ class Notes:
         """Return the error that the thing at `path` of the file is."""
         return ConfigError(sentence, _place(self._document, path))
 
+    def mapping(self, value: Any, path: Key) -> Mapping[str, Any]:
+        """Return a section, an empty one for none."""
+        if not isinstance(value, Mapping | None):
+            raise self.refusal(path, "should be a mapping")
+        return value or {}
+
     def names(self, value: Any, path: Key) -> list[str]:
         """Return a list of names, nothing for none."""
         if value is None:
@@ -159,10 +165,7 @@ _Found = Iterator[tuple[str, Key, Any]]
 def _rooms(told: Mapping[str, Any], path: Key, notes: Notes) -> _Found:
     """Yield every group that does not stand under `groups`: its id here, its place there, what is written."""
     for key in (*_SPACES, *_ROOMS):
-        found = told.get(key, {})
-        if not isinstance(found, Mapping):
-            raise notes.refusal((*path, key), "should be a mapping")
-        for id, entry in set_keys(found).items():
+        for id, entry in set_keys(notes.mapping(told.get(key), (*path, key))).items():
             if key in _ROOMS:
                 yield id.removeprefix("#") or id, (*path, key, id), entry
             else:
@@ -170,12 +173,10 @@ def _rooms(told: Mapping[str, Any], path: Key, notes: Notes) -> _Found:
 
 
 def _space(id: str, entry: Any, path: Key, notes: Notes) -> _Found:
-    rooms = entry.get("channels") if isinstance(entry, Mapping) else None
-    if not isinstance(rooms, Mapping | None):
-        raise notes.refusal((*path, "channels"), "should be a mapping")
-    slug = entry.get("slug") if isinstance(entry, Mapping) else None
+    written = entry if isinstance(entry, Mapping) else {}
+    rooms, slug = notes.mapping(written.get("channels"), (*path, "channels")), written.get("slug")
     for name in dict.fromkeys([id, slug] if isinstance(slug, str) and slug.strip() else [id]):
-        for room, own in set_keys(rooms or {}).items():
+        for room, own in set_keys(rooms).items():
             yield f"{name}/{room.removeprefix('#')}", (*path, "channels", room), own
         yield f"{name}/*", path, entry
 
@@ -292,12 +293,8 @@ def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> No
         raise notes.refusal(("agents", "list"), "should be a list")
     notes.moved["agents",] = ("agents", "list")
     notes.ignored += [("agents", key) for key in agents if key not in ("list", "defaults")]
-    defaults = agents.get("defaults")
-    if defaults is None:
-        return
-    if not isinstance(defaults, Mapping):
-        raise notes.refusal(("agents", "defaults"), "should be a mapping")
     path = ("agents", "defaults")
+    defaults = notes.mapping(agents.get("defaults"), path)
     used = {"sandbox", "subagents", *_model(told, defaults.get("model"), (*path, "model"), notes)}
     _sandbox(told, defaults.get("sandbox"), (*path, "sandbox"), notes)
     _subagents(told, defaults.get("subagents"), (*path, "subagents"), notes)
@@ -307,7 +304,7 @@ def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> No
 def _agent(agent: Any, path: Key, notes: Notes) -> Any:
     if not isinstance(agent, Mapping):
         return agent
-    told = set_keys(agent)
+    told, ours = set_keys(agent), ("agents", path[-1])
     if "tools" in told:
         told["tools"] = _tools(told["tools"], (*path, "tools"), notes)
     if isinstance(told.get("sandbox"), Mapping):
@@ -315,17 +312,13 @@ def _agent(agent: Any, path: Key, notes: Notes) -> Any:
         notes.ignored += [(*path, "sandbox", key) for key in sandbox if key != "mode"]
         if "mode" in sandbox:
             told["sandbox"] = sandbox["mode"]
-            notes.moved[*_ours(path), "sandbox"] = (*path, "sandbox", "mode")
+            notes.moved[*ours, "sandbox"] = (*path, "sandbox", "mode")
     if isinstance(told.get("model"), Mapping):
         model = set_keys(told.pop("model"))
         if "primary" in model:
             told["model"] = model["primary"]
-            notes.moved[*_ours(path), "model"] = (*path, "model", "primary")
+            notes.moved[*ours, "model"] = (*path, "model", "primary")
     return told
-
-
-def _ours(path: Key) -> Key:
-    return ("agents", path[-1])
 
 
 def _model(told: dict[str, Any], model: Any, path: Key, notes: Notes) -> tuple[str, ...]:
@@ -339,11 +332,8 @@ def _model(told: dict[str, Any], model: Any, path: Key, notes: Notes) -> tuple[s
     return ("model",)
 
 
-def _sandbox(told: dict[str, Any], sandbox: Any, path: Key, notes: Notes) -> None:
-    if sandbox is None:
-        return
-    if not isinstance(sandbox, Mapping):
-        raise notes.refusal(path, "should be a mapping")
+def _sandbox(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> None:
+    sandbox = notes.mapping(defaults, path)
     kept = {key: sandbox[key] for key in ("mode", "workspaceAccess") if sandbox.get(key) is not None}
     if kept:
         told["sandbox"] = {**told.get("sandbox", {}), **kept}
@@ -352,17 +342,14 @@ def _sandbox(told: dict[str, Any], sandbox: Any, path: Key, notes: Notes) -> Non
 
 
 def _subagents(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> None:
-    if defaults is None:
-        return
-    if not isinstance(defaults, Mapping):
-        raise notes.refusal(path, "should be a mapping")
+    subagents = notes.mapping(defaults, path)
     names = {"maxConcurrent": "maxConcurrent", "maxSpawnDepth": "maxDepth"}
-    kept = {ours: defaults[theirs] for theirs, ours in names.items() if defaults.get(theirs) is not None}
+    kept = {ours: subagents[theirs] for theirs, ours in names.items() if subagents.get(theirs) is not None}
     section = told["tools"].get("subagents", {}) if isinstance(told["tools"], dict) else None
     if kept and isinstance(section, Mapping):
         told["tools"]["subagents"] = {**section, **kept}
         notes.moved |= {("tools", "subagents", ours): (*path, theirs) for theirs, ours in names.items() if ours in kept}
-    notes.ignored += [(*path, key) for key in defaults if key not in names]
+    notes.ignored += [(*path, key) for key in subagents if key not in names]
 
 
 # Channels, models, plugins
@@ -378,9 +365,7 @@ def _channels(channels: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 
 def _models(models: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     """Return the providers; they stand one level deeper there."""
-    providers = models.get("providers", {})
-    if not isinstance(providers, Mapping):
-        raise notes.refusal(("models", "providers"), "should be a mapping")
+    providers = notes.mapping(models.get("providers"), ("models", "providers"))
     told = {name: set_keys(entry) if isinstance(entry, Mapping) else entry for name, entry in providers.items()}
     notes.moved |= {("models", name): ("models", "providers", name) for name in told}
     notes.ignored += [("models", key) for key in models if key != "providers"]
@@ -390,10 +375,7 @@ def _models(models: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 def _plugins(plugins: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     """Return which plugins are on: off altogether, denied, not allowed, or switched by their own entry."""
     denied, allowed = (notes.names(plugins.get(key), ("plugins", key)) for key in ("deny", "allow"))
-    load, entries = ({} if plugins.get(key) is None else plugins[key] for key in ("load", "entries"))
-    for key, value in (("load", load), ("entries", entries)):
-        if not isinstance(value, Mapping):
-            raise notes.refusal(("plugins", key), "should be a mapping")
+    load, entries = (notes.mapping(plugins.get(key), ("plugins", key)) for key in ("load", "entries"))
     off = plugins.get("enabled") is False
     told: dict[str, Any] = {"folders": load.get("paths") or []}
     notes.moved["plugins", "folders"] = ("plugins", "load", "paths")
@@ -402,24 +384,17 @@ def _plugins(plugins: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
         if id in ("folders", "allow"):
             notes.ignored.append(("plugins", "entries", id))
             continue
-        told[id] = _plugin(entry, shut=off or id in denied or bool(allowed and id not in allowed))
+        told[id] = entry
+        if isinstance(entry, Mapping):
+            told[id] = {key: entry[key] for key in ("config", "enabled") if entry.get(key) is not None}
+            if off or id in denied or (allowed and id not in allowed):
+                told[id]["enabled"] = False
+            notes.ignored += [("plugins", "entries", id, key) for key in entry if key not in ("config", "enabled")]
         notes.moved["plugins", id] = ("plugins", "entries", id)
-        notes.ignored += [("plugins", "entries", id, key) for key in _unused(entry)]
     for id in denied:
         told.setdefault(id, {"enabled": False})
     notes.ignored += [("plugins", key) for key in plugins if key not in ("enabled", "deny", "allow", "load", "entries")]
     return told
-
-
-def _plugin(entry: Any, *, shut: bool) -> Any:
-    if not isinstance(entry, Mapping):
-        return entry
-    told = {key: entry[key] for key in ("config", "enabled") if entry.get(key) is not None}
-    return {**told, "enabled": False} if shut else told
-
-
-def _unused(entry: Any) -> list[str]:
-    return [key for key in entry if key not in ("config", "enabled")] if isinstance(entry, Mapping) else []
 
 
 def _leave_out(told: dict[str, Any], notes: Notes) -> None:
@@ -433,14 +408,10 @@ def _leave_out(told: dict[str, Any], notes: Notes) -> None:
             notes.ignored.append((section, key))
 
 
-def _is_auth(auth: Any) -> bool:
-    return isinstance(auth, Mapping) and auth.get("mode") in (None, "token", "password")
-
-
 # Section, key, and whether the value is one that OpenClaw would take.
 _THEIRS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("gateway", "bind", lambda bind: bind in ("auto", "custom", "lan", "loopback", "tailnet") or is_address(bind)),
-    ("gateway", "auth", _is_auth),
+    ("gateway", "auth", lambda auth: isinstance(auth, Mapping) and auth.get("mode") in (None, "token", "password")),
     ("hooks", "token", lambda token: isinstance(token, str)),
     ("logging", "level", lambda level: level in ("silent", "fatal", "trace")),
     ("logging", "redactPatterns", lambda patterns: isinstance(patterns, list)),
