@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 import re2
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from toolcrib.define import session
-
 Str = Annotated[StrictStr, Field(max_length=65_536)]
 Bool = StrictBool
 Int = StrictInt
@@ -24,14 +22,24 @@ _LONGEST_SHOWN = 60
 _LONGEST_PATTERN = 256
 _SHORTEST_TOKEN, _SHORTEST_PASSWORD, _FEWEST_CHARACTERS = 16, 8, 5
 
-_AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _-]{0,63}")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _E164 = re.compile(r"\+[0-9]{4,15}")
 
 
 def quote_value(text: str) -> str:
     """Return the value as a sentence may show it: quoted, escaped, and short."""
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
+
+
+def _matching(pattern: str, complaint: str) -> AfterValidator:
+    """A check that a text has that form; what is wrong otherwise is said behind the value."""
+    form = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ValueError(f"{quote_value(text)}{complaint}")
+        return text
+
+    return AfterValidator(check)
 
 
 def _nonblank(text: str) -> str:
@@ -55,18 +63,6 @@ Amount = Annotated[StrictInt | StrictFloat, BeforeValidator(_number), Field(ge=0
 # Names
 
 
-def _agent_id(text: str) -> str:
-    if not _AGENT_ID.fullmatch(text) or session.to_agent(text) == "":
-        raise ValueError(f"{quote_value(text)} cannot be an agent's id; use letters, digits, _ and -, 64 at the most")
-    return text
-
-
-def _env_name(text: str) -> str:
-    if not _ENV_NAME.fullmatch(text):
-        raise ValueError(f"{quote_value(text)} is no name of an environment variable; use letters, digits and _")
-    return text
-
-
 def _folder(text: str) -> str:
     # a relative folder would lie in whatever workspace the commands run in
     if not text.startswith(("/", "~/")) or ".." in text.split("/"):
@@ -74,8 +70,16 @@ def _folder(text: str) -> str:
     return text
 
 
-AgentId = Annotated[StrictStr, AfterValidator(_agent_id)]
-EnvName = Annotated[StrictStr, AfterValidator(_env_name)]
+AgentId = Annotated[
+    StrictStr,
+    _matching(
+        "[A-Za-z0-9][A-Za-z0-9 _-]{0,63}", " cannot be an agent's id; use letters, digits, _ and -, 64 at the most"
+    ),
+]
+EnvName = Annotated[
+    StrictStr,
+    _matching("[A-Za-z_][A-Za-z0-9_]{0,127}", " is no name of an environment variable; use letters, digits and _"),
+]
 Folder = Annotated[Words, AfterValidator(_folder)]
 
 
@@ -268,38 +272,17 @@ Url = Annotated[StrictStr, AfterValidator(_url), Field(max_length=2048)]
 
 
 _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
-_IMAGE = re.compile(
-    rf"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
+_IMAGE = (
+    rf"(?=.{{1,256}}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
-_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_MEMORY = re.compile(r"(?=.*[1-9])[0-9]{1,9}(?:\.[0-9]{1,3})?(?:[bB]|[kmgKMG](?:i?[bB])?)?")
+_NETWORK = r"(?!(?i:host)\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_NOT_SHARED = ": a sandbox does not share the host's or another container's network; write none or bridge"
+_MEMORY = r"(?=.*[1-9])[0-9]{1,9}(?:\.[0-9]{1,3})?(?:[bB]|[kmgKMG](?:i?[bB])?)?"
 
-
-def _image(text: str) -> str:
-    if not _IMAGE.fullmatch(text) or len(text) > 256:
-        raise ValueError(f"{quote_value(text)} is no container image; write name:tag")
-    return text
-
-
-def _container_network(text: str) -> str:
-    if text.lower() == "host" or not _NETWORK.fullmatch(text):
-        raise ValueError(
-            f"{quote_value(text)}: a sandbox does not share the host's or another container's network; "
-            "write none or bridge"
-        )
-    return text
-
-
-def _memory(text: str) -> str:
-    if not _MEMORY.fullmatch(text):
-        raise ValueError(f"{quote_value(text)} is no amount of memory; write 512m or 2g")
-    return text
-
-
-DockerImage = Annotated[StrictStr, AfterValidator(_image)]
-DockerNetwork = Annotated[StrictStr, AfterValidator(_container_network)]
-DockerMemory = Annotated[StrictStr, AfterValidator(_memory)]
+DockerImage = Annotated[StrictStr, _matching(_IMAGE, " is no container image; write name:tag")]
+DockerNetwork = Annotated[StrictStr, _matching(_NETWORK, _NOT_SHARED)]
+DockerMemory = Annotated[StrictStr, _matching(_MEMORY, " is no amount of memory; write 512m or 2g")]
 
 
 # Volumes: what is bound decides, not where it appears
@@ -338,20 +321,14 @@ def _volume(text: str) -> str:
     path = PurePosixPath(f"/{source.lstrip('/')}")
     if not source.startswith("/") or ".." in path.parts:
         raise ValueError(f"{quote_value(text)}: what is bound must be a whole path, from / on and without '..'")
-    inside, modes = PurePosixPath(target), set(mode.split(",")) if mode else set()
-    if not target.startswith("/") or target.strip("/") == "" or ".." in inside.parts or not _are_modes(modes):
+    modes = set(mode.split(",")) if mode else set()
+    is_target = target.startswith("/") and target.strip("/") != "" and ".." not in PurePosixPath(target).parts
+    if not is_target or not modes <= {"ro", "rw", "z", "Z"} or modes >= {"ro", "rw"}:
         raise ValueError(f"{quote_value(text)}: write source:/target, with :ro or :rw behind it")
-    if _is_control(path) or _is_private(path) or _is_system(path, readable="ro" in modes):
+    is_socket = path.name.lower().endswith((".sock", ".socket"))
+    if is_socket or _is_private(path) or _is_system(path, readable="ro" in modes):
         raise ValueError(f"{quote_value(text)} would hand the sandbox the system, a control socket or somebody's keys")
     return text
-
-
-def _are_modes(modes: set[str]) -> bool:
-    return modes <= {"ro", "rw", "z", "Z"} and not modes >= {"ro", "rw"}
-
-
-def _is_control(path: PurePosixPath) -> bool:
-    return path.name.lower().endswith((".sock", ".socket"))
 
 
 def _is_private(path: PurePosixPath) -> bool:
