@@ -26,6 +26,7 @@ _BOM = b"\xef\xbb\xbf"
 _PROBLEMS = {
     errno.ENOENT: "no such file; create it or name another",
     errno.EACCES: "this user may not read it; change its permissions",
+    errno.EISDIR: "a directory; name a file in it",
     errno.ENXIO: "not a regular file; name one",
     errno.ELOOP: "its symbolic links lead in a circle; name the file itself",
 }
@@ -51,34 +52,23 @@ def _load(path: Path, room: Room, asked: ConfigLocation) -> str:
     name = escape_unprintable(str(path))
     prefix = "" if asked.file == name else f"{name}: "
     try:
-        data = _bytes(path, room.left + 1)
+        data = _read_bytes(path, room.left + 1)
     except OSError as error:
         problem = _PROBLEMS.get(error.errno or 0) or f"it cannot be read ({error.strerror})"
         raise ConfigError(f"{prefix}{problem}", asked) from None
     except ValueError:
         raise ConfigError(f"{prefix}a file's name cannot hold a NUL character", asked) from None
-    if isinstance(data, str):
-        raise ConfigError(f"{prefix}{data}", asked)
     if not room.take(len(data)):
         raise ConfigError(f"{prefix}more than 1 MiB with all included files; make it smaller", asked)
     return _decoded(data, name)
 
 
-def _bytes(path: Path, limit: int) -> bytes | str:
-    """Up to `limit` bytes of a regular file, or a sentence on why it is not one."""
-    handle = os.open(path, _FLAGS)
-    try:
-        mode = os.fstat(handle).st_mode
-        if stat.S_ISDIR(mode):
-            return "a directory; name a file in it"
-        if not stat.S_ISREG(mode):
-            return "not a regular file; name one"
-        data = b""
-        while len(data) < limit and (chunk := os.read(handle, limit - len(data))):
-            data += chunk
-        return data
-    finally:
-        os.close(handle)
+def _read_bytes(path: Path, limit: int) -> bytes:
+    """Return up to `limit` bytes; raise OSError for what is no regular file."""
+    with open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.ENXIO, "not a regular file")
+        return file.read(limit)
 
 
 def _decoded(data: bytes, name: str) -> str:
