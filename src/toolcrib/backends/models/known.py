@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from toolcrib.adapter.cards import Api
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider. The first of `keys` that is set in the environment is its key; one without keys needs none.
+    """One provider: what it speaks, where, its key, and `first`, the model to begin with where none is named.
 
-    `first` is the model to begin with where none is named.
+    The first of `keys` that is set in the environment is its key; one without keys needs none.
     """
 
     api: Api
@@ -20,59 +20,26 @@ class Provider:
     first: str = ""
 
 
+_GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta"
+
 # In the order in which one is chosen when several have a key.
 KNOWN: Mapping[str, Provider] = {
-    "anthropic": Provider(
-        api="anthropic",
-        base_url="https://api.anthropic.com/v1",
-        keys=("ANTHROPIC_API_KEY",),
-        first="claude-sonnet-4-5",
-    ),
-    "openai": Provider(api="openai", base_url="https://api.openai.com/v1", keys=("OPENAI_API_KEY",), first="gpt-5"),
-    "openai-responses": Provider(
-        api="responses", base_url="https://api.openai.com/v1", keys=("OPENAI_API_KEY",), first="gpt-5"
-    ),
-    "gemini": Provider(
-        api="gemini",
-        base_url="https://generativelanguage.googleapis.com/v1beta",
-        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        first="gemini-2.5-flash",
-    ),
+    "anthropic": Provider("anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), "claude-sonnet-4-5"),
+    "openai": Provider("openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "gpt-5"),
+    "openai-responses": Provider("responses", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "gpt-5"),
+    "gemini": Provider("gemini", _GEMINI_URL, ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini-2.5-flash"),
     "openrouter": Provider(
-        api="openai",
-        base_url="https://openrouter.ai/api/v1",
-        keys=("OPENROUTER_API_KEY",),
-        first="anthropic/claude-sonnet-4.5",
+        "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), "anthropic/claude-sonnet-4.5"
     ),
-    "mistral": Provider(
-        api="openai",
-        base_url="https://api.mistral.ai/v1",
-        keys=("MISTRAL_API_KEY",),
-        first="mistral-large-latest",
-    ),
-    "groq": Provider(
-        api="openai",
-        base_url="https://api.groq.com/openai/v1",
-        keys=("GROQ_API_KEY",),
-        first="openai/gpt-oss-120b",
-    ),
-    "xai": Provider(api="openai", base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",), first="grok-4"),
-    "deepseek": Provider(
-        api="openai",
-        base_url="https://api.deepseek.com/v1",
-        keys=("DEEPSEEK_API_KEY",),
-        first="deepseek-chat",
-    ),
-    "together": Provider(
-        api="openai",
-        base_url="https://api.together.xyz/v1",
-        keys=("TOGETHER_API_KEY",),
-        first="openai/gpt-oss-120b",
-    ),
-    "ollama": Provider(api="openai", base_url="http://127.0.0.1:11434/v1"),
-    "vllm": Provider(api="openai", base_url="http://127.0.0.1:8000/v1"),
-    "lmstudio": Provider(api="openai", base_url="http://127.0.0.1:1234/v1"),
-    "llamacpp": Provider(api="openai", base_url="http://127.0.0.1:8080/v1"),
+    "mistral": Provider("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-large-latest"),
+    "groq": Provider("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
+    "xai": Provider("openai", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4"),
+    "deepseek": Provider("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",), "deepseek-chat"),
+    "together": Provider("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), "openai/gpt-oss-120b"),
+    "ollama": Provider("openai", "http://127.0.0.1:11434/v1"),
+    "vllm": Provider("openai", "http://127.0.0.1:8000/v1"),
+    "lmstudio": Provider("openai", "http://127.0.0.1:1234/v1"),
+    "llamacpp": Provider("openai", "http://127.0.0.1:8080/v1"),
 }
 
 # Models of OpenAI's that answer to the responses API alone.
