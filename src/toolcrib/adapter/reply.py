@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.define.errors import ArgumentError
@@ -40,9 +41,13 @@ def is_overflow(reply: Replied, window: int = 0) -> bool:
     Some providers answer all the same and leave out what does not fit: then the tokens tell.
     """
     if reply.message.finish in ("error", "length") and reply.error:
-        said = reply.error[:_ERROR_CHARS]
-        return _OVERFLOW.search(said) is not None and not _RATE_LIMIT.search(said)
+        return says_overflow(reply.error[:_ERROR_CHARS])
     return 0 < window < reply.usage.input and reply.message.finish in ("stop", "calls")
+
+
+def says_overflow(sentence: str) -> bool:
+    """Tell whether a provider's sentence or code means that the conversation was too long."""
+    return _OVERFLOW.search(sentence) is not None and not _RATE_LIMIT.search(sentence)
 
 
 BROKE_OFF = "the reply broke off before its end; ask again"
@@ -146,7 +151,7 @@ class ReplyBuilder:
             last = _PartBuilder(is_thought)
             self._parts.append(last)
         last.mark = last.mark or mark
-        return last.pieces.add(piece)
+        return last.text.add(piece)
 
     def _has_room_for_call(self, size: int) -> bool:
         if self._ended or self._excess:
@@ -159,16 +164,12 @@ class ReplyBuilder:
     def _in_slot(self, slot: Hashable, id: str, name: str) -> "_CallBuilder | None":
         """Return the call that a piece belongs to, a new one where it opens one; None when there are too many."""
         here = self._slots.setdefault(slot, [])
-        if here:
-            last = here[-1]
-            if not id or not last.id or id == last.id:
-                is_next = not id and last.has_arguments and name not in ("", last.name)
-                if not is_next:
-                    return last
-            else:
-                known = next((each for each in here if each.id == id), None)
-                if known:
-                    return known
+        last = here[-1] if here else None
+        if last and (not id or not last.id or id == last.id):
+            if id or not last.has_arguments or name in ("", last.name):
+                return last
+        elif known := next((each for each in here if each.id == id), None):
+            return known
         if len(self._calls) == _MAX_CALLS:
             return None
         opened = _CallBuilder(len(self._calls))
@@ -191,61 +192,55 @@ class ReplyBuilder:
         return self._names.get(name, name)
 
 
+@dataclass(slots=True)
 class _TextPieces:
     """A text in pieces, and what of it can be shown: half of a character waits for the other half."""
 
-    __slots__ = ("_half", "_pieces")
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._half = ""
-
-    def __bool__(self) -> bool:
-        return bool(self._pieces)
+    pieces: list[str] = field(default_factory=list)
+    half: str = ""
 
     def add(self, piece: str) -> str:
         """Keep a piece; return what is whole now and was not before."""
         if not piece:
             return ""
-        self._pieces.append(piece)
-        text = self._half + piece
-        self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-        return sanitize(text[:-1] if self._half else text)
+        self.pieces.append(piece)
+        text = self.half + piece
+        self.half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        return sanitize(text[:-1] if self.half else text)
 
     def join(self) -> str:
-        return "".join(self._pieces)
+        return "".join(self.pieces)
 
 
+@dataclass(slots=True)
 class _PartBuilder:
     """One text or one thought in pieces."""
 
-    __slots__ = ("is_thought", "mark", "pieces")
-
-    def __init__(self, is_thought: bool) -> None:
-        self.is_thought = is_thought
-        self.pieces = _TextPieces()
-        self.mark = ""
+    is_thought: bool
+    text: _TextPieces = field(default_factory=_TextPieces)
+    mark: str = ""
 
     def part(self) -> Part:
-        text = sanitize(self.pieces.join())
+        text = sanitize(self.text.join())
         return Thinking(text, self.mark) if self.is_thought else Text(text)
 
 
+@dataclass(slots=True)
 class _CallBuilder:
     """One call in pieces."""
 
-    __slots__ = ("args", "at", "flaw", "id", "mark", "name", "pieces", "size")
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.id = self.name = self.mark = self.flaw = ""
-        self.pieces = _TextPieces()
-        self.args: dict[str, Any] | None = None
-        self.size = 0
+    at: int
+    id: str = ""
+    name: str = ""
+    mark: str = ""
+    flaw: str = ""
+    text: _TextPieces = field(default_factory=_TextPieces)
+    args: dict[str, Any] | None = None
+    size: int = 0
 
     @property
     def has_arguments(self) -> bool:
-        return bool(self.pieces) or self.args is not None
+        return bool(self.text.pieces) or self.args is not None
 
     def add(self, id: str, name: str, piece: str, mark: str) -> str:
         """Keep more of the call; return what a watcher can be shown of its arguments now."""
@@ -254,7 +249,7 @@ class _CallBuilder:
         if name != self.name and not self.has_arguments and len(self.name) < _MAX_NAME_CHARS:
             self.name += name
         self.mark = mark or self.mark
-        return self.pieces.add(piece)
+        return self.text.add(piece)
 
     def call(self, id: str, name: str) -> Call:
         flaw = self.flaw if name else "the call names no tool; name one of those you were given"
@@ -265,11 +260,9 @@ class _CallBuilder:
         return Call(id=id, name=name, args=args, signature=self.mark, parse_error=flaw)
 
     def _arguments(self) -> dict[str, Any]:
-        return (
-            parse_arguments(join_surrogates(self.pieces.join()))
-            if self.args is None
-            else check_argument_size(self.args)
-        )
+        if self.args is not None:
+            return check_argument_size(self.args)
+        return parse_arguments(join_surrogates(self.text.join()))
 
 
 def _unique(ids: Iterable[str]) -> list[str]:

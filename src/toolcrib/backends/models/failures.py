@@ -3,6 +3,7 @@
 Also how what a server sent is read without trust: JSON however it is spelled, and bodies unpacked within bounds.
 """
 
+import ipaddress
 import json
 import math
 import re
@@ -12,21 +13,18 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 import orjson
 
-from toolcrib.adapter.reply import is_overflow
+from toolcrib.adapter.reply import says_overflow
 from toolcrib.adapter.trim import error_text
 from toolcrib.adapter.wire import as_list, as_object, as_text
-from toolcrib.define.event import Replied
-from toolcrib.define.message import Message
 
 _PIECE_BYTES = 65_536  # bytes that are unpacked at a time
 _AGAIN = frozenset({408, 409, 425, 429})
-_HERE = frozenset({"127.0.0.1", "localhost", "::1"})
 _MAX_WAIT_SECONDS = 86_400.0  # seconds that a provider may ask for
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
 # How providers name failures that pass, in the body of an answer or in the middle of a stream.
@@ -101,13 +99,13 @@ def describe_status(label: ProviderLabel, status: int, headers: Mapping[str, str
         return FailedError(f"{status} (no body): {who} refused the request and did not say why")
     retry = None
     if (status in _AGAIN or status >= 500) and not codes & _SPENT:
-        retry = max(_retry_after(headers), _retry_in(body))
+        retry = max(_retry_after(headers), _gemini_delay(_find_error(body)))
     return FailedError(f"{who} answered {status}{told or ', and did not say why'}", retry)
 
 
 def describe_transport(label: ProviderLabel, error: httpx2.HTTPError) -> FailedError:
     """Return what a failure of the connection means."""
-    who, causes = label.provider, list(_causes(error))
+    who, causes = label.provider, _causes(error)
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         why = label.quote(str(error))
         return FailedError(f"no secure connection to {label.address}: {why}; check {label.setting}.baseUrl")
@@ -128,7 +126,7 @@ def describe_transport(label: ProviderLabel, error: httpx2.HTTPError) -> FailedE
 def _describe_refusal(label: ProviderLabel) -> FailedError:
     """Return that nobody listens: on this machine nobody will, until somebody starts it."""
     sentence = f"{label.provider} cannot be reached at {label.address}: nothing listens there"
-    if urlsplit(label.base_url).hostname not in _HERE:
+    if not is_loopback(urlsplit(label.base_url).hostname or ""):
         return FailedError(sentence, 0.0)
     how = " with `ollama serve`" if label.provider == "ollama" else ""
     return FailedError(f"{sentence}; start it{how}, or set {label.setting}.baseUrl to where it listens")
@@ -155,8 +153,8 @@ def _read_complaint(label: ProviderLabel, body: bytes) -> tuple[str, frozenset[s
     error = _find_error(body)
     message = as_text(error.get("message")) or as_text(error.get("detail")) or as_text(error.get("error")) or text
     codes, said = _find_codes(error), label.quote(message)
-    code = next((code for code in sorted(codes) if is_overflow(_as_failed_reply(code))), "")
-    return (f"{said} ({code})" if code and not is_overflow(_as_failed_reply(said)) else said), codes
+    code = next(filter(says_overflow, sorted(codes)), "")
+    return (f"{said} ({code})" if code and not says_overflow(said) else said), codes
 
 
 def _find_error(body: bytes) -> Mapping[str, Any]:
@@ -175,10 +173,6 @@ def _find_codes(error: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name.lower() for name in named if _CODE.fullmatch(name))
 
 
-def _as_failed_reply(sentence: str) -> Replied:
-    return Replied(Message(role="assistant", finish="error"), error=sentence)
-
-
 def _retry_after(headers: Mapping[str, str]) -> float:
     """Return the seconds that the headers ask to wait."""
     if milliseconds := headers.get("retry-after-ms", ""):
@@ -190,10 +184,6 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         return _clamp(parsedate_to_datetime(said).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return 0.0
-
-
-def _retry_in(body: bytes) -> float:
-    return _gemini_delay(_find_error(body))
 
 
 def _gemini_delay(error: Mapping[str, Any]) -> float:
@@ -223,13 +213,23 @@ def _strip_credentials(url: str) -> str:
     return urlunsplit((parts.scheme, f"[{host}]{port}" if ":" in host else f"{host}{port}", parts.path, "", ""))
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _causes(error: BaseException) -> list[BaseException]:
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
-    return iter(seen)
+    return seen
 
 
 # ---- what a server sent, read without trust
@@ -270,7 +270,8 @@ class Unpacker:
             case "deflate":
                 self._unpacker = zlib.decompressobj()
             case _:
-                _refuse(f"says that it is packed as {encoding.strip()[:40]!r}, which was not asked for")
+                what = f"says that it is packed as {encoding.strip()[:40]!r}, which was not asked for"
+                raise PackedError(f"the answer {what}")
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """Return what the bytes hold, in pieces."""
@@ -282,8 +283,4 @@ class Unpacker:
                 yield self._unpacker.decompress(piece, _PIECE_BYTES)
                 piece = self._unpacker.unconsumed_tail
         except zlib.error:
-            _refuse("says that it is packed, and it is not")
-
-
-def _refuse(how: str) -> NoReturn:
-    raise PackedError(f"the answer {how}")
+            raise PackedError("the answer says that it is packed, and it is not") from None

@@ -5,9 +5,8 @@ Every failure ends as one `Replied` that says why.
 
 import asyncio
 import contextlib
-import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import SplitResult, urlsplit
 
@@ -31,6 +30,7 @@ from .failures import (
     Unpacker,
     describe_status,
     describe_transport,
+    is_loopback,
     retry_delay,
 )
 from .known import KNOWN, api_for, key_in
@@ -134,7 +134,8 @@ class HttpModel:
             async with asyncio.timeout(self._patience.connect + self._patience.idle):
                 response = await client.send(asked, stream=True)
         except (TimeoutError, httpx2.ReadTimeout):
-            raise self._silent() from None
+            sentence = f"{self._label.provider} did not begin to answer in {self._patience.idle:g} seconds"
+            raise FailedError(sentence, 0.0) from None
         except httpx2.HTTPError as error:
             raise describe_transport(self._label, error) from None
         finally:
@@ -152,23 +153,17 @@ class HttpModel:
         """Return the client of this event loop: connections do not outlive theirs."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            idle = self._patience.idle
             is_secure = self._endpoint.url.startswith("https:")
-            self._loop, self._client = (
-                loop,
-                httpx2.AsyncClient(
-                    # reading the certificates of the system takes longer than a request to this machine
-                    verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-                    timeout=httpx2.Timeout(connect=self._patience.connect, read=idle, write=idle, pool=idle),
-                    follow_redirects=False,  # nobody else is shown the key
-                    trust_env=False,
-                    proxy=self._endpoint.proxy,
-                ),
+            self._loop = loop
+            self._client = httpx2.AsyncClient(
+                # reading the certificates of the system takes longer than a request to this machine
+                verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+                timeout=httpx2.Timeout(self._patience.idle, connect=self._patience.connect),
+                follow_redirects=False,  # nobody else is shown the key
+                trust_env=False,
+                proxy=self._endpoint.proxy,
             )
         return self._client
-
-    def _silent(self) -> FailedError:
-        return FailedError(f"{self._label.provider} did not begin to answer in {self._patience.idle:g} seconds", 0.0)
 
     def _end_reply(self, chunks: Chunks, answer: Answer, failed: FailedError | None) -> Replied:
         """Return the reply as far as it came. What was complete when the connection broke is complete."""
@@ -308,8 +303,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
         raise CribError(f"{provider} needs an API key; set {advice}")
     sent = {**_BASE_HEADERS, **wire.headers, **(wire.key_headers(key) if key else {}), **headers}
     _refuse_unsendable(provider, sent)
-    is_here = _is_here(parts.hostname or "")
-    secrets = (key, *(value for value in headers.values()), parts.password or "")
+    is_here = is_loopback(parts.hostname or "")
     card = card or card_for(provider, model)
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
     return HttpModel(
@@ -327,7 +321,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
             base_url=base,
             advice=advice,
             has_key=bool(key),
-            redact=_Redactor([secret for secret in secrets if len(secret) >= _MIN_SECRET_CHARS]),
+            redact=_make_redact((key, *headers.values(), parts.password or "")),
         ),
         patience,
     )
@@ -341,16 +335,16 @@ _BASE_HEADERS = {
 }
 
 
-class _Redactor:
-    """Takes secrets out of a text."""
+def _make_redact(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that takes secrets out of a text."""
+    hidden = sorted({secret for secret in secrets if len(secret) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
 
-    def __init__(self, secrets: Sequence[str]) -> None:
-        self._secrets = sorted(set(secrets), key=len, reverse=True)
-
-    def __call__(self, text: str) -> str:
-        for secret in self._secrets:
+    def redact(text: str) -> str:
+        for secret in hidden:
             text = text.replace(secret, _HIDDEN)
         return text
+
+    return redact
 
 
 def _address(provider: str, base_url: str) -> SplitResult:
@@ -374,22 +368,11 @@ def _refuse_unsendable(provider: str, headers: Mapping[str, str]) -> None:
 _KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
 
 
-def _is_here(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _proxy(env: Mapping[str, str], parts: SplitResult) -> str | None:
     """Return the proxy that the environment names for an address, None when it names none."""
     host = parts.hostname or ""
-    for name in (each.strip().lower().lstrip("*.") for each in _either(env, "no_proxy").split(",")):
-        if name and (host == name or host.endswith(f".{name}")):
-            return None
-    if "*" in map(str.strip, _either(env, "no_proxy").split(",")):
+    direct = [name.strip().lower() for name in _either(env, "no_proxy").split(",") if name.strip()]
+    if "*" in direct or any(f".{host}".endswith(f".{name.lstrip('*.')}") for name in direct):
         return None
     found = _either(env, f"{parts.scheme}_proxy") or _either(env, "all_proxy")
     if not found:
