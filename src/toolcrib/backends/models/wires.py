@@ -78,40 +78,37 @@ def _gemini_stage(chunk: Mapping[str, Any]) -> Stage:
 
 
 WIRES: Mapping[Api, Wire] = {
-    wire.api: wire
-    for wire in (
-        Wire(
-            api="openai",
-            path=lambda model: "/chat/completions",
-            key_headers=_bearer,
-            chunks=openai.ReplyStream,
-            whole=openai.read_reply,
-            stage=_chat_stage,
-        ),
-        Wire(
-            api="responses",
-            path=lambda model: "/responses",
-            key_headers=_bearer,
-            chunks=responses.ReplyStream,
-            whole=responses.read_reply,
-            stage=_responses_stage,
-        ),
-        Wire(
-            api="anthropic",
-            path=lambda model: "/messages",
-            key_headers=lambda key: {"x-api-key": key},
-            chunks=anthropic.ReplyStream,
-            whole=anthropic.read_reply,
-            stage=_anthropic_stage,
-            headers={"anthropic-version": "2023-06-01"},
-        ),
-        Wire(
-            api="gemini",
-            path=_gemini_path,
-            key_headers=lambda key: {"x-goog-api-key": key},
-            chunks=gemini.ReplyStream,
-            whole=gemini.read_reply,
-            stage=_gemini_stage,
-        ),
-    )
+    "openai": Wire(
+        api="openai",
+        path=lambda model: "/chat/completions",
+        key_headers=_bearer,
+        chunks=openai.ReplyStream,
+        whole=openai.read_reply,
+        stage=_chat_stage,
+    ),
+    "responses": Wire(
+        api="responses",
+        path=lambda model: "/responses",
+        key_headers=_bearer,
+        chunks=responses.ReplyStream,
+        whole=responses.read_reply,
+        stage=_responses_stage,
+    ),
+    "anthropic": Wire(
+        api="anthropic",
+        path=lambda model: "/messages",
+        key_headers=lambda key: {"x-api-key": key},
+        chunks=anthropic.ReplyStream,
+        whole=anthropic.read_reply,
+        stage=_anthropic_stage,
+        headers={"anthropic-version": "2023-06-01"},
+    ),
+    "gemini": Wire(
+        api="gemini",
+        path=_gemini_path,
+        key_headers=lambda key: {"x-goog-api-key": key},
+        chunks=gemini.ReplyStream,
+        whole=gemini.read_reply,
+        stage=_gemini_stage,
+    ),
 }
