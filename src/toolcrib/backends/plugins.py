@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -203,7 +203,11 @@ def find_plugins(folders: Iterable[Path]) -> tuple[dict[str, FoundPlugin], list[
     """
     found: dict[str, FoundPlugin] = {}
     broken: list[PluginError] = []
-    for make in (*_folder_plugins(folders), *_entry_point_plugins()):
+    points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    for make in (
+        *(partial(_from_folder, each) for folder in folders for each in _plugin_folders(folder)),
+        *(partial(_from_entry_point, point) for point in points),
+    ):
         try:
             plugin = make()
         except PluginError as error:
@@ -227,24 +231,16 @@ def pick(found: Mapping[str, FoundPlugin], wanted: Sequence[str]) -> list[FoundP
     return [found[id] for id in wanted]
 
 
-def _folder_plugins(folders: Iterable[Path]) -> Iterable[Callable[[], FoundPlugin]]:
-    for folder in folders:
-        if not folder.is_dir():
-            yield lambda folder=folder: _raise(PluginError(f"plugins.folders: {folder} is no folder"))  # type: ignore[misc]
-            continue
-        inside = (
-            [folder] if (folder / MANIFEST).exists() else sorted(path for path in folder.iterdir() if path.is_dir())
-        )
-        for each in inside:
-            if (each / MANIFEST).exists():
-                yield lambda each=each: _from_folder(each)  # type: ignore[misc]
-
-
-def _raise(error: PluginError) -> FoundPlugin:
-    raise error
+def _plugin_folders(folder: Path) -> list[Path]:
+    """Return the folder itself, or those in it that are plugins."""
+    if (folder / MANIFEST).exists() or not folder.is_dir():
+        return [folder]
+    return sorted(path for path in folder.iterdir() if (path / MANIFEST).exists())
 
 
 def _from_folder(folder: Path) -> FoundPlugin:
+    if not folder.is_dir():
+        raise PluginError(f"plugins.folders: {folder} is no folder")
     manifest = read_manifest(folder / MANIFEST)
     main = folder / manifest.main
     if not main.resolve().is_relative_to(folder.resolve()):
@@ -271,11 +267,6 @@ def _load_file(id: str, main: Path) -> Plugin:
     except PluginError:
         del sys.modules[name]
         raise
-
-
-def _entry_point_plugins() -> Iterable[Callable[[], FoundPlugin]]:
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        yield lambda point=point: _from_entry_point(point)  # type: ignore[misc]
 
 
 def _from_entry_point(point: importlib.metadata.EntryPoint) -> FoundPlugin:
