@@ -51,24 +51,20 @@ _ELSEWHERE = {
 }
 
 
+@dataclass(slots=True)
 class Header:
     """What is wrong with one file, collected, and the lines of its keys."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.lines: dict[HeaderPath, int] = {}
-        self._complaints: list[str] = []
-
-    @property
-    def complaints(self) -> tuple[str, ...]:
-        return tuple(self._complaints)
+    file: str
+    lines: dict[HeaderPath, int] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
 
     def say(self, path: HeaderPath, sentence: str, *, line: int | None = None) -> None:
         """Complain about a key, at its line or that of the nearest key around it; line 1 when there is none."""
         while line is None and path:
             line, path = self.lines.get(path), path[:-1]
-        if len(self._complaints) < _MAX_COMPLAINTS:
-            self._complaints.append(
+        if len(self.complaints) < _MAX_COMPLAINTS:
+            self.complaints.append(
                 f"{escape_unprintable(self.file)}:{line or 1}: {escape_unprintable(sentence)[:_MAX_COMPLAINT_CHARS]}"
             )
 
@@ -143,31 +139,26 @@ def _tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
     said["tools"] = tuple(value)
 
 
-def _inputs(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
-    if _is_declared(key, value, header, _check_inputs):
-        said["inputs"] = value
+def _table(check: Callable[[Mapping[str, Any], str], Any]) -> _Read:
+    def read(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+        if _is_declared(key, value, header, check):
+            said[key] = value
+
+    return read
 
 
-def _output(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
-    if _is_declared(key, value, header, _check_output):
-        said["output"] = value
-
-
-def _is_declared(key: str, value: Any, header: Header, check: Callable[[Mapping[str, Any]], Any]) -> bool:
+def _is_declared(key: str, value: Any, header: Header, check: Callable[[Mapping[str, Any], str], Any]) -> bool:
     """Tell whether a table or a schema can be used; the rows of a table are looked at one by one."""
     if not isinstance(value, Mapping):
         header.say((key,), f"{key}: should be a mapping from names to types, or JSON Schema, not {_kind_of(value)}")
         return False
     if is_schema(value):
-        return _is_good((key,), header, partial(check, value))
-    rows = [
-        _is_good(_row(key, name, row), header, partial(entry_schema, name, row, key)) for name, row in value.items()
-    ]
+        return _is_good((key,), header, partial(check, value, key))
+    rows = []
+    for name, row in value.items():
+        path = (key, name, "type") if isinstance(row, Mapping) and "type" in row else (key, name)
+        rows.append(_is_good(path, header, partial(entry_schema, name, row, key)))
     return all(rows)
-
-
-def _row(key: str, name: str, row: Any) -> HeaderPath:
-    return (key, name, "type") if isinstance(row, Mapping) and "type" in row else (key, name)
 
 
 def _is_good(path: HeaderPath, header: Header, work: Callable[[], Any]) -> bool:
@@ -177,14 +168,6 @@ def _is_good(path: HeaderPath, header: Header, work: Callable[[], Any]) -> bool:
         header.say(path, str(error))
         return False
     return True
-
-
-def _check_inputs(value: Mapping[str, Any]) -> None:
-    schema_of(value, "inputs")
-
-
-def _check_output(value: Mapping[str, Any]) -> None:
-    output_schema(value, "output")
 
 
 def _kind_of(value: Any) -> str:
@@ -204,9 +187,9 @@ _KEYS: Mapping[str, _Read] = {
     "max_turns": _whole("max_turns"),
     "timeout_mins": _whole("timeout", 60),
     "max_tokens": _whole("max_tokens"),
-    "inputs": _inputs,
+    "inputs": _table(schema_of),
     "query": _text("query"),
-    "output": _output,
+    "output": _table(output_schema),
     "output_name": _text("output_name"),
 }
 
@@ -264,9 +247,9 @@ def read_agent_file(path: Path, parse: Parse) -> AgentFile:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         header.say((), "not UTF-8; save it as UTF-8", line=raw.count(b"\n", 0, error.start) + 1)
-        return AgentFile(path=path, digest=digest, complaints=header.complaints)
+        return AgentFile(path=path, digest=digest, complaints=tuple(header.complaints))
     agent = read_agent_text(text, header, parse)
-    return AgentFile(path=path, digest=digest, agent=agent, lines=header.lines, complaints=header.complaints)
+    return AgentFile(path=path, digest=digest, agent=agent, lines=header.lines, complaints=tuple(header.complaints))
 
 
 def _broken(path: Path, sentence: str) -> AgentFile:
