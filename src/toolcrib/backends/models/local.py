@@ -246,7 +246,7 @@ def _flatten(history: History) -> list[Message]:
     names: dict[str, str] = {}
     messages: list[Message] = []
     for message in history:
-        text = "\n".join(part.text for part in message.content if isinstance(part, Text))
+        text = message.plain_text
         match message.role:
             case "assistant":
                 names |= {call.id: call.name for call in message.calls}
@@ -290,17 +290,13 @@ pair ::= string ": " value
 
 def grammar_for(tools: Sequence[Tool], choice: str = "auto") -> str:
     """Return the grammar, as llama.cpp reads it, of a reply: words, or a call of one of the tools."""
-    calls = [f"{_literal(_call_head(tool))} {_object(_schema(tool))} {_literal('}')}" for tool in tools]
+    calls = []
+    for tool in tools:
+        head = _literal(f'{{"tool": {_json(tool.name)}, "arguments": ')
+        schema = {"properties": _properties(tool), "required": tool.parameters.get("required", ())}
+        calls.append(f"{head} {_object(schema)} {_literal('}')}")
     root = "call" if choice == "required" else "words | call"
     return f"root ::= {root}\ncall ::= {' | '.join(calls)}{_RULES}"
-
-
-def _call_head(tool: Tool) -> str:
-    return f'{{"tool": {_json(tool.name)}, "arguments": '
-
-
-def _schema(tool: Tool) -> dict[str, Any]:
-    return {"properties": _properties(tool), "required": tool.parameters.get("required", ())}
 
 
 def _object(schema: Mapping[str, Any]) -> str:
