@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolcrib.adapter.fence import MARK, NOTICE, defuse, fence, new_token
-from toolcrib.adapter.fence.phrases import suspicions
+from toolcrib.adapter.fence import MARK, NOTICE, defuse, fence, new_token, suspicions
 from toolcrib.define.display import strip, strip_to_line
 
 TOKEN = "0123456789abcdef"

@@ -1,10 +1,9 @@
-"""openclaw-external-content on adapter/fence/ (a session of hooks on define/session.py)."""
+"""openclaw-external-content on adapter/fence (a session of hooks on define/session.py)."""
 
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.adapter.fence import NOTICE, fence
-from toolcrib.adapter.fence.phrases import suspicions
+from toolcrib.adapter.fence import NOTICE, fence, suspicions
 from toolcrib.define import session
 
 Json = dict[str, Any]

@@ -18,6 +18,11 @@ def cut(text: str, limit: int) -> str:
     return text[:end]
 
 
+def shorten(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, the last of them an ellipsis where something was left out."""
+    return text if len(text) <= limit else f"{cut(text, limit - 1)}…"
+
+
 def page(text: str, start: int, limit: int) -> str:
     """Return the piece of `text` from `start` on, at most `limit` characters; whole characters only."""
     first = min(max(start, 0), len(text))

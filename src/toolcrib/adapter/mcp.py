@@ -12,7 +12,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.tool import Tool
 
-from .cut import cut
+from .cut import cut, shorten
 from .forms import schema_in
 
 _MAX_BLOCKS = 1_000
@@ -102,12 +102,12 @@ class _ResultReader:
             case {"type": "resource_link", "uri": str(uri)}:
                 self.add_text(f"[link to {', '.join(_about(block, uri))}]")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-                self.add_text(f"[file {_shorten(uri)}]\n{text}")
+                self.add_text(f"[file {shorten(uri, _MAX_LABEL_CHARS)}]\n{text}")
             case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
                 kind = _label(block["resource"], "mimeType") or "of an unnamed kind"
-                self._picture(data, f"file {_shorten(uri)}, {kind}")
+                self._picture(data, f"file {shorten(uri, _MAX_LABEL_CHARS)}, {kind}")
             case {"type": str(kind)}:
-                raise _nonsense(self._server, f"has a part {at} of the kind {_shorten(kind, 40)!r} that cannot be read")
+                raise _nonsense(self._server, f"has a part {at} of the kind {shorten(kind, 40)!r} that cannot be read")
             case _:
                 raise _nonsense(self._server, f"has a part {at} that says no `type`")
 
@@ -149,7 +149,7 @@ def _image(data: str) -> Content | None:
 
 
 def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:
-    yield from filter(None, (_label(block, "title") or _label(block, "name"), _shorten(uri)))
+    yield from filter(None, (_label(block, "title") or _label(block, "name"), shorten(uri, _MAX_LABEL_CHARS)))
     yield from filter(None, (_label(block, "mimeType"), _label(block, "description")))
     size = block.get("size")
     if type(size) is int and 0 <= size < _MAX_NUMBER:
@@ -158,11 +158,7 @@ def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:
 
 def _label(block: Mapping[str, Any], key: str) -> str:
     said = block.get(key)
-    return _shorten(said) if isinstance(said, str) else ""
-
-
-def _shorten(text: str, limit: int = _MAX_LABEL_CHARS) -> str:
-    return text if len(text) <= limit else f"{cut(text, limit - 1)}…"
+    return shorten(said, _MAX_LABEL_CHARS) if isinstance(said, str) else ""
 
 
 def _size(data: str) -> str:

@@ -10,7 +10,7 @@ from toolcrib.define.args import trim
 from toolcrib.define.display import is_encodable, replace_halves, strip
 from toolcrib.define.result import Content, Image, Result, Text
 
-from .cut import cut
+from .cut import cut, shorten
 from .fence import defuse, fence
 
 RESULT_CHARS = 8_000
@@ -44,7 +44,10 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
 
 def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
-    parts, note = _bound([_describe(part) for part in result.content], limit)
+    described = [
+        part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]") for part in result.content
+    ]
+    parts, note = _bound(described, limit)
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
     return Result(content=(*shown, *note), details=result.details, status=result.status)
 
@@ -59,7 +62,7 @@ def error_text(message: str, redact: Callable[[str], str] = str) -> str:
     # a secret may hold a control character, and may show only once those around it are gone
     whole = redact(strip(redact(trim(message[:_MAX_JSON_CHARS]))))
     line = next((line for line in whole.splitlines() if line.strip()), "it failed and did not say why")
-    return _first_line(defuse(line.replace("\t", " ").strip()))
+    return shorten(defuse(line.replace("\t", " ").strip()), ERROR_CHARS)
 
 
 def reason(result: Result) -> str | None:
@@ -110,10 +113,6 @@ def _length(parts: Iterable[Content]) -> int:
     return sum(len(part.text) for part in parts if isinstance(part, Text))
 
 
-def _describe(part: Content) -> Text:
-    return part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]")
-
-
 def _complaint(value: Any) -> str | None:
     """Return what a JSON object says under `error`, `message`, `reason` or `status`."""
     if not isinstance(value, Mapping):
@@ -129,11 +128,7 @@ def _complaint(value: Any) -> str | None:
 
 def _sentence(said: Any) -> str | None:
     line = trim(said[:_MAX_JSON_CHARS]).partition("\n")[0] if isinstance(said, str) else ""
-    return _first_line(trim(strip(line))) or None
-
-
-def _first_line(line: str) -> str:
-    return line if len(line) <= ERROR_CHARS else f"{cut(line, ERROR_CHARS - 1)}…"
+    return shorten(trim(strip(line)), ERROR_CHARS) or None
 
 
 def _json(text: str) -> Any:

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence import defuse
-from toolcrib.adapter.fence.phrases import suspicions
+from toolcrib.adapter.fence import defuse, suspicions
 from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
 from toolcrib.define.context import Ctx
