@@ -7,7 +7,7 @@ from typing import Any, Literal
 from toolcrib.define.schema.portable import Shape
 
 from .normalize import ShownSchema, make_encodable, normalize, normalize_for
-from .normalize.keywords import SILENT, copy_plain
+from .normalize.keywords import FITTING, NOTES, SILENT, copy_plain
 from .normalize.merge import Losses, SchemaReading, member_path
 from .normalize.walk import Dialect, SchemaWalk
 
@@ -71,26 +71,8 @@ def _is_taken(keyword: str, value: Any) -> bool:
 
 
 GEMINI_DIALECT = Dialect(
-    refused=frozenset(
-        [
-            "additionalProperties",
-            "patternProperties",
-            "format",
-            "pattern",
-            "minLength",
-            "maxLength",
-            "minimum",
-            "maximum",
-            "exclusiveMinimum",
-            "exclusiveMaximum",
-            "multipleOf",
-            "minItems",
-            "maxItems",
-            "uniqueItems",
-            "minProperties",
-            "maxProperties",
-        ]
-    ),
+    # of a value it is told the kind and the notes, and no limit at all
+    refused=frozenset(FITTING) - NOTES | {"additionalProperties", "patternProperties"},
     silent=SILENT | {"examples"},
     enums=frozenset({"string"}),
 )

@@ -68,16 +68,12 @@ def _patterns() -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for({"format": "regex"}, validate_formats=True)
 
 
-def _flag(value: Any) -> Any:
-    return value if isinstance(value, bool) else MISFIT
-
-
-def _number(value: Any) -> Any:
-    return copy_plain(value) if type(value) in (int, float) else MISFIT
+def _plain_of(*kinds: type) -> Callable[[Any], Any]:
+    return lambda value: copy_plain(value) if type(value) in kinds else MISFIT
 
 
 def _step(value: Any) -> Any:
-    return _number(value) if type(value) in (int, float) and value > 0 else MISFIT
+    return copy_plain(value) if type(value) in (int, float) and value > 0 else MISFIT
 
 
 def _size(value: Any) -> Any:
@@ -86,19 +82,15 @@ def _size(value: Any) -> Any:
     return value if type(value) is int and value >= 0 else MISFIT
 
 
-def _examples(value: Any) -> Any:
-    return copy_plain(value) if isinstance(value, (list, tuple)) else MISFIT
-
-
 FITTING: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("title", "description", "format"), _text),
     "pattern": _pattern,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _plain_of(int, float)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _size),
     "multipleOf": _step,
-    "uniqueItems": _flag,
+    "uniqueItems": _plain_of(bool),
     "default": copy_plain,
-    "examples": _examples,
+    "examples": _plain_of(list, tuple),
 }
 
 
