@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.adapter.names import parameter_names, respell_parameters
+from toolcrib.adapter.names import parameter_names, rename_parameters
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.tool import Tool, tool
 
@@ -25,7 +25,7 @@ def change(path: str, line: int, oldText: str = "") -> str:  # noqa: N803  the d
 def test_a_family_sees_the_spelling_it_knows_in_place_of_ours(family: str) -> None:
     assert parameter_names(change, family) == {"path": "file_path", "oldText": "old_string"}
     declared = dict(change.parameters)
-    seen = respell_parameters(declared, change, family)
+    seen = rename_parameters(declared, parameter_names(change, family))
     assert list(seen["properties"]) == ["file_path", "line", "old_string"]
     assert seen["properties"]["file_path"] is declared["properties"]["path"]
     assert seen["required"] == ["file_path", "line"]
@@ -79,7 +79,7 @@ def test_two_tools_of_one_shape_keep_their_own_spellings() -> None:
 def test_everybody_else_sees_our_own_names(family: str) -> None:
     declared = dict(change.parameters)
     assert parameter_names(change, family) == {}
-    assert respell_parameters(declared, change, family) is declared
+    assert rename_parameters(declared, parameter_names(change, family)) is declared
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_everybody_else_sees_our_own_names(family: str) -> None:
     ],
 )
 def test_what_the_shown_schema_does_not_have_is_not_renamed(schema: Any) -> None:
-    assert respell_parameters(schema, change, "anthropic") == schema
+    assert rename_parameters(schema, parameter_names(change, "anthropic")) == schema
 
 
 @pytest.mark.parametrize(

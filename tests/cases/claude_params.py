@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from toolcrib.adapter.arguments import parse_arguments
-from toolcrib.adapter.names import respell_parameters
+from toolcrib.adapter.names import parameter_names, rename_parameters
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
@@ -35,7 +35,8 @@ def _tool(schema: Json, aliases: Mapping[str, str]) -> Tool:
 
 
 def _spelled(args: Json) -> Any:
-    return respell_parameters(args["schema"], _tool(args["schema"], ALIASES), "anthropic")
+    names = parameter_names(_tool(args["schema"], ALIASES), "anthropic")
+    return rename_parameters(args["schema"], names)
 
 
 def _renamed(args: Json) -> Any:

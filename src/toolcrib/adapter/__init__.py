@@ -26,13 +26,7 @@ _STRICT: Mapping[str, Callable[[Tool], dict[str, Any]]] = {
     "openai": partial(openai.declare, strict=True),
     "responses": partial(responses.declare, strict=True),
 }
-_FORMS: Mapping[str, Form] = {
-    "anthropic": "portable",
-    "gemini": "gemini",
-    "mcp": "whole",
-    "openai": "portable",
-    "responses": "portable",
-}
+_FORMS: Mapping[str, Form] = {"gemini": "gemini", "mcp": "whole"}  # the others take the portable one
 
 
 def declare(tool: Tool, provider: str, *, strict: bool = False) -> dict[str, Any]:
@@ -43,7 +37,7 @@ def declare(tool: Tool, provider: str, *, strict: bool = False) -> dict[str, Any
 def losses(tool: Tool, provider: str, *, strict: bool = False) -> list[str]:
     """Return what the provider will not be told about the tool's parameters, one clause each."""
     _adapter(provider, strict)
-    return losses_in(tool.shape, "strict" if strict and can_be_strict(tool.shape) else _FORMS[provider])
+    return losses_in(tool.shape, "strict" if strict and can_be_strict(tool.shape) else _FORMS.get(provider, "portable"))
 
 
 def _adapter(provider: str, strict: bool) -> Callable[[Tool], dict[str, Any]]:

@@ -168,7 +168,6 @@ _ALSO: Mapping[str, str] = {"openai-responses": "openai", "google": "gemini", "m
 _PASSES_ON = frozenset({"openrouter"})
 _HERE = frozenset({"ollama", "lmstudio", "llamacpp", "llama.cpp", "vllm", "mlx", "local"})
 _FREE = Price(input=0, output=0)
-_APIS: Mapping[str, Api] = {"openai": "responses", "anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
 
 
 @lru_cache(maxsize=256)
@@ -192,10 +191,9 @@ def card_for(provider: str, model: str) -> ModelCard:
     )
 
 
-def target_for(provider: str, model: str, card: ModelCard, *, api: Api | None = None) -> Target:
-    """Return how the model is spoken to; whoever knows that its server speaks another API says so."""
-    spoken = api or _APIS.get(provider, "openai")
-    return Target(api=spoken, model=model, sees=card.sees, provider=provider, longest=card.longest)
+def target_for(provider: str, model: str, card: ModelCard, *, api: Api) -> Target:
+    """Return how the model is spoken to."""
+    return Target(api=api, model=model, sees=card.sees, provider=provider, longest=card.longest)
 
 
 def _tables(provider: str) -> list[tuple[str, tuple[_Family, ...]]]:

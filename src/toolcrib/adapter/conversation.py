@@ -15,7 +15,7 @@ import math
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from typing import Any
 
@@ -58,31 +58,29 @@ def id_rule_for(target: Target) -> IdRule:
     return MISTRAL if target.api == "openai" and _MISTRAL_NAMES.search(target.model) else _RULES[target.api]
 
 
+@dataclass(slots=True)
 class CallIds:
     """Gives out ids that the rule takes, every one different; what comes later never changes what came before.
 
     An id that is valid stays as it is. One that is not is cleaned and cut, and bears a digest when that is taken.
     """
 
-    def __init__(
-        self, rule: IdRule, taken: ChainMap[str, str] | None = None, repeats: ChainMap[str, int] | None = None
-    ):
-        self._rule = rule
-        self._taken: ChainMap[str, str] = ChainMap() if taken is None else taken  # what was given out, for which
-        self._repeats: ChainMap[str, int] = ChainMap() if repeats is None else repeats
+    rule: IdRule
+    taken: ChainMap[str, str] = field(default_factory=ChainMap)  # what was given out, for which
+    repeats: ChainMap[str, int] = field(default_factory=ChainMap)
 
     def branch(self) -> "CallIds":
         """Return one that goes on from here and leaves this as it is."""
-        return CallIds(self._rule, self._taken.new_child(), self._repeats.new_child())
+        return CallIds(self.rule, self.taken.new_child(), self.repeats.new_child())
 
     def next(self, own: str) -> str:
         """Return what stands for the id of the next call."""
-        fit = _clean_id(own, self._rule)
-        while fit in self._taken:
+        fit = _clean_id(own, self.rule)
+        while fit in self.taken:
             # counted for each id, so that a thousand calls with one id cost no more than a thousand with their own
-            again = self._repeats[own] = self._repeats.get(own, -1) + 1
-            fit = _distinguish_id(own, again, self._rule)
-        self._taken[fit] = own
+            again = self.repeats[own] = self.repeats.get(own, -1) + 1
+            fit = _distinguish_id(own, again, self.rule)
+        self.taken[fit] = own
         return fit
 
 
@@ -183,13 +181,13 @@ def _answers(messages: Sequence[Message]) -> dict[_Slot, Message]:
     return found
 
 
+@dataclass(slots=True)
 class _Thread:
     """All calls with one id, in order. Models reuse ids: an answer belongs to the reply that asked last."""
 
-    def __init__(self) -> None:
-        self.open: list[_Slot] = []
-        self.latest = 0
-        self.waiting: list[Message] = []
+    open: list[_Slot] = field(default_factory=list)
+    latest: int = 0
+    waiting: list[Message] = field(default_factory=list)
 
     def ask(self, slots: list[_Slot], found: dict[_Slot, Message]) -> None:
         """Hand out the answers that came since the last reply with this id, then open the calls of the next one."""

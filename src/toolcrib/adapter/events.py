@@ -22,7 +22,6 @@ from toolcrib.define.event import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
-    Usage,
 )
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Text
@@ -60,7 +59,7 @@ def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each 
             return {"type": "call", "at": at, "tool": name, "text": text}
         case Replied(message=message, usage=usage, error=error):
             reply = {"finish": message.finish, "calls": [_call(call) for call in message.calls]}
-            return {"type": "replied", **reply, "usage": _usage(usage), "error": error}
+            return {"type": "replied", **reply, "usage": asdict(usage), "error": error}
         case ToolStarted(call=call, verdict=verdict):
             return {"type": "tool_started", **_call(call), "verdict": _verdict(verdict)}
         case ToolProgress(call=call, partial=partial):
@@ -76,16 +75,12 @@ def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each 
         case Compacted(before=before, after=after):
             return {"type": "compacted", "before": before, "after": after}
         case TurnFinished():
-            return {"type": "turn_finished", **asdict(event), "usage": _usage(event.usage)}
+            return {"type": "turn_finished", **asdict(event)}
     assert_never(event)
 
 
 def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "tool": call.name, "args": dict(call.args)}
-
-
-def _usage(usage: Usage) -> dict[str, int]:
-    return asdict(usage)
 
 
 def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:

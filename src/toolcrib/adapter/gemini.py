@@ -30,10 +30,7 @@ _Json = dict[str, Any]
 
 def declare(tool: Tool, *, model: str = "") -> dict[str, Any]:
     """Return the tool as a function declaration; one without parameters has no schema at all."""
-    declared: dict[str, Any] = {
-        "name": _preferred_names(tool.name)[0],
-        "description": sanitize(tool.description),
-    }
+    declared = {"name": _preferred_names(tool.name)[0], "description": sanitize(tool.description)}
     parameters = schema_for(model, tool, "gemini")
     return {**declared, "parameters": parameters} if parameters["properties"] else declared
 
@@ -65,7 +62,8 @@ def encode_turns(
 
 def system_parts(message: Message) -> list[dict[str, str]]:
     """Return what a message adds to the system prompt, which stands apart from the turns here."""
-    return [{"text": part.text} for part in _texts(message)] if message.role == "system" else []
+    texts = [part for part in message.content if isinstance(part, Text)] if message.role == "system" else []
+    return [{"text": part.text} for part in texts]
 
 
 def wire_names(tools: Sequence[Tool]) -> dict[str, str]:
@@ -144,10 +142,6 @@ def _response(message: Message) -> dict[str, str]:
     said = [_part(part)["text"] for part in message.content if not _is_picture(part)]
     words = "\n".join(said) if said or not message.content else _PICTURED
     return {"error": words or error_text("")} if message.status == "error" else {"output": words}
-
-
-def _texts(message: Message) -> Iterator[Text]:
-    return (part for part in message.content if isinstance(part, Text))
 
 
 def _is_picture(part: Part) -> bool:

@@ -73,11 +73,6 @@ def parameter_names(tool: Tool, family: str) -> dict[str, str]:
     return seen
 
 
-def respell_parameters(schema: dict[str, Any], tool: Tool, family: str) -> dict[str, Any]:
-    """Return a declared schema with the parameters under the names that the family knows, in the same order."""
-    return _rename_parameters(schema, parameter_names(tool, family))
-
-
 def schema_for(family: str, tool: Tool, form: Form) -> dict[str, Any]:
     """Return the tool's schema in a form, spelled for the family. It is shared: who wants to change it copies it."""
     names = parameter_names(tool, family)
@@ -86,10 +81,11 @@ def schema_for(family: str, tool: Tool, form: Form) -> dict[str, Any]:
 
 @lru_cache(maxsize=_CACHED_SCHEMAS)
 def _cached_schema(shape: Shape, form: Form, names: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    return _rename_parameters(schema_in(shape, form), dict(names))
+    return rename_parameters(schema_in(shape, form), dict(names))
 
 
-def _rename_parameters(schema: dict[str, Any], wished: Mapping[str, str]) -> dict[str, Any]:
+def rename_parameters(schema: dict[str, Any], wished: Mapping[str, str]) -> dict[str, Any]:
+    """Return a declared schema with the parameters under the wished names, in the same order."""
     properties = schema.get("properties")
     if not wished or not isinstance(properties, Mapping):
         return schema

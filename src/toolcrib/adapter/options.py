@@ -34,13 +34,6 @@ def mark_turns(turns: Sequence[_JsonObject], keep: CacheRetention) -> list[_Json
     return made
 
 
-def _cache_key(session: str, keep: CacheRetention) -> str:
-    """Return the name that brings a conversation's requests together, "" for none; what may name people is hidden."""
-    if not session or keep == "none":
-        return ""
-    return session if _PLAIN_KEY.fullmatch(session) else sha256(session.encode(errors="replace")).hexdigest()
-
-
 _Version = tuple[int, int]
 
 _GPT = re.compile(r"gpt-(\d{1,2})(?:\.(\d{1,2}))?(?![\d.])")
@@ -58,7 +51,7 @@ _MIN_GEMINI_BUDGET = 128  # what 2.5 Pro thinks at least
 def _gpt_thinks(model: str) -> bool:
     """Tell whether a model of OpenAI's thinks before it answers."""
     name = model.lower()
-    version = _gpt_version(name)
+    version = _version(_GPT, name)
     return bool(_O_SERIES.search(name)) or "gpt-oss" in name or (version >= (5, 0) and "chat" not in name)
 
 
@@ -69,7 +62,7 @@ def _gpt_effort(model: str, effort: Effort) -> str:
         return ""
     if effort != "off":
         return effort
-    version = _gpt_version(name)
+    version = _version(_GPT, name)
     if version < (5, 0) or "codex" in name:
         return "low"  # these always think
     return "minimal" if version == (5, 0) else "none"
@@ -104,8 +97,7 @@ def _can_force_claude(model: str) -> bool:
 
 def _gemini_thinking(model: str, effort: Effort) -> dict[str, Any]:
     """Return the `thinkingConfig` for `effort`, empty when the model takes none or nothing is asked."""
-    found = _GEMINI.search(model.lower())
-    version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    version = _version(_GEMINI, model.lower())
     is_pro = "pro" in model.lower()
     if not effort or version < (2, 5):
         return {}
@@ -119,8 +111,8 @@ def _gemini_thinking(model: str, effort: Effort) -> dict[str, Any]:
     return {"includeThoughts": True, "thinkingLevel": level}
 
 
-def _gpt_version(name: str) -> _Version:
-    found = _GPT.search(name)
+def _version(pattern: re.Pattern[str], name: str) -> _Version:
+    found = pattern.search(name)
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
@@ -218,8 +210,10 @@ def _max_tokens(request: Request, target: Target) -> int:
 
 
 def _cache_fields(request: Request, target: Target) -> dict[str, Any]:
-    key = _cache_key(request.session, target.keep)
-    made = {"prompt_cache_key": key} if key else {}
+    """Return the fields that bring a conversation's requests together; what may name people is hidden."""
+    session = request.session if target.keep != "none" else ""
+    key = session if _PLAIN_KEY.fullmatch(session) else sha256(session.encode(errors="replace")).hexdigest()
+    made = {"prompt_cache_key": key} if session else {}
     return {**made, "prompt_cache_retention": "24h"} if target.keep == "long" and target.provider == "openai" else made
 
 
