@@ -16,7 +16,7 @@ import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from pydantic import BaseModel
@@ -234,19 +234,23 @@ def tool(
         if not text.strip():
             raise DeclarationError(f"{where}: needs a docstring or a description; a model chooses tools by it")
         shape, run = _shape_and_run(body, parameters, where)
-        plain = tool_named(title, text, shape, run, **options)
-        return FunctionTool(**{each.name: getattr(plain, each.name) for each in fields(plain)}, function=body)
+        return FunctionTool(function=body, **_parts(title, text, shape, run, options))
 
     return declare if function is None else declare(function)
 
 
 def tool_named(name: str, description: str, shape: Shape, run: Run = not_carried, **options: Unpack[Options]) -> Tool:
     """Return a Tool from its parts; every way of declaring one ends here."""
+    return Tool(**_parts(name, description, shape, run, options))
+
+
+def _parts(name: str, description: str, shape: Shape, run: Run, options: Options) -> dict[str, Any]:
+    """Return the fields of a tool."""
     effects = options.get("effects")
-    options["effects"] = EFFECTS if effects is None else frozenset(effects)
     if options.get("aliases"):
         _refuse_misleading(options["aliases"], shape.schema, name)
-    return Tool(name=name, description=description, shape=shape, run=run, **options)  # type: ignore[arg-type]  # a frozenset by now
+    parts = {"name": name, "description": description, "shape": shape, "run": run, **options}
+    return parts | {"effects": EFFECTS if effects is None else frozenset(effects)}
 
 
 def _refuse_misleading(aliases: Mapping[str, str], schema: Schema, name: str) -> None:
