@@ -31,8 +31,8 @@ from .walk import FileWalk, Only, rules_above
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 _FRONT_FILES, _MAX_FRONT_FILES = 64, 2_000  # searched before the sieve is asked: at first, and with hits in sight
 _FRONT_BYTES = 32 << 20
-_BATCH_FILES, _BATCH_BYTES = 64, 32 << 20  # opened for one run of ripgrep
-_BATCHES = threading.BoundedSemaphore(4)  # of all searches at once: open files are few
+_BATCH_FILES, _BATCH_BYTES = 256, 32 << 20  # opened for one run of ripgrep, whose start costs as much as many files
+_BATCHES = threading.BoundedSemaphore(3)  # of all searches at once: open files are few
 _MAX_MATCHES, _MAX_CONTEXT, _MAX_LINES, _MAX_NAMES = 10_000, 200, 100_000, 100_000
 _MAX_CHARS, _MAX_FILES = 4_000_000, 1_000_000
 _HEAD_BYTES, _NUL_BYTES = 4_096, 8 << 20  # of a file: looked at for a NUL before it is searched, and when hits are many
