@@ -13,6 +13,7 @@ How a fenced block is read, by its first word (and, after a blank, a file's name
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -216,17 +217,33 @@ def test_the_page_about_policy_explains_every_finding_of_lint() -> None:
 # Types
 
 
-@pytest.mark.timeout(600)  # without the cache of the step before, all of toolcrib is read
-def test_the_samples_of_the_pages_pass_a_strict_type_checker(tmp_path: Path) -> None:
+def write_samples(folder: Path) -> list[str]:
+    """Write the samples of each page to a file; return these files. Examples are checked where they stand."""
     for path in PAGES:
         blocks = [block for block in blocks_of(path) if block.language == "python"]
-        own = [block.text for block in blocks if not block.file.startswith("examples/")]  # those are checked as files
+        own = [block.text for block in blocks if not block.file.startswith("examples/")]
         if own:
             name = "_".join(path.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
-            (tmp_path / f"{name}.py").write_text("\n\n".join(own) + "\n")
-    samples = sorted(map(str, tmp_path.glob("*.py")))
+            (folder / f"{name}.py").write_text("\n\n".join(own) + "\n")
+    samples = sorted(map(str, folder.glob("*.py")))
     assert len(samples) > 10
-    ran = subprocess.run([sys.executable, "-m", "mypy", *samples], cwd=ROOT, capture_output=True, text=True)
+    return samples
+
+
+@pytest.mark.timeout(600)  # without the cache of the step before, all of toolcrib is read
+def test_the_samples_of_the_pages_pass_strict_mypy(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy", *write_samples(tmp_path)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+
+
+@pytest.mark.timeout(600)
+def test_the_samples_and_examples_pass_pyright_as_editors_run_it(tmp_path: Path) -> None:
+    include = [*write_samples(tmp_path), *map(str, sorted((ROOT / "examples").rglob("*.py")))]
+    settings = {"include": include, "typeCheckingMode": "standard", "reportMissingImports": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
 
 
