@@ -1,17 +1,16 @@
 """A unified diff of what was changed, made from the surroundings of the changes alone and never longer than a page."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ._match import ByteSpan, FileBody, Indentation, Matches, MatchReading, split_lines
 
-_MAX_COMPARISONS = (
-    5_000_000  # comparisons; beyond it the lines between the first and the last difference count as all new
-)
+_MAX_COMPARISONS = 5_000_000  # beyond it the lines between the first and the last difference count as all new
 
 
 class LineStep(NamedTuple):
@@ -87,7 +86,8 @@ def make_splices(body: FileBody, matches: Matches, old: str, new: str) -> list[S
     made: dict[tuple[bytes, str], bytes] = {}  # most places of a passage are the same
     splices = []
     for spot in matches.spots:
-        key = body.data[spot.start : spot.end], _ending_near(body, spot)
+        ending = b"\r" if body.has_bare_returns else line_ending(body.data, spot.start, spot.end)
+        key = body.data[spot.start : spot.end], ending.decode()
         if key not in made:
             made[key] = _fit_replacement(body, key, matches.reading, old, new)
         splices.append(Splice(spot.start, spot.end, made[key]))
@@ -102,24 +102,15 @@ def _fit_replacement(body: FileBody, place: tuple[bytes, str], reading: MatchRea
         text = (ends[0] if ends else near).join(wanted)
     else:
         written = split_lines(old, bare_returns=body.has_bare_returns)[0]
-        text = _weave(_Place(own, ends or [near], written), wanted, reading)
+        if reading == "indentation":
+            indented = Indentation(zip(written, own, strict=True))
+            written, wanted = indented(written), indented(wanted)
+        text = _weave(own, ends or [near], written, wanted)
     return text.encode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The lines of a passage as the file has them, the endings between them, and the lines as they were asked for."""
-
-    own: Sequence[str]
-    ends: Sequence[str]
-    written: Sequence[str]
-
-
-def _weave(place: _Place, wanted: Sequence[str], reading: MatchReading) -> str:
-    own, ends, written = place.own, place.ends, place.written
-    if reading == "indentation":
-        indented = Indentation(zip(written, own, strict=True))
-        written, wanted = indented(written), indented(wanted)
+def _weave(own: Sequence[str], ends: Sequence[str], written: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return the wanted lines: those that were `written` too as the file has them, with its endings between them."""
     lines: list[str] = []
     after: list[str] = []
     for step in compare_lines(written, wanted):
@@ -130,20 +121,18 @@ def _weave(place: _Place, wanted: Sequence[str], reading: MatchReading) -> str:
     return "".join(line + end for line, end in zip(lines, [*after[:-1], ""], strict=True))
 
 
-def _ending_near(body: FileBody, spot: ByteSpan) -> str:
-    """Return how the line ends that the place is in, or else the one before it."""
-    if body.has_bare_returns:
-        return "\r"
-    data = body.data
-    at = data.find(b"\n", spot.end)
+def line_ending(data: bytes, start: int, end: int) -> bytes:
+    """Return how the line ends that the bytes up to `end` are in, or else the one before `start`."""
+    at = data.find(b"\n", end)
     if at < 0:
-        at = data.rfind(b"\n", 0, spot.start)
-    return "\r\n" if at > 0 and data[at - 1] == 0x0D else "\n"
+        at = data.rfind(b"\n", 0, start)
+    return b"\r\n" if at > 0 and data[at - 1] == 0x0D else b"\n"
 
 
 _CONTEXT_LINES = 4  # lines shown before and after a change
 _MAX_DIFF_CHARS, _MAX_LINE_CHARS = 50_000, 2_000  # characters of a diff and of a line in it
 _MAX_REGION_BYTES = 1_000_000  # bytes of one place that is told line by line
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _NO_END = "\\ No newline at end of file"
 
 
@@ -166,36 +155,23 @@ class _Region:
 
 def make_diff(path: str, data: bytes, splices: Sequence[Splice]) -> Diff:
     """Return the diff of a file with these splices, in order; what is over the limit is counted, not shown."""
-    shown = [f"--- a/{path}", f"+++ b/{path}"]
-    told = _Page(_MAX_DIFF_CHARS)
+    lines = [f"--- a/{path}", f"+++ b/{path}"]
+    room, left = _MAX_DIFF_CHARS, 0
     first = shift = 0
     for region in _regions(data, splices):
         changed = compare_lines(region.old, region.new)
         if not first:
             first = region.line + 1 + next((step.new for step in changed if not step.kept), 0)
-        for hunk in _hunks(changed):
-            told.add(_render_hunk(region, hunk, shift))
-        shift += len(region.new) - len(region.old)
-    return Diff("\n".join([*shown, *told.lines, *told.note()]), first)
-
-
-class _Page:
-    """Lines up to a number of characters; the others are counted."""
-
-    def __init__(self, room: int) -> None:
-        self.lines: list[str] = []
-        self._room, self._left = room, 0
-
-    def add(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._room -= len(line) + 1
-            if self._room < 0:
-                self._left += 1
+        for line in chain.from_iterable(_render_hunk(region, hunk, shift) for hunk in _hunks(changed)):
+            room -= len(line) + 1
+            if room < 0:
+                left += 1
             else:
-                self.lines.append(line)
-
-    def note(self) -> list[str]:
-        return [f"... and {self._left} more lines"] if self._left else []
+                lines.append(line)
+        shift += len(region.new) - len(region.old)
+    if left:
+        lines.append(f"... and {left} more lines")
+    return Diff("\n".join(lines), first)
 
 
 def _regions(data: bytes, splices: Sequence[Splice]) -> Iterator[_Region]:
@@ -218,16 +194,7 @@ def _regions(data: bytes, splices: Sequence[Splice]) -> Iterator[_Region]:
 
 def _split(data: bytes) -> list[bytes]:
     """Return the lines with their endings; what is too much to tell line by line is one line."""
-    return (
-        data.splitlines(keepends=True) if b"\r" not in data and len(data) <= _MAX_REGION_BYTES else _split_by_lf(data)
-    )
-
-
-def _split_by_lf(data: bytes) -> list[bytes]:
-    if len(data) > _MAX_REGION_BYTES:
-        return [data]
-    lines = data.split(b"\n")
-    return [*(line + b"\n" for line in lines[:-1]), *(lines[-1:] if lines[-1] else ())]
+    return _LINE.findall(data) if len(data) <= _MAX_REGION_BYTES else [data]
 
 
 def _hunks(changed: Sequence[LineStep]) -> Iterator[list[LineStep]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import Literal
+from typing import AnyStr, Literal
 
 # What may stand at the end of a line unseen; the byte-order mark is blank too.
 BLANKS = " \t\v\f\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -105,7 +105,7 @@ def _unit_of(known: Mapping[str, str]) -> tuple[str, str]:
 MatchReading = Literal["exact", "endings", "blanks", "marks", "spaces", "indentation"]
 
 MAX_SPOTS = 100_000  # places that are kept of one passage; all are counted
-_MAX_TOLERANT_BYTES = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
+MAX_TOLERANT_BYTES = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
 _BYTE_ORDER_MARK = "\ufeff"  # of a byte order; never part of a line
 
 _FOLDS: dict[MatchReading, Callable[[str], str]] = {
@@ -149,7 +149,7 @@ class FileBody:
     @property
     def is_large(self) -> bool:
         """Whether the file is too large to be read tolerantly."""
-        return len(self.data) > _MAX_TOLERANT_BYTES
+        return len(self.data) > MAX_TOLERANT_BYTES
 
     @cached_property
     def text(self) -> str:
@@ -165,9 +165,11 @@ class FileBody:
 
     def find(self, old: str) -> Matches | None:
         """Return where `old` stands, None when no reading finds it."""
-        exact = _all(self.data, old.encode(), self._whole)
-        if exact.total:
-            return exact
+        passage = old.encode()
+        exact = tuple(self._whole(at, at + len(passage)) for at in _places(self.data, passage))
+        if exact:
+            total = len(exact) if len(exact) < MAX_SPOTS else self.data.count(passage)
+            return Matches("exact", exact, total)
         if self.is_large:
             return None
         wanted = split_lines(old, bare_returns=self.has_bare_returns)[0]
@@ -257,17 +259,7 @@ def split_lines(text: str, *, bare_returns: bool = False) -> tuple[list[str], li
     return pieces[::2], pieces[1::2]
 
 
-def _all(data: bytes, wanted: bytes, spot: Callable[[int, int], ByteSpan]) -> Matches:
-    spots: list[ByteSpan] = []
-    at = data.find(wanted)
-    while at >= 0 and len(spots) < MAX_SPOTS:
-        end = at + len(wanted)
-        spots.append(spot(at, end))
-        at = data.find(wanted, end)
-    return Matches("exact", tuple(spots), len(spots) if at < 0 else data.count(wanted))
-
-
-def _places(text: str, wanted: str) -> Iterator[int]:
+def _places(text: AnyStr, wanted: AnyStr) -> Iterator[int]:
     at, seen = text.find(wanted), 0
     while at >= 0 and seen < MAX_SPOTS:
         yield at

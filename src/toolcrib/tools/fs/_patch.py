@@ -15,15 +15,15 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from toolcrib import ToolError
 
-from ._diff import Splice
-from ._match import BLANKS, Indentation, find_nearest, fold_line, quote_line
+from ._diff import Splice, line_ending
+from ._match import BLANKS, MAX_TOLERANT_BYTES, Indentation, find_nearest, fold_line, quote_line
 
 LineSign = Literal[" ", "-", "+"]
 
@@ -65,7 +65,9 @@ class PatchSection:
 
 def read_patch(text: str) -> tuple[PatchSection, ...]:
     """Return the sections of a patch; raise ToolError that names the line where it is broken."""
-    lines = _unwrap([line.removesuffix("\r") for line in text.strip().split("\n")])
+    lines = [line.removesuffix("\r") for line in text.strip().split("\n")]
+    if len(lines) >= 4 and lines[0].strip() in _HEREDOCS and lines[-1].strip().endswith("EOF"):
+        lines = lines[1:-1]  # it came in a here-document of a shell
     if not any(line.strip() for line in lines):
         raise ToolError("the patch is empty; write one from '*** Begin Patch' to '*** End Patch'", code="bad_patch")
     if lines[0].strip() != _BEGIN:
@@ -77,13 +79,6 @@ def read_patch(text: str) -> tuple[PatchSection, ...]:
     if not sections:
         raise ToolError("the patch changes no files; add a section between its first and last line", code="bad_patch")
     return sections
-
-
-def _unwrap(lines: list[str]) -> list[str]:
-    """Return the lines without the here-document of a shell around them."""
-    if len(lines) >= 4 and lines[0].strip() in _HEREDOCS and lines[-1].strip().endswith("EOF"):
-        return lines[1:-1]
-    return lines
 
 
 class _PatchReader:
@@ -151,8 +146,13 @@ class _PatchReader:
             else:
                 break
             self._at += 1
+        if not items and self._at >= len(self._lines):
+            raise self._broken("the hunk at the end of the patch is empty", len(self._lines) - 1)
         if not items:
-            raise self._empty()
+            raise self._broken(
+                f"{quote_line(self._lines[self._at])} is no line of a hunk; each begins with ' ' (kept), '-' (removed) "
+                "or '+' (added)"
+            )
         return Hunk(began + 1, contexts, tuple(items), at_end)
 
     def _contexts(self) -> tuple[str, ...]:
@@ -169,14 +169,6 @@ class _PatchReader:
             self._at += 1
         return tuple(contexts)
 
-    def _empty(self) -> ToolError:
-        if self._at >= len(self._lines):
-            return self._broken("the hunk at the end of the patch is empty", len(self._lines) - 1)
-        return self._broken(
-            f"{quote_line(self._lines[self._at])} is no line of a hunk; each begins with ' ' (kept), '-' (removed) or "
-            "'+' (added)"
-        )
-
     def _skip_blank(self) -> None:
         while self._at < len(self._lines) and not self._lines[self._at].strip():
             self._at += 1
@@ -188,7 +180,6 @@ class _PatchReader:
 
 
 _MARK = b"\xef\xbb\xbf"  # of a byte order; not part of the first line
-_MAX_TOLERANT_BYTES = 16 * 1024 * 1024  # bytes of a file that is read tolerantly
 _MAX_SEARCHED_BYTES = 1024 * 1024 * 1024  # bytes that are searched in vain for all hunks of a file; about a second
 
 # What two lines are compared by, in the order of the attempts that come after the exact one.
@@ -226,9 +217,9 @@ def _place_hunk(file: "_File", hunk: Hunk, at: int, where: str) -> tuple[list[Sp
     if not any(old) and _is_loose(items):
         old = []
     while old:
-        place = file.seek(old, at, at_end=hunk.at_end)
-        if place is not None:
-            return file.walk(place[0], items, indented=place[1])
+        found = file.seek(old, at, at_end=hunk.at_end)
+        if found is not None:
+            return file.walk(found[0], items, indented=found[1])
         if old[-1]:
             break
         items, old = _without_last_blank(items), old[:-1]
@@ -236,9 +227,8 @@ def _place_hunk(file: "_File", hunk: Hunk, at: int, where: str) -> tuple[list[Sp
         asked = [item.text for item in hunk.items if item.mark != "+"]
         raise ToolError(f"{where} does not fit: {_near(file, asked, at)}", code="no_match")
     added = [item.text for item in items if item.mark == "+"]
-    if hunk.contexts and not hunk.at_end:
-        return [file.insertion(at, added)], at
-    return [file.insertion(len(file.data), added)], at
+    place = at if hunk.contexts and not hunk.at_end else len(file.data)
+    return [file.make_splice(place, place, added)], at
 
 
 def _is_loose(items: Sequence[Item]) -> bool:
@@ -258,7 +248,7 @@ def _without_last_blank(items: Sequence[Item]) -> list[Item]:
 
 def _near(file: "_File", asked: Sequence[str], at: int) -> str:
     """Return the end of a sentence: what is missing, and where something like it stands."""
-    if len(file.data) > _MAX_TOLERANT_BYTES:
+    if len(file.data) > MAX_TOLERANT_BYTES:
         return "in a file of this size its lines must be exactly those of the file"
     line = file.line_of(at)
     where = f"from line {line + 1} on" if line else "in the file"
@@ -310,7 +300,7 @@ class _File:
             if exact is not None:
                 return exact, False
             self._count_work(at)
-        if len(self.data) > _MAX_TOLERANT_BYTES:
+        if len(self.data) > MAX_TOLERANT_BYTES:
             return None
         count = len(self.lines)
         first = bisect_left(self._starts, at)
@@ -363,44 +353,32 @@ class _File:
         line = bisect_right(starts, place) - 1
         return line if not at_end or line + len(wanted) == len(self.lines) else None
 
-    def walk(self, at: int, items: Iterable[Item], *, indented: bool) -> tuple[list[Splice], int]:
+    def walk(self, at: int, items: Sequence[Item], *, indented: bool) -> tuple[list[Splice], int]:
         """Return what these items change from a byte on, and the byte behind them."""
-        listed = list(items)
-        if indented:
-            listed = self._indent(at, listed)
+        listed = self._indent(at, items) if indented else items
         splices: list[Splice] = []
         begin, added, endings = at, list[str](), list[bytes]()
         for item in [*listed, None]:
             if item is not None and item.mark == "+":
                 added.append(item.text)
             elif item is not None and item.mark == "-":
-                endings.append(self._ending(at))
+                endings.append(line_ending(self.data, at, at))
                 at = self.after(at)
             else:
                 if added or endings:
-                    splices.append(self._make_splice(begin, at, added, endings))
+                    splices.append(self.make_splice(begin, at, added, endings))
                 added, endings = [], []
                 begin = at = at if item is None else self.after(at)
         return splices, at
 
-    def insertion(self, at: int, added: Sequence[str]) -> Splice:
-        """Return new lines at a byte."""
-        return self._make_splice(at, at, added, [])
-
-    def _make_splice(self, begin: int, end: int, added: Sequence[str], endings: Sequence[bytes]) -> Splice:
-        ends = endings or [self._ending(begin)]
+    def make_splice(self, begin: int, end: int, added: Sequence[str], endings: Sequence[bytes] = ()) -> Splice:
+        """Return new lines in the place of bytes, with these endings, else with those around them."""
+        ends = endings or [line_ending(self.data, begin, begin)]
         data = b"".join(
             text.encode("utf-8", "surrogateescape") + ends[min(at, len(ends) - 1)] for at, text in enumerate(added)
         )
         is_open = begin == len(self.data) > self.first and not self.data.endswith(b"\n")
         return Splice(begin, end, ends[0] + data if is_open and added else data)
-
-    def _ending(self, at: int) -> bytes:
-        """Return how the line at a byte ends, or else the one before it."""
-        end = self.data.find(b"\n", at)
-        if end < 0:
-            end = self.data.rfind(b"\n", 0, at)
-        return b"\r\n" if end > 0 and self.data[end - 1] == 0x0D else b"\n"
 
     def _indent(self, at: int, items: Sequence[Item]) -> list[Item]:
         old = [item.text for item in items if item.mark != "+"]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from toolcrib import Ctx, Result, ToolError, tool
@@ -11,6 +11,7 @@ from toolcrib.files import Change
 from ._diff import apply_splices, make_diff
 from ._match import quote_path
 from ._patch import Hunk, PatchSection, find_splices, read_patch
+from ._text import shorten_line
 
 _MAX_DIFF_CHARS = 50_000  # characters of all diffs together
 _MAX_FILES_BYTES = 256 * 1024 * 1024  # bytes of all files together
@@ -39,19 +40,8 @@ async def apply_patch(
         await patched.apply(section)
     if changes := patched.changes():
         await ctx.workspace.change(changes)
-    summary = patched.summary
-    marks = (("A", summary.added), ("M", summary.modified), ("D", summary.deleted))
-    listed = [f"{mark} {quote_path(path)}" for mark, paths in marks for path in paths]
+    listed = [f"{kind[0].upper()} {quote_path(path)}" for kind, paths in patched.summary.items() for path in paths]
     return Result.text("\n".join(["Changed these files:", *listed]), details=patched.details())
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """The files that a patch added, changed and deleted, in its order."""
-
-    added: list[str] = field(default_factory=list)
-    modified: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +55,10 @@ class _File:
 
 
 class _Patched:
-    """The files that a patch touches, as they are after the sections so far; nothing is written yet."""
+    """The files that a patch touches, as they are after the sections so far; nothing is written yet.
+
+    `summary` are the files that were added, modified and deleted, in the order of the patch.
+    """
 
     def __init__(self, ctx: Ctx) -> None:
         self._workspace = ctx.workspace
@@ -73,7 +66,7 @@ class _Patched:
         self._diffs: list[str] = []
         self._moved: dict[str, str] = {}
         self._held = 0
-        self.summary = _Summary()
+        self.summary: dict[str, list[str]] = {"added": [], "modified": [], "deleted": []}
 
     async def apply(self, section: PatchSection) -> None:
         """Let one section happen to the files."""
@@ -81,11 +74,11 @@ class _Patched:
         match section.kind:
             case "add":
                 await self._create(path, "".join(f"{line}\n" for line in section.lines).encode())
-                _refuse_twice(self.summary.added, path)
+                self._list("added", path)
             case "delete":
                 file = await self._existing(path)
                 self._files[path] = replace(file, data=None)
-                _refuse_twice(self.summary.deleted, path)
+                self._list("deleted", path)
             case "update":
                 await self._update(path, section)
 
@@ -99,15 +92,13 @@ class _Patched:
 
     def details(self) -> dict[str, object]:
         """Return the lists of files, the diff of those that were updated, and the new names."""
-        summary = self.summary
-        lists = {"added": summary.added, "modified": summary.modified, "deleted": summary.deleted}
         diff = "\n".join(self._diffs)
-        cut = (
-            diff
-            if len(diff) <= _MAX_DIFF_CHARS
-            else f"{diff[:_MAX_DIFF_CHARS]}\n... and {len(diff) - _MAX_DIFF_CHARS} more characters"
-        )
-        return {"summary": lists, "moved": self._moved, "diff": cut}
+        diff = shorten_line(diff, _MAX_DIFF_CHARS, f"\n... and {len(diff) - _MAX_DIFF_CHARS} more characters")
+        return {"summary": self.summary, "moved": self._moved, "diff": diff}
+
+    def _list(self, kind: str, path: str) -> None:
+        if path not in self.summary[kind]:
+            self.summary[kind].append(path)
 
     async def _update(self, path: str, section: PatchSection) -> None:
         file = await self._existing(path)
@@ -120,7 +111,7 @@ class _Patched:
             await self._create(to, made, like=path)
             self._files[path] = replace(file, data=None)
             self._moved[path] = to
-        _refuse_twice(self.summary.modified, to)
+        self._list("modified", to)
 
     async def _existing(self, path: str) -> _File:
         if path not in self._files:
@@ -165,8 +156,3 @@ def _plain(path: str) -> str:
     """Return a path in the spelling that two names of one file share; where it leads is for the workspace to say."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
-
-
-def _refuse_twice(paths: list[str], path: str) -> None:
-    if path not in paths:
-        paths.append(path)

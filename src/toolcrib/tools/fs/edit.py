@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Annotated, Any
 
 from toolcrib import Ctx, Result, Tool, ToolError, tool
@@ -153,15 +154,11 @@ def _edit_bytes(path: str, data: bytes, asked: Sequence[tuple[str, Replacement]]
         for (_, each), matches in zip(asked, found, strict=True)
         for splice in make_splices(body, matches, each.oldText, each.newText)
     ]
-    changed = sorted((each for each in splices if data[each.start : each.end] != each.data), key=_start)
+    changed = sorted((each for each in splices if data[each.start : each.end] != each.data), key=attrgetter("start"))
     if not changed or all(each.oldText == each.newText for _, each in asked):
         raise ToolError(f"no change: {path} says already what newText says; newText must differ", code="no_change")
     loosest = max((matches.reading for matches in found), key=list(_APART).index)
     return _EditResult(apply_splices(data, changed), make_diff(path, data, changed), len(splices), loosest)
-
-
-def _start(splice: Splice) -> int:
-    return splice.start
 
 
 def _find_passage(path: str, body: FileBody, name: str, old: str, *, everywhere: bool) -> Matches:

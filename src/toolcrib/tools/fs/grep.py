@@ -5,7 +5,7 @@ from typing import Annotated
 from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
-from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use_existing
+from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, shorten_line, take_fitting, use_existing
 
 _WIDTH, _MAX_ROWS = 500, 10_000
 _CUT = "… [cut]"
@@ -79,4 +79,4 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
 
 def _row(path: str, number: int, text: str, matched: bool) -> str:
     sign = ":" if matched else "-"
-    return f"{path}{sign}{number}{sign} {text if len(text) <= _WIDTH else text[:_WIDTH] + _CUT}"
+    return f"{path}{sign}{number}{sign} {shorten_line(text, _WIDTH, _CUT)}"

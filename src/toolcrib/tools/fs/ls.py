@@ -7,12 +7,10 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Entry
 
-from ._text import escape_name, use_existing
-
-_BYTES = 50 << 10
+from ._text import MAX_SEARCH_BYTES, escape_name, take_fitting, use_existing
 
 
-@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_BYTES + 1_000)
+@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=MAX_SEARCH_BYTES + 1_000)
 async def ls(
     ctx: Ctx,
     path: Annotated[str, "the folder, relative to the workspace"] = ".",
@@ -25,20 +23,17 @@ async def ls(
         if error.code == "not_folder":
             raise ToolError(f"{path!r} is not a folder; use read for a file", code="not_folder") from None
         raise
-    rows: list[str] = []
-    room = _BYTES
-    for entry in listing.entries:
-        row = _row(entry)
-        room -= len(row.encode()) + 1
-        if room < 0:
-            break
-        rows.append(row)
+    rows = take_fitting(map(_row, listing.entries))
     left = listing.total - len(rows)
     details = {"path": found, "entries": len(rows), "left": left}
     if not listing.total:
         return Result.text("[the folder is empty]", details=details)
     if left:
-        how = f"limit={min(listing.total, 10_000)} shows more" if room >= 0 else "use find to see those of a name"
+        how = (
+            f"limit={min(listing.total, 10_000)} shows more"
+            if len(rows) == len(listing.entries)
+            else "use find to see those of a name"
+        )
         rows.append(f"\n[{len(rows)} of {listing.total} entries shown; {how}]")
     return Result.text("\n".join(rows), details=details)
 
