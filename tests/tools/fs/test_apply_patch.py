@@ -4,7 +4,7 @@ import difflib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib import Result, ToolError
@@ -181,6 +181,7 @@ HEADERS = (
 
 
 @given(LINES, LINES)
+@example([""], [" ", ""])
 def test_a_patch_made_of_two_texts_turns_one_into_the_other(old: list[str], new: list[str]) -> None:
     body = [
         "@@" if line.startswith("@@ -") else line

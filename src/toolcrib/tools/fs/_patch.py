@@ -134,7 +134,7 @@ class _PatchReader:
         if self._at == began and not first:
             raise self._broken(f"a hunk behind another begins with a line @@, not {quote_line(self._lines[self._at])}")
         items: list[Item] = []
-        at_end = False
+        begin, at_end = self._at, False
         while self._at < len(self._lines) and not at_end:
             line = self._lines[self._at]
             if line == _END_OF_FILE and items:
@@ -153,6 +153,9 @@ class _PatchReader:
                 f"{quote_line(self._lines[self._at])} is no line of a hunk; each begins with ' ' (kept), '-' (removed) "
                 "or '+' (added)"
             )
+        added = next((at for at, item in enumerate(items) if item.mark != "+"), len(items))
+        if added and not any(self._lines[begin + added : begin + len(items)]):
+            items = items[:added]  # empty lines behind what is added only separate it from what follows
         return Hunk(began + 1, contexts, tuple(items), at_end)
 
     def _contexts(self) -> tuple[str, ...]:
@@ -214,8 +217,6 @@ def find_splices(path: str, data: bytes, hunks: Sequence[Hunk]) -> list[Splice]:
 def _place_hunk(file: "_File", hunk: Hunk, at: int, where: str) -> tuple[list[Splice], int]:
     items = list(hunk.items)
     old = [item.text for item in items if item.mark != "+"]
-    if not any(old) and _is_loose(items):
-        old = []
     while old:
         found = file.seek(old, at, at_end=hunk.at_end)
         if found is not None:
@@ -229,12 +230,6 @@ def _place_hunk(file: "_File", hunk: Hunk, at: int, where: str) -> tuple[list[Sp
     added = [item.text for item in items if item.mark == "+"]
     place = at if hunk.contexts and not hunk.at_end else len(file.data)
     return [file.make_splice(place, place, added)], at
-
-
-def _is_loose(items: Sequence[Item]) -> bool:
-    """Tell whether the blank lines of a hunk only stand behind what it adds, so that they separate and mean nothing."""
-    marks = [item.mark for item in items]
-    return "+" in marks and marks == sorted(marks, key=lambda mark: mark != "+") and "-" not in marks
 
 
 def _without_last_blank(items: Sequence[Item]) -> list[Item]:

@@ -29,11 +29,8 @@ async def ls(
     if not listing.total:
         return Result.text("[the folder is empty]", details=details)
     if left:
-        how = (
-            f"limit={min(listing.total, 10_000)} shows more"
-            if len(rows) == len(listing.entries)
-            else "use find to see those of a name"
-        )
+        fits = len(rows) == len(listing.entries)
+        how = f"limit={min(listing.total, 10_000)} shows more" if fits else "use find to see those of a name"
         rows.append(f"\n[{len(rows)} of {listing.total} entries shown; {how}]")
     return Result.text("\n".join(rows), details=details)
 
