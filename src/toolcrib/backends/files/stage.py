@@ -196,34 +196,40 @@ def _make_locked(make: Callable[[str], int]) -> tuple[int, str]:
         name = f"{STAGE}-{secrets.token_hex(8)}"
         try:
             fd = make(name)
-        except FileNotFoundError:
+        except FileNotFoundError:  # a sweeper took it away before it was open
             continue
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(fd).st_nlink:
-                return fd, name
-        except BlockingIOError:
-            pass  # the sweeper has it
-        os.close(fd)
+        if _try_lock(fd) and os.fstat(fd).st_nlink:
+            return fd, name
+        os.close(fd)  # a sweeper has it, or had it
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
 
 def _sweep_one(name: str, root: int) -> None:
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root)
-    except OSError:  # a link or a socket that somebody put there
-        _unlink(name, root)
+    except OSError as error:
+        # a link or a socket that somebody put there, or a file that nobody may read, as the one it was to replace;
+        # otherwise the fault is ours (too many open files), and whether somebody writes it cannot be told
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EACCES):
+            _unlink(name, root)
         return
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _try_lock(fd):  # somebody is writing it
+            return
         if kinds.S_ISDIR(os.fstat(fd).st_mode):
-            shutil.rmtree(name, ignore_errors=True, dir_fd=root)
+            shutil.rmtree(name, ignore_errors=True, dir_fd=root)  # what is left of it the next start finds
         else:
             _unlink(name, root)
-    except BlockingIOError:
-        pass  # somebody is writing it
     finally:
         os.close(fd)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _fill(fd: int, data: bytes, like: os.stat_result | None) -> None:
@@ -238,11 +244,12 @@ def _fill(fd: int, data: bytes, like: os.stat_result | None) -> None:
 def _take_over(fd: int, like: os.stat_result) -> None:
     own = os.fstat(fd)
     if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
-        with suppress(OSError):  # only root may give files away
+        with suppress(OSError):  # only root may give files away, and not to everybody; the content is what counts
             os.fchown(fd, like.st_uid, like.st_gid)
     os.fchmod(fd, like.st_mode & 0o777)
 
 
 def _unlink(name: str, folder: int) -> None:
-    with suppress(OSError):
+    """Remove a file, if it is still there; where that fails, the next start sweeps it away."""
+    with suppress(OSError):  # it took its place by a rename, as a rule; nothing here must hide how the change went
         os.unlink(name, dir_fd=folder)
