@@ -41,10 +41,15 @@ class ResolvedPath:
 
     def stat(self) -> os.stat_result | None:
         """Return what stands there, not following a link; None when nothing does."""
-        try:
-            return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
+        return stat_name(self.name, self.folder)
+
+
+def stat_name(name: str, folder: int) -> os.stat_result | None:
+    """Return what stands under a name in an open folder, not following a link; None when nothing does."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 class Beneath:

@@ -37,13 +37,11 @@ def read_passage(
     at, before = _seek(fd, first, known if known[0] <= first else (1, 0))
     if before < first - 1:
         return Passage(data=b"", first=first, count=0, more=False, total=before, entry=entry), (1, 0)
-    data = _pread(fd, size + 1, at)  # the end of the last line does not count
+    data = _read(fd, size + 1, at)  # the end of the last line does not count
     taken, count = _whole_lines(data, most, at_end=at + len(data) >= entry.size and data[size:] in (b"", b"\n"))
     end = at + taken
     more = end < entry.size
-    long = None
-    if more and most and not count:
-        long = _to_newline(fd, at) - at
+    long = _to_newline(fd, at) - at if more and most and not count else None
     total = first - 1 + count if not more else None
     if more and entry.size <= _COUNTED:
         total = first - 1 + count + _count_lines(fd, end)
@@ -111,21 +109,8 @@ def _to_newline(fd: int, at: int) -> int:
     return at
 
 
-def _pread(fd: int, size: int, at: int) -> bytes:
-    """Read so many bytes, fewer only at the end."""
-    parts = []
-    while size and (part := os.pread(fd, min(size, _BLOCK), at)):
-        parts.append(part)
-        at, size = at + len(part), size - len(part)
-    return b"".join(parts)
-
-
 MAX_READ_BYTES = 64 << 20  # bytes that are held at once
 _MAX_NAMES = 1_000_000
-
-
-def _state_folder() -> Path:
-    return platformdirs.user_state_path("toolcrib", appauthor=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +122,7 @@ class Terms:
     protected: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
     own: tuple[Path, ...] = ()
-    state: Path = field(default_factory=_state_folder)
+    state: Path = field(default_factory=lambda: platformdirs.user_state_path("toolcrib", appauthor=False))
 
 
 class Disk:
@@ -298,6 +283,7 @@ def _kind(mode: int) -> EntryKind:
 
 
 def _read(fd: int, size: int, at: int) -> bytes:
+    """Read so many bytes, fewer only at the end."""
     parts = []
     while size and (part := os.pread(fd, size, at)):
         parts.append(part)

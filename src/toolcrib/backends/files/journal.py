@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import join_parts
 
-from .beneath import Beneath
+from .beneath import Beneath, stat_name
 from .stage import (
     StagedFile,
     exchange,
@@ -135,7 +134,8 @@ class ChangeJournal:
         for row, step in zip(record["steps"], steps, strict=True):
             with self._beneath.place(step.path, follow=False) as place:
                 _take_one(at, row, step, place.name, place.folder)
-        for folder in {*(join_parts(_parents(path)) for path in (*record["folders"], *(step.path for step in steps)))}:
+        changed = (*record["folders"], *(step.path for step in steps))
+        for folder in {path.rpartition("/")[0] or "." for path in changed}:
             fd = self._beneath.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 sync_folder(fd)
@@ -192,7 +192,8 @@ def _take_one(at: int, row: Any, step: FileStep, name: str, folder: int) -> None
 
 def _undo_one(at: int, row: Any, name: str, folder: int) -> None:
     """Put one file back, whatever of its step was done."""
-    old, new, now = (_stat(each, fd) for each, fd in ((row["old"], at), (row["new"], at), (name, folder)))
+    old, now = stat_name(row["old"], at), stat_name(name, folder)
+    new = stat_name(row["new"], at) if row["new"] is not None else None
     if old is not None:
         os.rename(row["old"], name, src_dir_fd=at, dst_dir_fd=folder)
     elif new is not None and new.st_ino != row["inode"]:  # exchanged: the old file has the new one's name
@@ -201,19 +202,8 @@ def _undo_one(at: int, row: Any, name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _stat(name: str | None, folder: int) -> os.stat_result | None:
-    try:
-        return None if name is None else os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
 def _identity(found: os.stat_result) -> list[int]:
     return [found.st_dev, found.st_ino]
-
-
-def _parents(path: str) -> tuple[str, ...]:
-    return tuple(path.split("/")[:-1])
 
 
 def _wait_for(fd: int) -> None:

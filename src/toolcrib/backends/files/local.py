@@ -2,10 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, join_parts
-from toolcrib.threads import in_thread
+from toolcrib.threads import Runner, in_thread
 
 from . import changes as made
 from .disk import Disk, LineMark, Terms
@@ -26,27 +25,23 @@ class LocalWorkspace:
 
     around: Around | None = None
 
-    def __init__(self, disk: Disk, run: Callable[..., Awaitable[Any]] = in_thread) -> None:
+    def __init__(self, disk: Disk, run: Runner = in_thread) -> None:
         self._disk, self._run = disk, run
         self._noted: dict[str, Entry] = {}
         self._marks: dict[str, LineMark] = {}
 
     async def stat(self, path: str, /) -> Entry:
-        entry: Entry = await self._run(self._disk.stat, path)
-        return entry
+        return await self._run(self._disk.stat, path)
 
     async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
-        data: bytes = await self._run(self._disk.read, path, start, length)
-        return data
+        return await self._run(self._disk.read, path, start, length)
 
     async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
         _shorten(self._marks, _MAX_MARKS)
-        passage: Passage = await self._run(self._disk.lines, path, (first, most, size), self._marks)
-        return passage
+        return await self._run(self._disk.lines, path, (first, most, size), self._marks)
 
     async def list(self, path: str, /, most: int = 10_000) -> Listing:
-        listing: Listing = await self._run(self._disk.list, path, most)
-        return listing
+        return await self._run(self._disk.list, path, most)
 
     async def write(self, path: str, data: bytes, /) -> Entry:
         return (await self.change([Change(path=path, data=data)]))[0]
