@@ -5,6 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ def _escapes(world: Path, kernel: bool, attempt: Try, tries: int) -> list[str]:
     return [each for each in told if "CANARY" in each or "only-outside" in each]
 
 
-async def _here(function: Callable[..., object], /, *args: object, **named: object) -> object:
+async def _here(function: Callable[..., object], /, *args: object, **named: object) -> Any:
     return function(*args, **named)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import stat as kinds
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,16 +42,19 @@ def read_passage(
     taken, count = _whole_lines(data, most, at_end=at + len(data) >= entry.size and data[size:] in (b"", b"\n"))
     end = at + taken
     more = end < entry.size
-    long = _to_newline(fd, at) - at if more and most and not count else None
+    long = _seek(fd, 2, (1, at))[0] - at if more and most and not count else None
     total = first - 1 + count if not more else None
     if more and entry.size <= _COUNTED:
-        total = first - 1 + count + _count_lines(fd, end)
+        total = first - 1 + count + _seek(fd, sys.maxsize, (1, end))[1]
     found = Passage(data=data[:taken], first=first, count=count, more=more, total=total, entry=entry, long=long)
     return found, (first + count, end)
 
 
 def _seek(fd: int, first: int, known: LineMark) -> tuple[int, int]:
-    """Return where line `first` begins and how many lines come before: fewer than asked where the file ends."""
+    """Return where line `first` begins and how many lines come before; where the file ends earlier, its end and lines.
+
+    The count goes on from `known`.
+    """
     line, at = known
     block = bytearray(_BLOCK)
     while line < first and (read := os.preadv(fd, [block], at)):
@@ -88,27 +92,6 @@ def _whole_lines(data: bytes, most: int, *, at_end: bool) -> tuple[int, int]:
     return end, max(most, 0)
 
 
-def _count_lines(fd: int, at: int) -> int:
-    """Return the number of lines from here to the end."""
-    block, found, last = bytearray(_BLOCK), 0, b"\n"
-    while read := os.preadv(fd, [block], at):
-        found += block.count(b"\n", 0, read)
-        last = bytes(block[read - 1 : read])
-        at += read
-    return found + (last != b"\n")
-
-
-def _to_newline(fd: int, at: int) -> int:
-    """Return the place behind the next newline, or the end."""
-    block = bytearray(_BLOCK)
-    while read := os.preadv(fd, [block], at):
-        found = block.find(b"\n", 0, read)
-        if found >= 0:
-            return at + found + 1
-        at += read
-    return at
-
-
 MAX_READ_BYTES = 64 << 20  # bytes that are held at once
 _MAX_NAMES = 1_000_000
 
@@ -135,7 +118,6 @@ class Disk:
 
     @property
     def beneath(self) -> Beneath:
-        """The pinned root."""
         with self._lock:
             if self._pinned is None:
                 self._pinned = self._pin()
@@ -153,7 +135,6 @@ class Disk:
         return ChangeJournal(self._terms.state, self.beneath)
 
     def close(self) -> None:
-        """Let go of the root."""
         with self._lock:
             if self._pinned is not None:
                 self._pinned.close()
