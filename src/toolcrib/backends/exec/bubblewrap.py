@@ -29,7 +29,7 @@ from .host import (
     read_last_words,
     start_error,
 )
-from .profile import View, environment, is_seen, profile, resolve_inside
+from .profile import is_seen, profile, resolve_inside
 from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, STATUS
@@ -140,7 +140,6 @@ class Bubblewrap:
         return await self._start(command, limits)
 
     async def describe(self) -> Confinement:
-        """Return what holds here."""
         await self._try()
         files = {"rw": "may be changed", "ro": "may be read", "none": "is out of reach"}[self._access]
         calls = "some system calls are refused" if self._filter else "no system call is refused: unknown processor"
@@ -157,10 +156,16 @@ class Bubblewrap:
     async def _start(self, command: Command, limits: CommandLimits) -> ProcessTree:
         bwrap, argv = self._bwrap(), argv_of(command)
         cwd = self._cwd(command)
-        find_program(argv[0], command.env, cwd, self._sees)
+        root = "" if self._access == "none" else self._root
+        find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
+        settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
         args = (
-            *profile(self._view(command.env.get("HOME", ""), network=limits.network)),
-            *environment(command.env), "--chdir", cwd, "--json-status-fd", str(STATUS),
+            *profile(
+                root=self._root, access=self._access, folders=self._folders, settings=settings,
+                home=command.env.get("HOME", ""), network=limits.network,
+            ),
+            *(word for name, value in command.env.items() for word in ("--setenv", name, value)),
+            "--chdir", cwd, "--json-status-fd", str(STATUS),
             *(("--seccomp", str(FILTER)) if self._filter else ("--disable-userns",)),
         )  # fmt: skip
         # the terminal must be the command's, not bubblewrap's, or the interrupt key would end the sandbox
@@ -187,12 +192,6 @@ class Bubblewrap:
                 os.close(fd)
         return process
 
-    def _view(self, home: str, *, network: bool) -> View:
-        settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=network)
-        return View(
-            root=self._root, access=self._access, folders=self._folders, settings=settings, home=home, network=network
-        )
-
     def _cwd(self, command: Command) -> str:
         if self._access == "none":
             if resolve_inside(self._root, command.cwd) != self._root:
@@ -201,9 +200,6 @@ class Bubblewrap:
         cwd, fd = folder_of(self._root, command.cwd)
         os.close(fd)
         return cwd
-
-    def _sees(self, path: str) -> bool:
-        return is_seen(path, self._root if self._access != "none" else "", self._folders)
 
     def _bwrap(self) -> str:
         for path in (self._program,) if self._program else _PLACES:

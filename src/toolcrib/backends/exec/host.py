@@ -191,7 +191,6 @@ class Host:
         self._root, self._supervisor = os.path.realpath(root), supervisor
 
     async def start(self, command: Command, limits: CommandLimits, /) -> ProcessTree:
-        """Return when the command runs."""
         argv = argv_of(command)
         cwd, fd = folder_of(self._root, command.cwd)
         try:
@@ -204,7 +203,6 @@ class Host:
             os.close(fd)
 
     async def describe(self) -> Confinement:
-        """Return what holds here."""
         if os.uname().sysname != "Linux":
             raise ToolError("commands are run on Linux only", code="unavailable")
         return Confinement(

@@ -5,9 +5,8 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 
 from toolcrib.backends.files.guard import Access
@@ -50,7 +49,6 @@ class Settings:
         self._folder = ""
 
     def close(self) -> None:
-        """Remove the copies."""
         if self._remove is not None:
             self._remove()
             self._remove = None
@@ -92,48 +90,35 @@ def _copy(names: Iterable[str], folder: str) -> None:
                 shutil.copyfile(source, target)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What a sandbox shows: a workspace and how, further folders, a copy of the settings, a home folder, a network."""
+def profile(
+    *, root: str, access: Access, folders: Sequence[str], settings: str, home: str, network: bool
+) -> Iterator[str]:
+    """Give the arguments: namespaces, the system, a workspace, private folders. The root itself becomes read-only.
 
-    root: str
-    access: Access
-    folders: tuple[str, ...]
-    settings: str
-    home: str
-    network: bool
-
-
-def profile(view: View) -> Iterator[str]:
-    """Give the arguments: namespaces, the system, a workspace, private folders. The root itself becomes read-only."""
+    Shown are a workspace as `access` says, further folders, a copy of the settings, a home folder, and a network.
+    """
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-    yield from () if view.network else ("--unshare-net",)
+    yield from () if network else ("--unshare-net",)
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv")
     yield from _system()
-    yield from ("--ro-bind", view.settings, "/etc")
+    yield from ("--ro-bind", settings, "/etc")
     for name in LARGE:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
     yield from ("--dev", "/dev", "--size", str(_SHARED), "--perms", "1777", "--tmpfs", "/dev/shm", "--proc", "/proc")  # noqa: S108
     yield from _covers()
     for name in _hidden():
-        yield from ("--ro-bind", f"{view.settings}/{EMPTY_FILE_NAME}", f"/proc/{name}")
+        yield from ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", f"/proc/{name}")
     yield from ("--size", str(_PRIVATE), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
-    if _needs_home(view.home, view.root):
-        yield from ("--size", str(_PRIVATE), "--tmpfs", view.home)
-    for folder in view.folders:
+    if _needs_home(home, root):
+        yield from ("--size", str(_PRIVATE), "--tmpfs", home)
+    for folder in folders:
         yield from ("--ro-bind-try", folder, folder)
-    if view.access == "none":
-        yield from ("--size", str(_PRIVATE), "--tmpfs", view.root)
+    if access == "none":
+        yield from ("--size", str(_PRIVATE), "--tmpfs", root)
     else:
-        yield from ("--bind" if view.access == "rw" else "--ro-bind", view.root, view.root)
+        yield from ("--bind" if access == "rw" else "--ro-bind", root, root)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
-
-
-def environment(env: Mapping[str, str]) -> Iterator[str]:
-    """Give the arguments that set the environment."""
-    for name, value in env.items():
-        yield from ("--setenv", name, value)
 
 
 def is_seen(path: str, root: str, folders: Sequence[str]) -> bool:

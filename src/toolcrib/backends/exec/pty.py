@@ -54,7 +54,6 @@ class PtyScreen:
                 self._answers = 0
 
     def resize(self, columns: int, rows: int) -> None:
-        """Follow the terminal."""
         self._size = _size(columns, rows)
         if self._screen is not None:
             self._screen.resize(self._size[1], self._size[0])

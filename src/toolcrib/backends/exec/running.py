@@ -49,7 +49,6 @@ class Output:
         self.total = 0
 
     def add(self, data: memoryview) -> None:
-        """Take what was printed next."""
         if self._file is not None:
             self._spool(data)
         elif self.total + len(data) > self._keep and not self._path and not self._failed:
@@ -64,7 +63,6 @@ class Output:
             self._tell(bytes(data))
 
     def tail(self, most: int | None = None) -> bytes:
-        """Return the end of what was printed."""
         count = self._keep if most is None else max(0, min(most, self._keep))
         return bytes(self._end[-count:]) if count else b""
 
@@ -77,8 +75,7 @@ class Output:
     def whole(self) -> Whole:
         """Return what was printed from the beginning; reads the disk."""
         if not self._path:
-            data = bytes(self._end) if self.total <= self._keep else b""
-            data = data[: self._most]
+            data = bytes(self._end[: self._most]) if self.total <= self._keep else b""
         else:
             with open(self._path, "rb") as file:  # noqa: PTH123
                 data = file.read(self._most)
@@ -93,7 +90,6 @@ class Output:
         return lambda: self._watchers.pop(key, None) and None
 
     def close(self) -> None:
-        """Nothing more will come."""
         self._watchers.clear()
         if self._file is not None:
             os.close(self._file)
@@ -146,13 +142,11 @@ class Streams:
             os.set_blocking(into, False)
 
     def close_input(self) -> None:
-        """Let go of the input."""
         if self.into is not None and self.into != self.out:
             os.close(self.into)
         self.into = None
 
     def close(self) -> None:
-        """Let go of all."""
         self.close_input()
         if self.out >= 0:
             os.close(self.out)

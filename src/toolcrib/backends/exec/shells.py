@@ -41,7 +41,6 @@ class LocalShells:
         return own_programs()
 
     def find(self, host: str, terms: Terms, /) -> Shell:
-        """Return the shell of a host over a workspace."""
         root = str(terms.root)
         key = (host, root, terms.access)
         if key not in self._shells:
@@ -56,7 +55,6 @@ class LocalShells:
         return () if self._supervisor is None else tuple(await in_thread(end_leftovers, str(self._folder)))
 
     async def close(self) -> None:
-        """End every command."""
         if self._supervisor is not None:
             await self._supervisor.close()
 

@@ -143,7 +143,6 @@ class ChangeJournal:
                 os.close(fd)
 
     def _undo(self, record: Any, at: int) -> None:
-        """Put everything back."""
         for row in reversed(record["steps"]):
             try:
                 with self._beneath.place(row["path"], follow=False) as place:

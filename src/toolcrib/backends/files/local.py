@@ -100,12 +100,10 @@ class Workspaces:
         return self._sessions[key]
 
     def close(self) -> None:
-        """Let go of every root."""
         for disk in self._disks.values():
             disk.close()
 
 
 def _shorten(kept: dict[str, Entry] | dict[str, LineMark], most: int) -> None:
-    """Forget the oldest of too many."""
     while len(kept) > most:
         kept.pop(next(iter(kept)))

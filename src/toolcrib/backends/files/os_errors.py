@@ -40,7 +40,6 @@ def as_tool_errors(path: str) -> Iterator[None]:
 
 
 def _to_tool_error(error: OSError, path: str) -> ToolError:
-    """Return the error as a sentence about the path."""
     shown = repr(path if len(path) <= 200 else f"{path[:200]}…")
     code, sentence = _SENTENCES.get(error.errno or 0, ("failed", ""))
     if not sentence:

@@ -59,7 +59,6 @@ class StageFolder:
         self._root, self.folder, self.name, self._kept = root, folder, name, False
 
     def write(self, data: bytes, like: os.stat_result | None) -> StagedFile:
-        """Write a new file into it."""
         name = secrets.token_hex(8)
         fd = os.open(name, _CREATE, 0o666, dir_fd=self.folder)
         try:

@@ -86,11 +86,9 @@ class ServerPeer:
             self._progress.pop(id, None)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Tell the server something that has no answer."""
         await self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
 
     def receive(self, message: Any) -> None:
-        """Take a message that came in."""
         if isinstance(message, list):  # a batch, as an older protocol has them
             self._note()
             for each in message[:_MAX_WAITING]:
@@ -308,7 +306,7 @@ class Linked:
         tools: list[Definition] = []
         faults: list[str] = []
         seen: set[str] = set()
-        found, is_whole = await self._all("tools/list", "tools") if "tools" in self._can else ([], True)
+        found, is_whole = await self._list_tools() if "tools" in self._can else ([], True)
         if not is_whole:
             faults.append(f"its list of tools has no end; what stands behind {_MAX_PAGES} pages was left out")
         for each in found:
@@ -364,16 +362,16 @@ class Linked:
         self._peer.lose("was let go")
         await self._transport.close()
 
-    async def _all(self, method: str, key: str) -> tuple[list[Any], bool]:
+    async def _list_tools(self) -> tuple[list[Any], bool]:
         """Return a list of many pages, as far as it goes or may go, and whether it came to its end or to enough."""
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
-            page = await self.ask(method, {"cursor": cursor} if cursor else {})
-            each = page.get(key)
-            if not isinstance(each, list):
-                raise self._peer.error(f"answered {method} without a list")
-            found += each
+            page = await self.ask("tools/list", {"cursor": cursor} if cursor else {})
+            tools = page.get("tools")
+            if not isinstance(tools, list):
+                raise self._peer.error("answered tools/list without a list")
+            found += tools
             cursor = page.get("nextCursor")
             has_more = isinstance(cursor, str) and 0 < len(cursor) <= _CURSOR_CHARS
             if not has_more or len(found) > self._terms.most_tools:

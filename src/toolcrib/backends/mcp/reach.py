@@ -41,7 +41,6 @@ class McpReach:
     async def connect(
         self, name: str, settings: ServerSettings, redact: Callable[[str], str], changed: Callable[[], None], /
     ) -> Link:
-        """Connect to a server; raise ToolError when that fails."""
         from .peer import ServerPeer  # noqa: PLC0415  only who has servers pays
 
         make_peer = partial(ServerPeer, name, changed=changed, redact=redact)
@@ -73,13 +72,11 @@ class McpReach:
     def make_resource_tools(
         self, name: str, ask: Callable[..., Awaitable[Mapping[str, Any]]], redact: Callable[[str], str], /
     ) -> Sequence[Tool]:
-        """Return the tools that list and read the resources of a server."""
         from .tools import resource_tools  # noqa: PLC0415  likewise
 
         return resource_tools(name, ask, redact)
 
     async def close(self) -> None:
-        """End every program."""
         if self._supervisor is not None:
             await self._supervisor.close()
 

@@ -69,13 +69,14 @@ def fit_picture(data: bytes, mime: str) -> Picture:
     if width * height > _MAX_PIXELS:
         raise ToolError(f"its {width}x{height} pixels are too many to open; make a smaller copy", code="too_large")
     fits = max(sides) <= _MAX_SIDE and len(data) <= _MAX_BYTES
+    as_it_is = Picture(data, mime, f"{mime}, {width}x{height}")
     if fits and not (mime == "image/jpeg" and b"Exif\0\0" in data[:65_536]):
-        return Picture(data, mime, f"{mime}, {width}x{height}")
+        return as_it_is
     try:
         from ._shrink import turn_and_shrink  # noqa: PLC0415  Pillow is an extra, and slow to load
     except ImportError:
         if fits:
-            return Picture(data, mime, f"{mime}, {width}x{height}")
+            return as_it_is
         raise ToolError(
             f"its {width}x{height} pixels and {format_size(len(data))} are more than models take, and making it "
             "smaller needs Pillow; install toolcrib[media], or make a smaller copy",
@@ -83,17 +84,13 @@ def fit_picture(data: bytes, mime: str) -> Picture:
         ) from None
     made = turn_and_shrink(data, mime, side=_MAX_SIDE, most=_MAX_BYTES)
     if made is None:
-        return Picture(data, mime, f"{mime}, {width}x{height}")
-    return Picture(made.data, made.mime, _describe_shrunk(made.mime, made.full, made.sides))
-
-
-def _describe_shrunk(mime: str, full: tuple[int, int], sides: tuple[int, int]) -> str:
-    if sides == full:
-        return f"{mime}, {full[0]}x{full[1]}"
-    return (
-        f"{mime}, shown at {sides[0]}x{sides[1]} instead of {full[0]}x{full[1]}; "
-        f"multiply coordinates by {full[0] / sides[0]:.2f} for the original"
-    )
+        return as_it_is
+    size, full = f"{made.sides[0]}x{made.sides[1]}", f"{made.full[0]}x{made.full[1]}"
+    note = f"{made.mime}, {full}"
+    if size != full:
+        times = f"{made.full[0] / made.sides[0]:.2f}"
+        note = f"{made.mime}, shown at {size} instead of {full}; multiply coordinates by {times} for the original"
+    return Picture(made.data, made.mime, note)
 
 
 def _sides(data: bytes, mime: str) -> tuple[int, int] | None:
