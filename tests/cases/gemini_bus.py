@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import toolcrib
+from tests.memory_stores import MemoryApprovals
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -19,7 +20,6 @@ from toolcrib.define.names import tool_name
 from toolcrib.define.result import Result
 from toolcrib.define.tool import tool
 from toolcrib.services.approvals import Approvals, ApprovalTerms
-from toolcrib.testing.stores import MemoryApprovals
 
 from .gemini_rules import entry_about
 from .jump import run

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.memory_stores import MemoryApprovals
 
 from toolcrib.app.stores import STATE_FILE
 from toolcrib.backends.stores.approvals import SqliteApprovals
@@ -20,7 +21,6 @@ from toolcrib.define.message import Call
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli.approvals import ask_at_terminal, command, seconds_from
 from toolcrib.services.approvals import Approvals, ApprovalTerms
-from toolcrib.testing.stores import MemoryApprovals
 
 from .world import crib_file
 

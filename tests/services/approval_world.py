@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
+from tests.memory_stores import MemoryApprovals
 from toolcrib.define.approval import ApprovalStore, Question
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.message import Call
 from toolcrib.services.approvals import Approvals, ApprovalTerms
-from toolcrib.testing.stores import MemoryApprovals
 
 __all__ = ["BOB", "CALL", "EVE", "OWNER", "Clock", "Door", "approvals_over", "settled"]
 

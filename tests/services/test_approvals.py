@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.memory_stores import MemoryApprovals
 from toolcrib.agent.hooks import bind_guards
 from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.approvals import SqliteApprovals
@@ -23,7 +24,6 @@ from toolcrib.define.verdict import Selection, Verdict
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.testing import FakeApprover, fake_ctx
-from toolcrib.testing.stores import MemoryApprovals
 
 from .approval_world import BOB, CALL, EVE, OWNER, Clock, Door, approvals_over, settled
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.memory_stores import MemoryApprovals
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.approval import ApprovalStore, Question
 from toolcrib.define.errors import ToolError
 from toolcrib.services.approvals import Approvals
-from toolcrib.testing.stores import MemoryApprovals
 
 from .approval_world import BOB, CALL, EVE, OWNER, Clock, approvals_over
 

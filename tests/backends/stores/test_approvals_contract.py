@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.memory_stores import MemoryApprovals
 
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.approval import ApprovalStore, Grant, Lasting, Question, State
 from toolcrib.define.errors import ToolError
-from toolcrib.testing.stores import MemoryApprovals
 
 pytestmark = pytest.mark.anyio
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from tests.memory_stores import MemoryPins
 
 from toolcrib.backends.stores.approvals import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin, PinStore, definition_digest
-from toolcrib.testing.stores import MemoryPins
 
 pytestmark = pytest.mark.anyio
 

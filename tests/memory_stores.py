@@ -10,7 +10,7 @@ _MOST_KEPT = 1_000
 
 
 class MemoryApprovals:
-    """An ApprovalStore for programs that keep nothing, and for tests. Nothing in it waits, so every step is whole."""
+    """An ApprovalStore that keeps nothing on disk. Nothing in it waits, so every step is whole."""
 
     def __init__(self) -> None:
         self._questions: dict[str, Question] = {}
