@@ -22,7 +22,7 @@ from toolcrib.define.tool import EFFECTS, Tool, tool_named
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.command import judge, look_up_in, rules_from
 from toolcrib.policy.gate import gate
-from toolcrib.registry.groups import groups_of
+from toolcrib.registry.catalog import groups_of
 
 from .gemini_bus import caller_of
 from .gemini_rules import EFFECTS as MARKS

@@ -18,7 +18,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.tool import Tool
 from toolcrib.policy.command import judge, look_up_in, rules_from
 from toolcrib.policy.lint import lint
-from toolcrib.registry.groups import groups_of
+from toolcrib.registry.catalog import groups_of
 
 from .gemini_rules import SHELL, entry_about, prefix_of, words_of
 from .load import Case

@@ -19,7 +19,7 @@ from toolcrib.policy.lint import lint
 from toolcrib.policy.match import Inventory, matcher_for
 from toolcrib.policy.resolve import agent_of, is_sandboxed, model_family, resolve
 from toolcrib.policy.settings import ListSettings, PolicySettings, SandboxTools
-from toolcrib.registry.groups import groups_of
+from toolcrib.registry.catalog import groups_of
 from toolcrib.tools import CHANNEL_TOOLS, SHELF
 
 from .load import Case

@@ -7,7 +7,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, Rule, Selection, Verdict
 from toolcrib.policy.gate import Facts, gate
-from toolcrib.registry.groups import groups_of
+from toolcrib.registry.catalog import groups_of
 
 from .conftest import crib_of, verdict_of
 

@@ -4,7 +4,7 @@ import pytest
 
 from toolcrib.define.tool import Effect, Tool
 from toolcrib.policy.match import Inventory, complaint_about, matcher_for
-from toolcrib.registry.groups import groups_of
+from toolcrib.registry.catalog import groups_of
 
 
 def inventory(**effects: set[Effect] | None) -> Inventory:
