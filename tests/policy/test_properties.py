@@ -14,7 +14,7 @@ from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.explain import explain_rows, verdict_json
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_for
-from toolcrib.policy.resolve import ceiling_of, child_of
+from toolcrib.policy.resolve import child_of, resolve
 
 from . import worlds
 from .conftest import crib_of
@@ -42,7 +42,7 @@ def a_child_never_has_what_its_parent_lacks(config: Config, crib: Crib, caller: 
     child = child_of(policy, caller, chance.choice(worlds.AGENTS), "agent:dev:subagent:9")
     provider, model = chance.choice(worlds.SPEAKERS), chance.choice((None, "gpt", "other"))
     child = replace(child, provider=provider, model=model)
-    if not ceiling_of(policy, child):
+    if not resolve(policy, child).ceiling:
         return
     above, below = crib.belt(caller), crib.belt(child)
     assert set(below.tools) <= set(above.tools), f"{child} has what its parent lacks"

@@ -145,8 +145,8 @@ def _subagent_layers(who: ResolvedCaller) -> Iterator[Layer]:
         return
     yield Layer("subagent", "built-in subagent list", Rule(deny=SUBAGENT_DENY))
     yield from _mandate_layers(who, places)
-    yield from _depth_layers(who, places)
-    origin, chosen = who.subagent_mode
+    yield from _depth_layers(who)
+    origin, chosen = who.subagents_by("mode")
     if chosen.mode == "handover" and _handover_rule(chosen, who.settings.mandates).allow is None:
         yield Layer("subagent", f"{origin}.mode", Rule(allow=()), "handover")
     if chosen.mode != "own":
@@ -174,13 +174,14 @@ def _handover_rule(subagents: SubagentSettings, agents: Container[str]) -> Rule:
     return Rule(allow=include, deny=exclude)
 
 
-def _depth_layers(who: ResolvedCaller, places: _Subagents) -> Iterator[Layer]:
+def _depth_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield the refusal to go deeper, as the innermost place that sets a depth says."""
-    said = [(f"{origin}.maxDepth", each) for origin, each in places if "max_depth" in each.model_fields_set]
-    origin, subagents = said[-1] if said else ("built-in subagent depth", places[0][1])
+    origin, subagents = who.subagents_by("max_depth")
     if who.depth >= subagents.max_depth:
+        is_written = "max_depth" in subagents.model_fields_set
+        place = who.settings.place(f"{origin}.maxDepth" if is_written else "built-in subagent depth")
         note = f"{subagents.max_depth}, at depth {who.depth}"
-        yield Layer("subagent", who.settings.place(origin), Rule(deny=("group:agents", "sessions_spawn")), note)
+        yield Layer("subagent", place, Rule(deny=("group:agents", "sessions_spawn")), note)
 
 
 def _ceiling_layers(who: ResolvedCaller) -> Iterator[Layer]:

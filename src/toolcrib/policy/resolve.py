@@ -75,17 +75,15 @@ class ResolvedCaller:
         """What its scopes say of subagents, and where."""
         return tuple((f"{origin}.subagents", tools.subagents) for origin, tools in self.scopes)
 
-    @property
-    def subagent_mode(self) -> tuple[str, SubagentSettings]:
-        """The innermost place that says which mode holds for subagents."""
+    def subagents_by(self, field: str) -> tuple[str, SubagentSettings]:
+        """Return the innermost place that sets this field for subagents, everybody's when none does."""
         places = self.subagents
-        modes = [each for each in places if "mode" in each[1].model_fields_set]
-        return modes[-1] if modes else places[0]
+        return next((each for each in reversed(places) if field in each[1].model_fields_set), places[0])
 
     @property
     def ceiling(self) -> "tuple[ResolvedCaller, ...]":
         """Those whose rights bound this caller's: its parents, unless its mode is `own`."""
-        return self.parents if self.parents and self.subagent_mode[1].mode != "own" else ()
+        return self.parents if self.parents and self.subagents_by("mode")[1].mode != "own" else ()
 
 
 def resolve(settings: PolicySettings, caller: Caller) -> ResolvedCaller:
@@ -235,23 +233,13 @@ def agent_of_parent(parent: str) -> str:
     return session.to_agent(key.agent if key else parent)
 
 
-def ceiling_of(settings: PolicySettings, caller: Caller) -> tuple[Caller, ...]:
-    """Return the callers whose rights bound this one's: its parents, outermost first, unless its mode is `own`."""
-    return tuple(each.caller for each in resolve(settings, caller).ceiling)
-
-
 def max_subagents(settings: PolicySettings, caller: Caller) -> int:
     """Return how many subagents may run at once in the caller's tree, as its outermost member's agent has it."""
     who = resolve(settings, caller)
     # whoever spoke in a session that is not its agent's stands behind it
     has_two = len(who.parents) > 1 and session.parse_key(caller.parents[1]) is None
-    return min(map(_max_concurrent, who.parents[: 1 + has_two] or (who,)))
-
-
-def _max_concurrent(root: ResolvedCaller) -> int:
-    places = [each for _, each in root.subagents]
-    said = [each.max_concurrent for each in places if "max_concurrent" in each.model_fields_set]
-    return said[-1] if said else places[0].max_concurrent
+    roots = who.parents[: 1 + has_two] or (who,)
+    return min(root.subagents_by("max_concurrent")[1].max_concurrent for root in roots)
 
 
 def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> Caller:
