@@ -41,34 +41,27 @@ class Spent:
         """Return which limit is reached, and the sentence that says so."""
         limits = self._limits
         if limits.turns is not None and self.steps >= limits.turns:
-            return "turns", f"stopped after {_many(self.steps, 'reply', 'replies')}, the limit of a turn (limits.turns)"
+            replies = "1 reply" if self.steps == 1 else f"{self.steps} replies"
+            return "turns", f"stopped after {replies}, the limit of a turn (limits.turns)"
         return self.over_budget()
 
     def over_budget(self) -> tuple[Ending, str] | None:
         """Return which limit on tokens or money is reached, here or in a turn above."""
         limits = self._limits
         if limits.tokens is not None and (tokens := self.usage.input + self.usage.output) >= limits.tokens:
-            return (
-                "tokens",
-                f"stopped after {tokens:,} tokens; the limit of a turn is {limits.tokens:,} (limits.tokens)",
-            )
+            sentence = f"stopped after {tokens:,} tokens; the limit of a turn is {limits.tokens:,} (limits.tokens)"
+            return "tokens", sentence
         if limits.cost is not None and (self.steps or self.usage != Usage()):
             if self.cost is None:
                 return "cost", "stopped: limits.cost is set, and the price of this model is not known"
             if self.cost >= limits.cost:
-                return (
-                    "cost",
-                    f"stopped after ${self.cost:.4f}; the limit of a turn is ${limits.cost:.4f} (limits.cost)",
-                )
+                sentence = f"stopped after ${self.cost:.4f}; the limit of a turn is ${limits.cost:.4f} (limits.cost)"
+                return "cost", sentence
         return self.above_budget()
 
     def above_budget(self) -> tuple[Ending, str] | None:
         """Return which limit on tokens or money is reached in a turn above."""
         return self._above.over_budget() if self._above is not None else None
-
-
-def _many(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
 
 
 _TOKEN = re.compile(f'{MARK} id="[0-9a-f]+"')
@@ -91,7 +84,8 @@ class Repeats:
             return False
         step = []
         for call, result in done:
-            if result.status == "pending" or _still_runs(result):
+            details = result.details
+            if result.status == "pending" or (isinstance(details, Mapping) and details.get("status") == "running"):
                 self._steps.clear()
                 return False
             step.append((call.name, repr(call.args), result.status, *map(_same_again, result.content)))
@@ -111,10 +105,6 @@ class Repeats:
 def _same_again(part: Content) -> Content | str:
     """Return a part without the token of its fence, which differs every time."""
     return _TOKEN.sub(MARK, part.text) if isinstance(part, Text) and part.source is not None else part
-
-
-def _still_runs(result: Result) -> bool:
-    return isinstance(result.details, Mapping) and result.details.get("status") == "running"
 
 
 _LOOK_EVERY, _TAIL = 1_000, 4_000  # characters

@@ -104,8 +104,9 @@ def schema_of(wanted: Wanted, where: str) -> Schema:
 
 def table_schema(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the schema of a table of inputs, or of `{"inputs": table}` around it. An empty `required` is left out."""
-    inside = table.get("inputs")
-    if table.keys() == {"inputs"} and isinstance(inside, Mapping) and all(map(_is_entry, inside.values())):
+    inside: Any = table.get("inputs")
+    is_nested = table.keys() == {"inputs"} and isinstance(inside, Mapping)
+    if is_nested and all(isinstance(entry, Mapping) for entry in inside.values()):
         table = inside
     properties = {name: entry_schema(name, entry, where) for name, entry in table.items()}
     required = [name for name, entry in table.items() if entry.get("required")]
@@ -116,7 +117,7 @@ def entry_schema(name: str, entry: Any, where: str) -> dict[str, Any]:
     """Return the schema of one row of a table; raise DeclarationError, naming the input and what would do."""
     if not name.strip():
         raise DeclarationError(f"{where}: an input has a blank name; give it one")
-    if not _is_entry(entry):
+    if not isinstance(entry, Mapping):
         raise DeclarationError(f"{where}: input {name!r} must be a mapping with a type, not {entry!r}"[:300])
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in SIX:
@@ -128,10 +129,6 @@ def entry_schema(name: str, entry: Any, where: str) -> dict[str, Any]:
             raise DeclarationError(f"{where}: input {name!r}: {complaint}")
     said = {word: value for word, value in entry.items() if word not in ("type", "required")}
     return {**SIX[kind], **said}
-
-
-def _is_entry(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _complaint(word: str, value: Any, kind: str) -> str | None:
@@ -178,18 +175,13 @@ def defaults_of(wanted: Wanted, where: str) -> dict[str, Any]:
         return {
             each.name: info.get_default(call_default_factory=True) for each, info in listed if not info.is_required()
         }
-    if not dataclasses.is_dataclass(wanted):
-        return {}
-    return {each.name: value for each in dataclasses.fields(wanted) if (value := _default(each)) is not _NONE}
-
-
-_NONE = object()
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else _NONE
+    defaults: dict[str, Any] = {}
+    for each in dataclasses.fields(wanted) if dataclasses.is_dataclass(wanted) else ():
+        if each.default is not dataclasses.MISSING:
+            defaults[each.name] = each.default
+        elif each.default_factory is not dataclasses.MISSING:
+            defaults[each.name] = each.default_factory()
+    return defaults
 
 
 _TASK: Wanted = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
@@ -202,7 +194,7 @@ class Agent:
     """A subagent as data: what it is told, what it takes, which tools it may use and how far it may go.
 
     `inputs` and `output` are dataclasses, pydantic models or TypedDicts within the portable subset, JSON Schema, or
-    tables of six types (`define/agent_inputs.py`). `prompt` is what it always knows and `query` its first message; in
+    tables of six types. `prompt` is what it always knows and `query` its first message; in
     both `${name}` stands for a declared input. Without `inputs` it takes `query`, and that is its first message.
     `tools` is an allow list of names, groups and globs: without one it has what its parent has, with an empty one
     nothing. `model` None (or `inherit`) is the parent's. `timeout` is seconds, `max_tokens` those of the whole run.
@@ -291,8 +283,6 @@ WORKING, OUTCOME = "subagent:working", "subagent:outcome"
 
 _PLAIN: Schema = {"type": "string", "description": "The whole answer, in Markdown.", "minLength": 1}
 _BEGIN = "Begin."
-
-
 _CALLED = "call-"
 
 
@@ -365,16 +355,11 @@ def prompts_of(agent: Agent, args: Mapping[str, Any]) -> Prompts:
     query = fill(agent.query, values, declared).strip()
     if not query:
         placed = placeholders(agent.prompt)
-        query = _told(
-            {name: _as_text(values.get(name)) for name in declared if name not in placed}, named=len(declared) > 1
-        )
+        texts = {name: _as_text(values.get(name)) for name in declared if name not in placed}
+        given = [(name, text) for name, text in texts.items() if text.strip()]
+        # the only input of an agent as it is, several each under its name
+        query = "\n".join(f"{name}: {text}" if len(declared) > 1 else text for name, text in given) or _BEGIN
     return Prompts(fill(agent.prompt, values, declared), query)
-
-
-def _told(inputs: Mapping[str, str], *, named: bool) -> str:
-    """Return inputs as a first message: the only one of an agent as it is, several each under its name."""
-    given = {name: text for name, text in inputs.items() if text.strip()}
-    return "\n".join(f"{name}: {text}" if named else text for name, text in given.items()) or _BEGIN
 
 
 def completion_shape(agent: Agent) -> Shape:

@@ -174,18 +174,16 @@ def _grep(args: Sequence[str], within: IsWithin | None) -> None:
     use = read_use(args, _GREP, within)
     if within is None and use.has("r", "recursive", "d", "directories"):
         raise OddUseError("it would read whatever lies in the folder")
-    _pattern_and_files(use.operands, within, has_pattern=use.has("e", "f", "regexp", "file"))
+    has_pattern = use.has("e", "f", "regexp", "file")
+    check_paths(use.operands if has_pattern else use.operands[1:], within)
 
 
 def _rg(args: Sequence[str], within: IsWithin | None) -> None:
     use = read_use(args, _RG, within)
-    _pattern_and_files(use.operands, within, has_pattern=use.has("e", "f", "regexp", "file", "files", "type-list"))
+    has_pattern = use.has("e", "f", "regexp", "file", "files", "type-list")
+    check_paths(use.operands if has_pattern else use.operands[1:], within)
     if within is None:
         raise OddUseError("without a file it reads whatever lies in the folder")
-
-
-def _pattern_and_files(operands: Sequence[str], within: IsWithin | None, *, has_pattern: bool) -> None:
-    check_paths(operands if has_pattern else operands[1:], within)
 
 
 def _sed(args: Sequence[str], within: IsWithin | None) -> None:

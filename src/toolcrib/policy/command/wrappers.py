@@ -107,16 +107,11 @@ _VERSIONED = re.compile(r"[\d.]+$")
 _FINDS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
-def is_wrapper(program: str) -> bool:
-    """Tell whether a program starts whatever it is told to."""
-    name = base_name(program)
-    return name in _PRECISE or name in _LOOSE or name in SHELLS or _is_loader(name)
-
-
 def can_start_others(program: str) -> bool:
     """Tell whether a program can run something that its words do not show: no yes to it may last."""
     name = base_name(program)
-    return is_wrapper(program) or name in _LAUNCHERS or _VERSIONED.sub("", name) in _LAUNCHERS or "/" in program
+    is_wrapper = name in _PRECISE or name in _LOOSE or name in SHELLS or _is_loader(name)
+    return is_wrapper or name in _LAUNCHERS or _VERSIONED.sub("", name) in _LAUNCHERS or "/" in program
 
 
 def inner_of(words: _Words) -> Iterator[Inner]:
