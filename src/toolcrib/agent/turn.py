@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
@@ -62,7 +63,7 @@ class Turns:
         self.store, self._record, self._resolver = store, record, resolver
         self._moments, self._now = moments or Moments(), now
         self._known: OrderedDict[str, _Session] = OrderedDict()
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # and how many are at work or wait
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of sessions at work
         self._running: dict[str, Inbox] = {}
         self._journals: dict[str, Journal] = {}
 
@@ -77,7 +78,7 @@ class Turns:
         """
         key = request.session
         try:
-            async with self._alone(key):
+            async with self._lock(key):
                 self._running[key] = inbox
                 try:
                     return await self._run(request, emit, inbox)
@@ -99,7 +100,7 @@ class Turns:
 
     async def add(self, session: str, body: Body) -> None:
         """Add a line to a session, between two turns."""
-        async with self._alone(session):
+        async with self._lock(session):
             self._known.pop(session, None)
             now = self._now()
             await self.store.make(SessionHead(key=session, made_at=now, changed_at=now))
@@ -116,19 +117,12 @@ class Turns:
             journal.add(Said(answer))
         return found, journal
 
-    @asynccontextmanager
-    async def _alone(self, session: str) -> AsyncIterator[None]:
-        """Be the only one at work in a session, after those who came before."""
-        lock, here = self._turns.get(session, (None, 0))
-        lock = lock or asyncio.Lock()
-        self._turns[session] = lock, here + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            _, here = self._turns.pop(session)
-            if here > 1:  # others wait: whoever comes next has to stand behind them
-                self._turns[session] = lock, here - 1
+    def _lock(self, session: str) -> asyncio.Lock:
+        """Return what lets one at a time work in a session, in the order they came; it lives while somebody has it."""
+        lock = self._locks.get(session)
+        if lock is None:
+            lock = self._locks[session] = asyncio.Lock()
+        return lock
 
     async def _run(self, request: TurnRequest, emit: Callable[[Event], None], inbox: Inbox) -> TurnFinished:
         key, caller, moments = request.session, request.caller, self._moments
