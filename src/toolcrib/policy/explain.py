@@ -126,40 +126,18 @@ def _built_in_remedy(rule: str | None, layer: Layer) -> str:
     return "call it from the main agent; nothing else lifts it"
 
 
-def own_reason(step: LayerStep) -> str:
-    """Return why the tool's own fields keep it from the caller."""
-    match step.layer:
-        case "owner":
-            return "only the owner sees this tool"
-        case "requires" if (step.rule or "").startswith("setting:"):
-            return f"{_setting(step.rule)} is false"
-        case "requires":
-            return f"this host lacks {_need(step.rule or '')}"
-    return "optional, and no allow list names it or its plugin"
-
-
-def own_remedy(tool: Tool, step: LayerStep) -> str:
-    """Return what would lift what the tool's own fields ask for."""
-    match step.layer:
-        case "owner":
-            return "list the sender in owners by id or E.164, or ask the owner"
-        case "requires" if (step.rule or "").startswith("setting:"):
-            return f"set {_setting(step.rule)} to true"
-        case "requires":
-            return f"provide {_need(step.rule or '')}"
+def own_words(tool: Tool, step: LayerStep) -> tuple[str, str]:
+    """Return why the tool's own fields keep it from the caller, and what would lift that."""
+    kind, _, which = (step.rule or "").partition(":")
+    match step.layer, kind:
+        case "owner", _:
+            return "only the owner sees this tool", "list the sender in owners by id or E.164, or ask the owner"
+        case "requires", "setting":
+            return f"{which}.enabled is false", f"set {which}.enabled to true"
+        case "requires", _:
+            needs = {"model": f"a model of the {which} family", "secret": f"the secret {which}"}
+            need = needs.get(kind, step.rule)
+            return f"this host lacks {need}", f"provide {need}"
     owner = tool.source.partition(":")[2]
-    return f"add {tool.name!r}" + (f" or {owner!r}" if owner else "") + " to an allow or alsoAllow list"
-
-
-def _setting(requirement: str | None) -> str:
-    return f"{(requirement or '').removeprefix('setting:')}.enabled"
-
-
-def _need(requirement: str) -> str:
-    kind, _, which = requirement.partition(":")
-    match kind:
-        case "model":
-            return f"a model of the {which} family"
-        case "secret":
-            return f"the secret {which}"
-    return requirement
+    names = f"{tool.name!r} or {owner!r}" if owner else repr(tool.name)
+    return "optional, and no allow list names it or its plugin", f"add {names} to an allow or alsoAllow list"

@@ -11,7 +11,7 @@ from toolcrib.define.names import beginning_of, fold_name
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import LAYERS, Decision, Layer, LayerName, LayerStep, Rule, Selection, Verdict, Verdicts
 
-from .explain import own_reason, own_remedy, reason_for, remedy_for, value_at_origin
+from .explain import own_words, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, RuleMatcher, matcher_for
 
 # The layers whose plugin-only allow lists `additive` drops, as the documents do.
@@ -234,7 +234,7 @@ def _keep_strictest(said: dict[LayerName, LayerStep], step: LayerStep) -> None:
 def _own_verdict(tool: Tool, step: LayerStep, layer: Layer | None) -> Verdict:
     """Return what the tool's own fields, or the lists of its source, say about it."""
     if layer is None:
-        reason, remedy = own_reason(step), own_remedy(tool, step)
+        reason, remedy = own_words(tool, step)
     else:
         reason = reason_for(layer, step.decision, step.rule)
         remedy = remedy_for(tool, layer, step.decision, step.rule)

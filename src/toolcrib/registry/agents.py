@@ -5,6 +5,7 @@ to itself is left out and reported; the others stay.
 """
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -143,23 +144,14 @@ def _find_cycles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
 
 def _find_cycle(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list[str]:
     """Return the shortest way from an agent over the lists back to it, empty when there is none."""
-    came: dict[str, str] = {}
-    edge = [start]
-    while edge:
-        beyond: list[str] = []
-        for name in edge:
-            for entry in lists[name]:
-                if entry == start:
-                    return [*_trace(name, start, came), start]
-                if entry is not None and entry in lists and entry not in came:
-                    came[entry] = name
-                    beyond.append(entry)
-        edge = beyond
+    waiting: deque[tuple[str, ...]] = deque([(start,)])
+    seen: set[str] = set()
+    while waiting:
+        way = waiting.popleft()
+        for entry in lists[way[-1]]:
+            if entry == start:
+                return [*way, start]
+            if entry is not None and entry in lists and entry not in seen:
+                seen.add(entry)
+                waiting.append((*way, entry))
     return []
-
-
-def _trace(end: str, start: str, came: Mapping[str, str]) -> list[str]:
-    way = [end]
-    while way[-1] != start:
-        way.append(came[way[-1]])
-    return way[::-1]

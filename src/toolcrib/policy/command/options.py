@@ -36,11 +36,10 @@ class Grammar:
 
 
 class Use(NamedTuple):
-    """The options as (name, value) in order, the operands, and how many of those stand before `--`."""
+    """The options as (name, value) in order, and the operands."""
 
     options: tuple[tuple[str, str], ...]
     operands: tuple[str, ...]
-    before: int
 
     def has(self, *wanted: str) -> bool:
         """Tell whether one of these options is given."""
@@ -51,17 +50,16 @@ def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> 
     """Return how these arguments are read, or raise OddUseError. `within` None permits no file at all."""
     options: list[tuple[str, str]] = []
     operands: list[str] = []
-    before = -1
+    only_operands = False
     at = 0
     while at < len(args):
         word = args[at]
         at += 1
-        if before >= 0 or word == "-" or not word.startswith("-"):
+        if only_operands or word == "-" or not word.startswith("-"):
             operands.append(word)
-            if not grammar.permutes and before < 0:
-                before = len(operands)
+            only_operands = only_operands or not grammar.permutes
         elif word == "--":
-            before = len(operands)
+            only_operands = True
         elif word.startswith("--"):
             at = _long(word, args, at, grammar, options)
         elif grammar.number and word[1:].isdigit() and word.isascii():
@@ -72,7 +70,7 @@ def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> 
         for name, value in options:
             if name in grammar.long_paths or (len(name) == 1 and name in grammar.paths):
                 check_path(value, within)
-    return Use(tuple(options), tuple(operands), len(operands) if before < 0 else before)
+    return Use(tuple(options), tuple(operands))
 
 
 def _long(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
