@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -168,7 +168,7 @@ def _each(named: Mapping[str, Any], make: Callable[[Any], T]) -> dict[str, T]:
     return {name: make(each) for name, each in named.items()}
 
 
-_REMEMBERED = 1024  # callers whose belt is kept; the oldest gives way
+_remember = lru_cache(maxsize=1024)  # what was made for so many callers, catalogs and profiles
 _NAME_CHARS = 64
 
 
@@ -185,47 +185,37 @@ class Belts:
     ) -> None:
         self.catalog, self.settings = catalog, settings
         self._host, self._channels = host, tuple(channels)
-        self._made: dict[tuple[Caller, tuple[Tool, ...]], Selection] = {}
-        self._widened: dict[tuple[Tool, ...], Catalog] = {(): catalog}
-        self._grounds: dict[Catalog, Grounds] = {}
-        self._narrowed: dict[str, Belts] = {}
+        self._belt_for, self._catalog_with = _remember(self._make_belt), _remember(self._widen)
+        self._grounds_of, self._narrow = _remember(self._make_grounds), _remember(self._make_narrow)
 
     def narrow(self, profile: str) -> "Belts":
         """Return the same belts with one more layer: nobody has more than this profile, whatever is written."""
         if profile not in PROFILES:
             raise CribError(f"there is no profile {profile[:_NAME_CHARS]!r}; there are {', '.join(PROFILES)}")
-        belts = self._narrowed.get(profile)
-        if belts is None:
-            settings = replace(self.settings, narrowed=profile)
-            belts = Belts(self.catalog, settings, host=self._host, channels=self._channels)
-            self._narrowed[profile] = belts
-        return belts
+        return self._narrow(profile)
 
     def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Selection:
         """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""
-        key = (caller, extra)
-        belt = self._made.get(key)
-        if belt is None:
-            if len(self._made) >= _REMEMBERED:
-                del self._made[next(iter(self._made))]
-            belt = self._made[key] = self._make(caller, self.catalog_with(extra))
-        return belt
+        return self._belt_for(caller, extra)
 
     def catalog_with(self, extra: tuple[Tool, ...]) -> Catalog:
         """Return the catalog with the program's own tools in it; a name that is taken is refused."""
-        catalog = self._widened.get(extra)
-        if catalog is None:
-            tools = dict(self.catalog.tools)
-            for tool in extra:
-                if tool.name in tools:
-                    raise DeclarationError(f"there is a tool {tool.name!r} from {tools[tool.name].source} already")
-                tools[tool.name] = replace(tool, source=PROGRAM) if tool.source == "core" else tool
-            if len(self._widened) >= _REMEMBERED:
-                self._widened, self._grounds = {(): self.catalog}, {}
-            catalog = self._widened[extra] = Catalog(tools, self.catalog.problems)
-        return catalog
+        return self._catalog_with(extra) if extra else self.catalog
 
-    def _make(self, caller: Caller, catalog: Catalog) -> Selection:
+    def _make_narrow(self, profile: str) -> "Belts":
+        settings = replace(self.settings, narrowed=profile)
+        return Belts(self.catalog, settings, host=self._host, channels=self._channels)
+
+    def _widen(self, extra: tuple[Tool, ...]) -> Catalog:
+        tools = dict(self.catalog.tools)
+        for tool in extra:
+            if tool.name in tools:
+                raise DeclarationError(f"there is a tool {tool.name!r} from {tools[tool.name].source} already")
+            tools[tool.name] = replace(tool, source=PROGRAM) if tool.source == "core" else tool
+        return Catalog(tools, self.catalog.problems)
+
+    def _make_belt(self, caller: Caller, extra: tuple[Tool, ...]) -> Selection:
+        catalog = self.catalog_with(extra)
         who = resolve(self.settings, caller)
         facts = self._facts(who, tuple(map(self._facts, who.ceiling)))
         belt = gate(catalog.tools, catalog.groups, layers_of(who), facts)
@@ -241,11 +231,8 @@ class Belts:
             above=above,
         )
 
-    def _grounds_of(self, catalog: Catalog) -> Grounds:
-        grounds = self._grounds.get(catalog)
-        if grounds is None:
-            grounds = self._grounds[catalog] = Grounds(partial(policy_snapshot, catalog, self.settings, self._host))
-        return grounds
+    def _make_grounds(self, catalog: Catalog) -> Grounds:
+        return Grounds(partial(policy_snapshot, catalog, self.settings, self._host))
 
 
 def no_such_tool(name: str, belt: Selection) -> str:

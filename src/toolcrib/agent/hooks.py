@@ -186,10 +186,10 @@ class Moments:
     """The hooks of all plugins, by the moment they are told of, in the order of the plugins."""
 
     def __init__(self, hooks: Iterable[tuple[str, Callable[[Moment], Any]]] = (), patience: float = _PATIENCE) -> None:
-        self._hooks: dict[str, list[Callable[[Moment], Any]]] = {}
+        self._hooks: dict[str, list[Callable[..., Coroutine[Any, Any, Any]]]] = {}
         self._patience = patience
         for name, hook in hooks:
-            self._hooks.setdefault(name, []).append(hook)
+            self._hooks.setdefault(name, []).append(_async(hook))
 
     def __contains__(self, name: str) -> bool:
         return name in self._hooks
@@ -222,11 +222,10 @@ class Moments:
                 message = made
         return message
 
-    async def _call(self, hook: Callable[[Moment], Any], moment: Moment) -> Any:
+    async def _call(self, hook: Callable[..., Coroutine[Any, Any, Any]], moment: Moment) -> Any:
         try:
             async with asyncio.timeout(self._patience):
-                said = await (hook(moment) if inspect.iscoroutinefunction(hook) else in_thread(hook, moment))
-                return await said if inspect.isawaitable(said) else said
+                return await hook(moment)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
