@@ -84,23 +84,23 @@ _BETWEEN = r"[^a-z0-9\0<>]*+"
 _ALSO = {"a": "4@", "e": "3", "i": "1", "l": "1i|", "o": "0", "s": "5$", "t": "7"}
 
 
-def _spelled(word: str) -> str:
+def _spell(word: str) -> str:
     return _BLANK.join(f"[{letter}{_ALSO.get(letter, '')}{UNKNOWN}]" for letter in word.lower())
 
 
-def _named(way: str) -> str:
+def _name_pattern(way: str) -> str:
     """Return the pattern of the mark's name, its words in groups that end with `way`."""
-    words = (f"(?P<word{number}{way}>{_spelled(word)})" for number, word in enumerate(MARK.split("_")))
+    words = (f"(?P<word{number}{way}>{_spell(word)})" for number, word in enumerate(MARK.split("_")))
     return _BETWEEN.join(words)
 
 
-def _ended(way: str) -> str:
-    return f"(?:(?P<end{way}>{_spelled('end')}){_BETWEEN})?{_named(way)}"
+def _mark_pattern(way: str) -> str:
+    return f"(?:(?P<end{way}>{_spell('end')}){_BETWEEN})?{_name_pattern(way)}"
 
 
 # <<<END_NAME attributes>>> with at most three brackets a side (more do no harm); brackets on one side are enough.
-_OPENED = rf"(?:{_OPEN}[\s_/!]*+){{1,3}}{_ended('_o')}"
-_CLOSED = rf"{_ended('_c')}(?={_BLANK}{_CLOSE})"
+_OPENED = rf"(?:{_OPEN}[\s_/!]*+){{1,3}}{_mark_pattern('_o')}"
+_CLOSED = rf"{_mark_pattern('_c')}(?={_BLANK}{_CLOSE})"
 _REST = re.compile(rf"(?:[^<>\n]{{0,160}}(?=>))?+(?:{_BLANK}{_CLOSE}){{0,3}}")
 
 # Tokens that the chat templates of model families are made of, and the tags of their tool calls.
@@ -116,7 +116,7 @@ _TURN = r"(?<=\n) *+\n(?:human|assistant):"
 _TOKENS = rf"[<\[\n](?:(?P<token>{_TEMPLATE})|(?P<sequence>(?<=<)/?s>)|(?P<turn>{_TURN}))"
 
 _SIGN = re.compile(r"[<>\[&%\\]")
-_NAME = re.compile(_named(""))
+_NAME = re.compile(_name_pattern(""))
 _TOKEN_OR_TURN = re.compile(_TOKENS)
 _HARMFUL = re.compile(f"(?P<opened>{_OPENED})|(?P<closed>{_CLOSED})|{_TOKENS}")
 # <s>struck out</s> is HTML; <s> alone, or with a template's token behind it, begins a sequence.
@@ -156,11 +156,11 @@ def _edits(text: str, looks: str, harmful: re.Pattern[str]) -> Iterator[tuple[in
                 pair = _STRUCK.match(looks, found.start())
                 struck = pair.end() if pair else struck
                 if found.end() > struck:
-                    yield start, end, _rounded(text[start:end])
+                    yield start, end, _in_round_brackets(text[start:end])
             case _:
                 token = text[start:end]
                 if token[0] != "[" or token == token.upper():
-                    yield start, end, _rounded(token)
+                    yield start, end, _in_round_brackets(token)
 
 
 def _is_mark(found: re.Match[str], way: str) -> bool:
@@ -171,7 +171,7 @@ def _is_mark(found: re.Match[str], way: str) -> bool:
     return all("_" in found.string[found.end(one) : found.start(two)] for one, two in pairwise(words))
 
 
-def _rounded(token: str) -> str:
+def _in_round_brackets(token: str) -> str:
     """Return a token in round brackets, which no template knows, without accents: (|im_start|), (INST)."""
     return "".join(_ROUND.get(look, char) for char in token if (look := FOLD[ord(char)]))
 

@@ -38,10 +38,10 @@ _POINTS = re.compile(r": | (?=is empty)")
 
 def complaint(error: ValidationError, translated: Translated) -> ConfigError:
     """Return the first thing wrong, by line, as an error; how many more there are is said at its end."""
-    found = [_told(detail, translated) for detail in error.errors(include_url=False, include_input=False)]
+    found = [_explain(detail, translated) for detail in error.errors(include_url=False, include_input=False)]
     at, sentence = min(found, key=lambda each: each[0].line or 1 << 30)
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return ConfigError(conceal(_cut(sentence), translated.document) + more, at)
+    return ConfigError(conceal(_shorten(sentence), translated.document) + more, at)
 
 
 def unknown_keys(error: ValidationError) -> list[Key]:
@@ -59,8 +59,8 @@ def conceal(text: str, document: Document) -> str:
     return text
 
 
-def _told(detail: ErrorDetails, translated: Translated) -> tuple[ConfigLocation, str]:
-    key, sentence = _pointed(_key(detail), _sentence(detail), translated.value)
+def _explain(detail: ErrorDetails, translated: Translated) -> tuple[ConfigLocation, str]:
+    key, sentence = _move_key(_key(detail), _sentence(detail), translated.value)
     if detail["type"] == "value_error" and translated.key(key) in translated.document.referenced:
         sentence = _without_value(sentence)
     return translated.place(key), sentence
@@ -75,7 +75,7 @@ def _without_value(sentence: str) -> str:
     return f"what the environment variable holds does not fit here; {fits}"
 
 
-def _cut(sentence: str) -> str:
+def _shorten(sentence: str) -> str:
     clean = escape_unprintable(sentence)
     return clean if len(clean) <= _MAX_CHARS else f"{clean[: _MAX_CHARS - _TAIL]}…{clean[-_TAIL:]}"
 
@@ -91,7 +91,7 @@ def _key(detail: ErrorDetails) -> Key:
     return tuple(part for part in detail["loc"] if not (isinstance(part, str) and (part in _FORMS or part == "[key]")))
 
 
-def _pointed(key: Key, sentence: str, whole: Any) -> tuple[Key, str]:
+def _move_key(key: Key, sentence: str, whole: Any) -> tuple[Key, str]:
     """Return key and sentence; a key of the section that the sentence begins with is moved over."""
     try:
         section = _at(whole, key)

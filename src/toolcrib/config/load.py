@@ -147,17 +147,17 @@ def load(
     else:
         read_in, theirs = document({} if source is None else source, surroundings), False
     foreign = theirs if openclaw is None else openclaw
-    return _loaded(from_openclaw(read_in) if foreign else Translated(read_in, read_in.value), foreign=foreign)
+    return _check(from_openclaw(read_in) if foreign else Translated(read_in, read_in.value), foreign=foreign)
 
 
-def _loaded(translated: Translated, *, foreign: bool) -> Loaded:
+def _check(translated: Translated, *, foreign: bool) -> Loaded:
     value, ignored = translated.value, list(translated.ignored)
     if foreign:
-        value, more = _without_unknown(value)
+        value, more = _drop_unknown(value)
         translated = replace(translated, value=value)
         ignored += [translated.key(path) for path in more]
     try:
-        config = _checked(value)
+        config = _validate(value)
     except ValidationError as error:
         raise complaint(error, translated) from None
     _check_examples(config, translated)
@@ -168,12 +168,12 @@ def _loaded(translated: Translated, *, foreign: bool) -> Loaded:
         ignored=tuple(dict.fromkeys(map(format_path, ignored))),
         eclipsed=tuple((format_path(lost), format_path(counts)) for lost, counts in translated.eclipsed),
         unused=tuple(section for section in UNUSED if _is_unused(section, value)),
-        exposed=_exposed(translated.document, config),
+        exposed=_find_exposed(translated.document, config),
         foreign=foreign,
     )
 
 
-def _checked(value: Mapping[str, Any]) -> Config:
+def _validate(value: Mapping[str, Any]) -> Config:
     # by alias only: `also_allow` is an unknown key, not another spelling that could stand beside the first
     return Config.model_validate(value, by_alias=True, by_name=False)
 
@@ -188,12 +188,12 @@ def _only_switches(section: Any) -> bool:
     )
 
 
-def _without_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Key]]:
+def _drop_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Key]]:
     """Return the value without the keys no section knows, and those keys."""
     dropped: list[Key] = []
     while True:
         try:
-            _checked(value)
+            _validate(value)
         except ValidationError as error:
             unknown = unknown_keys(error)
             if not unknown:
@@ -278,7 +278,7 @@ def _groups(groups: Mapping[str, GroupSettings], path: Key, origin: _Origin) -> 
     }
 
 
-def _exposed(read_in: Document, config: Config) -> str | None:
+def _find_exposed(read_in: Document, config: Config) -> str | None:
     """Return the name of the file when it holds secrets and others may read it."""
     if not _holds_secrets(config):
         return None

@@ -60,7 +60,7 @@ def _load(path: Path, room: Room, asked: ConfigLocation) -> str:
         raise ConfigError(f"{prefix}a file's name cannot hold a NUL character", asked) from None
     if not room.take(len(data)):
         raise ConfigError(f"{prefix}more than 1 MiB with all included files; make it smaller", asked)
-    return _decoded(data, name)
+    return _decode(data, name)
 
 
 def _read_bytes(path: Path, limit: int) -> bytes:
@@ -71,7 +71,7 @@ def _read_bytes(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
-def _decoded(data: bytes, name: str) -> str:
+def _decode(data: bytes, name: str) -> str:
     try:
         return data.removeprefix(_BOM).decode()
     except UnicodeDecodeError as error:
@@ -309,13 +309,13 @@ class _Reading:
             for wanted in include.names:
                 if not self._includes.take(1):
                     raise ConfigError(f"more than {_MAX_INCLUDES} includes in all; join some files", include.asked)
-                file = _included(path, wanted, (*chain, path), include.asked)
+                file = _resolve_include(path, wanted, (*chain, path), include.asked)
                 child = self.part(file, include.path, (*chain, path), include.asked)
                 _merge(include, child, part)
         return part
 
 
-def _included(including: Path, wanted: str, chain: tuple[Path, ...], asked: ConfigLocation) -> Path:
+def _resolve_include(including: Path, wanted: str, chain: tuple[Path, ...], asked: ConfigLocation) -> Path:
     """The file that `wanted` names, if it may be included from the file `including`."""
     if wanted.startswith(("/", "~")) or "\\" in wanted or _SCHEME.match(wanted) or "${" in wanted:
         raise ConfigError("an include names a file in this folder or below it; no other form is read", asked)
