@@ -156,7 +156,8 @@ def encode_body(request: Request, target: Target) -> bytes:
     prompt = prepare([Message(role="system", content=(Text(request.system),))], target) if request.system else []
     fields = request_options(request, target, said.turns) | _system([*prompt, *said.system], target)
     turns = mark_turns(said.turns, target.keep) if target.api == "anthropic" else said.turns
-    written: list[bytes | bytearray] = [*map(to_json, _system_turns(prompt, target)), said.done, *map(to_json, turns)]
+    first = _ENCODE_TURNS[target.api](prompt, {}, target) if target.api in ("openai", "responses") else []
+    written: list[bytes | bytearray] = [*map(to_json, first), said.done, *map(to_json, turns)]
     # joined once, at the end: the turns that are done are most of the bytes, and are copied no more often than needed
     pieces: list[bytes | bytearray] = [
         to_json(fields)[:-1],
@@ -192,13 +193,6 @@ def _wire_names(tools: tuple[Tool, ...], target: Target) -> Mapping[str, str]:
 def _encode_tools(tools: tuple[Tool, ...], target: Target) -> bytes:
     declared = _DECLARE_ALL[target.api](tools, target)
     return to_json(mark_last_block(declared, target.keep) if target.api == "anthropic" else declared)
-
-
-def _system_turns(prompt: Sequence[Message], target: Target) -> list[dict[str, Any]]:
-    """Return the turn that says the system prompt, for those who take it as one."""
-    if target.api == "openai":
-        return openai.encode_turns(prompt, {}, target)
-    return responses.encode_turns(prompt, {}, target) if target.api == "responses" else []
 
 
 def _system(messages: Sequence[Message], target: Target) -> dict[str, Any]:

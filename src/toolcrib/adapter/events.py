@@ -25,7 +25,6 @@ from toolcrib.define.event import (
 )
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Text
-from toolcrib.define.verdict import Verdict
 
 
 def event_line(event: Event) -> str:
@@ -61,7 +60,8 @@ def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each 
             reply = {"finish": message.finish, "calls": [_call(call) for call in message.calls]}
             return {"type": "replied", **reply, "usage": asdict(usage), "error": error}
         case ToolStarted(call=call, verdict=verdict):
-            return {"type": "tool_started", **_call(call), "verdict": _verdict(verdict)}
+            told = {name: value for name, value in asdict(verdict).items() if name != "tool"} if verdict else None
+            return {"type": "tool_started", **_call(call), "verdict": told}
         case ToolProgress(call=call, partial=partial):
             return {"type": "tool_progress", "id": call.id, "tool": call.name, "result": partial.to_json()}
         case ToolFinished(call=call, result=result):
@@ -81,13 +81,6 @@ def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each 
 
 def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "tool": call.name, "args": dict(call.args)}
-
-
-def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
-    if verdict is None:
-        return None
-    said = {"decision": verdict.decision, "layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin}
-    return {**said, "reason": verdict.reason, "remedy": verdict.remedy}
 
 
 def _words(message: Message) -> str:

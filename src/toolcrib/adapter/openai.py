@@ -84,8 +84,10 @@ def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
     pictures: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "tool":
-            yield {"role": "tool", "content": _answer(message), "tool_call_id": message.call_id}
-            pictures += _labelled_pictures(message, names.get(message.call_id, ""))
+            shown = _labelled_pictures(message, names.get(message.call_id, ""))
+            words = encode_answer(message) or (_SEE_NEXT_MESSAGE if shown else "")
+            yield {"role": "tool", "content": words, "tool_call_id": message.call_id}
+            pictures += shown
             continue
         if pictures:
             # an answer of a tool takes no picture, and nothing may stand between the answers of one reply
@@ -121,21 +123,13 @@ def _call(call: Call) -> dict[str, Any]:
     return {**asked, "extra_content": extra} if extra else asked
 
 
-def _answer(message: Message) -> str:
-    return encode_answer(message) or (_SEE_NEXT_MESSAGE if _pictures(message) else "")
-
-
 def _labelled_pictures(message: Message, name: str) -> list[dict[str, Any]]:
     """Return the pictures of an answer, with words that say whose they are."""
-    pictures = _pictures(message)
+    pictures = [part for part in message.content if isinstance(part, Image)]
     if not pictures:
         return []
     whose = f"[{'images' if len(pictures) > 1 else 'image'} in the result of {name}, call {message.call_id}]"
     return [{"type": "text", "text": whose}, *map(_block, pictures)]
-
-
-def _pictures(message: Message) -> list[Image]:
-    return [part for part in message.content if isinstance(part, Image)]
 
 
 def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:

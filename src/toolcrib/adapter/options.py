@@ -49,7 +49,6 @@ _MIN_GEMINI_BUDGET = 128  # what 2.5 Pro thinks at least
 
 
 def _gpt_thinks(model: str) -> bool:
-    """Tell whether a model of OpenAI's thinks before it answers."""
     name = model.lower()
     version = _version(_GPT, name)
     return bool(_O_SERIES.search(name)) or "gpt-oss" in name or (version >= (5, 0) and "chat" not in name)

@@ -156,7 +156,6 @@ class ReplyStream:
         return self._reply.thinking(("\n\n" if is_next else "") + as_text(piece))
 
     def _item(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
-        """Take an item that is done."""
         if slot in self._done:
             return []
         self._done.add(slot)
@@ -225,11 +224,9 @@ def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> 
 def _slot(event: Mapping[str, Any]) -> Hashable:
     """Return what tells an item from the others: its place, or its id where a server leaves the place out."""
     place = event.get("output_index")
-    return (
-        place
-        if isinstance(place, int)
-        else as_text(event.get("item_id")) or as_text(as_object(event.get("item")).get("id"))
-    )
+    if isinstance(place, int):
+        return place
+    return as_text(event.get("item_id")) or as_text(as_object(event.get("item")).get("id"))
 
 
 def _part(event: Mapping[str, Any]) -> int:

@@ -126,12 +126,8 @@ def channel(entry: Any, path: Key, notes: Notes) -> Any:
     if isinstance(accounts, Mapping):
         told["accounts"] = {id: _account(own, (*path, "accounts", id), notes) for id, own in set_keys(accounts).items()}
     if isinstance(told.get("allowFrom"), list):
-        told["allowFrom"] = [_sender(sender) for sender in told["allowFrom"]]
+        told["allowFrom"] = [str(sender) if type(sender) is int else sender for sender in told["allowFrom"]]
     return told
-
-
-def _sender(sender: Any) -> Any:
-    return str(sender) if isinstance(sender, int) and not isinstance(sender, bool) else sender
 
 
 def _account(account: Any, path: Key, notes: Notes) -> Any:
@@ -234,7 +230,6 @@ def from_openclaw(document: Document) -> Translated:
 
 
 def _tools(tools: Any, path: Key, notes: Notes) -> Any:
-    """Return a tools section with its lists read as OpenClaw reads them."""
     if not isinstance(tools, Mapping):
         return tools
     told: dict[str, Any] = lists(tools, path, notes)
@@ -273,8 +268,7 @@ def _exec(section: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]
 
 def _web(told: dict[str, Any], notes: Notes) -> None:
     """Move `tools.web` to `web`, which is something else there."""
-    if "web" in told:
-        del told["web"]
+    if told.pop("web", None) is not None:
         notes.ignored.append(("web",))
     if "web" in told["tools"]:
         told["web"] = told["tools"].pop("web")
@@ -357,8 +351,7 @@ def _subagents(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> 
 
 def _channels(channels: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     told = set_keys(channels)
-    if "defaults" in told:
-        del told["defaults"]
+    if told.pop("defaults", None) is not None:
         notes.ignored.append(("channels", "defaults"))
     return {name: channel(entry, ("channels", name), notes) for name, entry in told.items()}
 

@@ -326,13 +326,10 @@ def _volume(text: str) -> str:
     if not is_target or not modes <= {"ro", "rw", "z", "Z"} or modes >= {"ro", "rw"}:
         raise ValueError(f"{quote_value(text)}: write source:/target, with :ro or :rw behind it")
     is_socket = path.name.lower().endswith((".sock", ".socket"))
-    if is_socket or _is_private(path) or _is_system(path, readable="ro" in modes):
+    is_private = not _PRIVATE.isdisjoint(part.lower() for part in path.parts)
+    if is_socket or is_private or _is_system(path, readable="ro" in modes):
         raise ValueError(f"{quote_value(text)} would hand the sandbox the system, a control socket or somebody's keys")
     return text
-
-
-def _is_private(path: PurePosixPath) -> bool:
-    return not _PRIVATE.isdisjoint(part.lower() for part in path.parts)
 
 
 def _is_system(path: PurePosixPath, *, readable: bool) -> bool:

@@ -1,6 +1,7 @@
 """The keywords of JSON Schema that are kept as they are, if their value is one that may stand there."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -161,7 +162,7 @@ def flatten_enum(values: Iterable[Any], kind: str | None) -> tuple[str | None, l
         case "number":
             kept = [value for value in listed if _is_finite(value)]
             if {int, float} <= set(map(type, kept)):
-                kept = [number for value in kept if (number := _as_float(value)) is not None]
+                kept = [float(value) for value in kept if abs(value) <= sys.float_info.max]
         case _:
             kept = []
     return kind, kept
@@ -169,10 +170,3 @@ def flatten_enum(values: Iterable[Any], kind: str | None) -> tuple[str | None, l
 
 def _is_finite(value: Any) -> bool:
     return type(value) is int or (type(value) is float and math.isfinite(value))
-
-
-def _as_float(value: float) -> float | None:
-    try:
-        return float(value)
-    except OverflowError:
-        return None

@@ -50,7 +50,8 @@ def any_of(
     if kind not in KINDS or kinds.count(kind) < len(kinds):
         kind = choose_kind(kinds, wanted)
         nullable = "null" in kinds
-        alike = _of_kind(kind, readings)
+        fitting = (kind, "integer") if kind == "number" else (kind,)
+        alike = [reading for reading in readings if reading.get("type") in fitting]
         if len(alike) + kinds.count("null") + kinds.count("never") < len(kinds):
             losses.append((where, word))
         if not alike:
@@ -65,11 +66,6 @@ def any_of(
     if nullable or [reading for reading in readings if "nullable" in reading]:
         merged["nullable"] = True
     return merged
-
-
-def _of_kind(kind: str | None, readings: list[SchemaReading]) -> list[SchemaReading]:
-    fitting = (kind, "integer") if kind == "number" else (kind,)
-    return [reading for reading in readings if reading.get("type") in fitting]
 
 
 def all_of(readings: Sequence[SchemaReading], where: str, losses: Losses) -> SchemaReading:
@@ -219,10 +215,7 @@ def _join_objects(variants: list[Any]) -> dict[str, Any] | None:
         if type(inner) is not dict or type(names) is not list or not _STRINGS.issuperset(map(type, names)):
             return None
         for name, schema in inner.items():
-            if name in members:
-                members[name].append(schema)
-            else:
-                members[name] = [schema]
+            members.setdefault(name, []).append(schema)
         others = set(names)
         required = names if required is None else [name for name in required if name in others]
     properties = {name: one[0] if one.count(one[0]) == len(one) else {"anyOf": one} for name, one in members.items()}

@@ -174,7 +174,6 @@ def _find_codes(error: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds that the headers ask to wait."""
     if milliseconds := headers.get("retry-after-ms", ""):
         return _parse_seconds(milliseconds) / 1_000
     said = headers.get("retry-after", "").strip()

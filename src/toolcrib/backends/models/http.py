@@ -336,7 +336,6 @@ _BASE_HEADERS = {
 
 
 def _make_redact(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that takes secrets out of a text."""
     hidden = sorted({secret for secret in secrets if len(secret) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
 
     def redact(text: str) -> str:

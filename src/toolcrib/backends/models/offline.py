@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from toolcrib.adapter.cut import shorten
 from toolcrib.define.agent import COMPLETE
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Usage
@@ -91,7 +92,6 @@ class OfflineModel:
 
 
 def _respond(request: Request) -> tuple[str, list[_Step]]:
-    """Return what is said, and what is called."""
     tools = {} if request.choice == "none" else {tool.name: tool for tool in request.tools}
     if COMPLETE in tools:
         return _respond_as_subagent(request.history, tools)
@@ -110,7 +110,7 @@ def _respond(request: Request) -> tuple[str, list[_Step]]:
 
 
 def _respond_as_subagent(history: History, tools: Mapping[str, Tool]) -> tuple[str, list[_Step]]:
-    """Return the same for a subagent: whatever it comes to is handed in once."""
+    """Return what is said and called by a subagent: whatever it comes to is handed in once."""
     outcomes = list(_outcomes(history, list(history)))
     tail = _since_reply(history)
     if outcomes and outcomes[-1].call.name == COMPLETE and tail and tail[-1].role == "tool":
@@ -153,13 +153,10 @@ def _task(text: str) -> str:
 
 def _parse(text: str, tools: Mapping[str, Tool]) -> _Step | str:
     """Return the call that a request asks for, or why none was understood."""
-    return _parse_json(text) or _parse_verb(text) or _parse_agent(text, tools) or _misunderstood(text)
-
-
-def _misunderstood(text: str) -> str:
+    if step := _parse_json(text) or _parse_verb(text) or _parse_agent(text, tools):
+        return step
     words = " ".join(text[: 4 * _QUOTE_CHARS].split())
-    quoted = words if len(words) <= _QUOTE_CHARS else f"{words[: _QUOTE_CHARS - 1]}…"
-    return f"I did not understand “{quoted}”.\n\n{_HELP}"
+    return f"I did not understand “{shorten(words, _QUOTE_CHARS)}”.\n\n{_HELP}"
 
 
 def _parse_json(text: str) -> _Step | None:
@@ -193,23 +190,16 @@ def _parse_verb(text: str) -> _Step | None:
             return _Step("find", {"pattern": _unquote(pattern), **({"path": _unquote(path)} if path else {})})
         case "search" if rest:
             words, where = _split_last(rest.removeprefix("for "), " in ")
-            return _Step("grep", {**_pattern(_unquote(words)), **_place(_unquote(where))})
+            pattern, where = _unquote(words), _unquote(where)
+            literal = {"literal": True} if re.search(r"[\\^$.|?*+()\[\]{}]", pattern) else {}
+            place = {"glob" if "*" in where else "path": where} if where else {}
+            return _Step("grep", {"pattern": pattern, **literal, **place})
         case "run" if rest:
             return _Step("exec", {"command": _unquote(rest)})
         case "write":
             words, path = _split_last(rest, " to ")
             return _Step("write", {"path": _unquote(path), "content": f"{_unquote(words)}\n"}) if path else None
     return None
-
-
-def _pattern(text: str) -> dict[str, Any]:
-    return {"pattern": text, "literal": True} if re.search(r"[\\^$.|?*+()\[\]{}]", text) else {"pattern": text}
-
-
-def _place(where: str) -> dict[str, str]:
-    if not where:
-        return {}
-    return {"glob": where} if "*" in where else {"path": where}
 
 
 def _split_last(text: str, link: str) -> tuple[str, str]:
@@ -261,7 +251,6 @@ def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcom
 
 
 def _show(outcome: _Outcome, tools: Mapping[str, Tool]) -> str:
-    """Return what came of a call, in Markdown."""
     name, text = outcome.call.name, outcome.text.rstrip()
     if not outcome.is_ok:
         return f"`{name}` did not work: {text}"
@@ -305,7 +294,6 @@ def _complete(tool: Tool, text: str, outcomes: Sequence[_Outcome]) -> _Step | No
 
 
 def _lead(outcome: _Outcome) -> str:
-    """Return the sentence that an answer of a subagent begins with."""
     rows = list(_rows(outcome)) if outcome.call.name == "grep" else []
     if not rows:
         return f"This is what `{outcome.call.name}` gave:"
@@ -343,10 +331,8 @@ def _fill(schema: Mapping[str, Any], text: str, rows: Sequence[Mapping[str, Any]
 def _fill_row(schema: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a found line as an object: numbers are its line, `path` or `file` its file, other words its text."""
     filled: dict[str, Any] = {}
+    by_type = {"integer": row["line"], "number": row["line"], "boolean": True, "array": []}
     for name, each in schema.get("properties", {}).items():
-        is_path = re.search(r"path|file", name.lower())
-        words = row["path"] if is_path else row["text"]
-        filled[name] = {"integer": row["line"], "number": row["line"], "boolean": True, "array": []}.get(
-            each.get("type"), words
-        )
+        words = row["path"] if re.search(r"path|file", name.lower()) else row["text"]
+        filled[name] = by_type.get(each.get("type"), words)
     return filled
