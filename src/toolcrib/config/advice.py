@@ -91,13 +91,12 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
 def _spawnable(loaded: Loaded) -> Iterator[Finding]:
     """Agents that another one may start, by an id that nobody has."""
     ids = loaded.config.agent_ids()
-    for at, (id, agent) in enumerate(loaded.config.list_agents()):
-        by = id if id in loaded.config.agents else at
+    for key, agent in loaded.config.agents_by_key().items():
         for wanted in agent.subagents.allow_agents:
             if wanted.strip() != "*" and session.to_agent(wanted) not in ids:
                 meant = nearest(wanted, ids)
                 remedy = f"did you mean {meant[0]!r}?" if meant else "correct it, or take it out"
-                origin = loaded.origin("agents", by, "subagents", "allowAgents")
+                origin = loaded.origin("agents", key, "subagents", "allowAgents")
                 yield Finding("unknown", "warning", origin, f"no agent is called {wanted!r}", remedy)
 
 
@@ -119,8 +118,8 @@ def _plugins(loaded: Loaded) -> Iterator[Finding]:
 def _commands(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config
     places = [(loaded.origin("tools", "exec"), config.tools.exec)]
-    for at, (id, agent) in enumerate(config.list_agents()):
-        places.append((loaded.origin("agents", id if id in config.agents else at, "tools", "exec"), agent.tools.exec))
+    for key, agent in config.agents_by_key().items():
+        places.append((loaded.origin("agents", key, "tools", "exec"), agent.tools.exec))
     for origin, commands in places:
         if commands.security == "full" and commands.ask == "off":
             where = "on this machine" if commands.host == "host" else "in the sandbox"

@@ -64,11 +64,10 @@ def _list_examples(config: Config) -> Iterator[tuple[Key, Lines, CommandRules]]:
     path: Key = ("tools", "exec")
     if "examples" in own.model_fields_set:
         yield path, own.examples, rules_from(own)
-    for at, (id, agent) in enumerate(config.list_agents()):
+    for key, agent in config.agents_by_key().items():
         theirs = agent.tools.exec
         if "examples" in theirs.model_fields_set:
-            where: Key = ("agents", at if isinstance(config.agents, (list, tuple)) else id, *path)
-            yield where, theirs.examples, rules_from(theirs, over=rules_from(own))
+            yield ("agents", key, *path), theirs.examples, rules_from(theirs, over=rules_from(own))
 
 
 SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
@@ -224,14 +223,13 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
     for name, server in config.mcp_servers.items():
         if server.tools.model_fields_set:
             sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
-    by_id = isinstance(config.agents, Mapping)
     return PolicySettings(
         tools=_with_local_belt(config),
         agents={
-            session.to_agent(id): AgentPolicy(
-                origin=origin(("agents", id if by_id else at)), tools=agent.tools, sandbox=agent.sandbox
+            session.to_agent(agent.id or str(key)): AgentPolicy(
+                origin=origin(("agents", key)), tools=agent.tools, sandbox=agent.sandbox
             )
-            for at, (id, agent) in enumerate(config.list_agents())
+            for key, agent in config.agents_by_key().items()
         },
         channels={
             session.to_channel(name) or name: _channel(channel, ("channels", name), origin)

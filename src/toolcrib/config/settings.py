@@ -427,11 +427,13 @@ class Config(Section):
     secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
     expect: tuple[Expectation, ...] = ()
 
+    def agents_by_key(self) -> Mapping[str | int, AgentSettings]:
+        """Return the agents by their key in the file: the id as written, or the place in a list."""
+        return dict(self.agents.items()) if isinstance(self.agents, Mapping) else dict(enumerate(self.agents))
+
     def list_agents(self) -> tuple[tuple[str, AgentSettings], ...]:
         """Return the agents with their ids as written, in order, whichever form they were written in."""
-        if isinstance(self.agents, Mapping):
-            return tuple(self.agents.items())
-        return tuple((agent.id or "", agent) for agent in self.agents)
+        return tuple((str(key) if agent.id is None else agent.id, agent) for key, agent in self.agents_by_key().items())
 
     def agent(self, id: str | None) -> AgentSettings | None:
         """Return the settings of an agent, however its id is spelled (none means `main`); None when it has none."""
