@@ -13,7 +13,7 @@ from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 
 from . import anthropic, gemini, mcp, openai, responses
-from .forms import Form, can_be_strict, losses_in
+from .forms import Form, can_be_strict, convert_schema
 
 PROVIDERS: Mapping[str, Callable[[Tool], dict[str, Any]]] = {
     "anthropic": anthropic.declare,
@@ -37,7 +37,8 @@ def declare(tool: Tool, provider: str, *, strict: bool = False) -> dict[str, Any
 def losses(tool: Tool, provider: str, *, strict: bool = False) -> list[str]:
     """Return what the provider will not be told about the tool's parameters, one clause each."""
     _adapter(provider, strict)
-    return losses_in(tool.shape, "strict" if strict and can_be_strict(tool.shape) else _FORMS.get(provider, "portable"))
+    form = "strict" if strict and can_be_strict(tool.shape) else _FORMS.get(provider, "portable")
+    return convert_schema(tool.shape, form).clauses
 
 
 def _adapter(provider: str, strict: bool) -> Callable[[Tool], dict[str, Any]]:

@@ -90,19 +90,9 @@ _MAX_LEVELS = 100  # of nested values in a schema that is shown whole
 _CLOSED_OUT = frozenset({"additionalProperties", "patternProperties", "depth"})
 
 
-def schema_in(shape: Shape, form: Form) -> dict[str, Any]:
-    """Return the schema in that form. It is made once and shared by everybody: who wants to change it copies it."""
-    return _convert(shape, form).schema
-
-
-def losses_in(shape: Shape, form: Form) -> list[str]:
-    """Return what that form does not say of the arguments, one clause each."""
-    return _convert(shape, form).clauses
-
-
 def can_be_strict(shape: Shape) -> bool:
     """Tell whether the strict form has room for every argument: a map of any names has none in it."""
-    return _CLOSED_OUT.isdisjoint(keyword for _, keyword in _convert(shape, "strict").losses)
+    return _CLOSED_OUT.isdisjoint(keyword for _, keyword in convert_schema(shape, "strict").losses)
 
 
 def _keep_whole(schema: Any) -> ShownSchema:
@@ -121,5 +111,6 @@ _FORMS: Mapping[Form, Callable[[Any], ShownSchema]] = {
 
 
 @lru_cache(maxsize=_CACHED_FORMS)
-def _convert(shape: Shape, form: Form) -> ShownSchema:
+def convert_schema(shape: Shape, form: Form) -> ShownSchema:
+    """Return the schema in that form. It is made once and shared by everybody: who wants to change it copies it."""
     return _FORMS[form](shape.schema)

@@ -13,7 +13,8 @@ from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.tool import Tool
 
 from .cut import cut, shorten
-from .forms import schema_in
+from .forms import convert_schema
+from .trim import parse_object
 
 _MAX_BLOCKS = 1_000
 _MAX_CHARS = 2_000_000  # of text in all; a tool's own limit says how much of it a model reads
@@ -32,7 +33,8 @@ def declare(tool: Tool) -> dict[str, Any]:
         "openWorldHint": bool(tool.effects & {"network", "send", "execute"}),
     }
     description, title = replace_halves(tool.description), replace_halves(tool.label)
-    declared = {"name": tool.name, "description": description, "inputSchema": schema_in(tool.shape, "whole")}
+    schema = convert_schema(tool.shape, "whole").schema
+    declared = {"name": tool.name, "description": description, "inputSchema": schema}
     return {**declared, "annotations": hints} | ({"title": title} if title else {})
 
 
@@ -169,13 +171,4 @@ def _is_repeated(text: str, value: Mapping[str, Any]) -> bool:
     """Tell whether a text says what a structure says; servers put a bare value into one as its `result`."""
     if list(value) == ["result"] and (text == value["result"] or text == orjson.dumps(value["result"]).decode()):
         return True
-    return bool(_json(text) == value)
-
-
-def _json(text: str) -> Any:
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
+    return bool(parse_object(text) == value)

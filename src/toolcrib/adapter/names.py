@@ -8,7 +8,7 @@ from toolcrib.define.names import canonical
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
-from .forms import Form, schema_in
+from .forms import Form, convert_schema
 
 # How a provider would like a name to be spelled, the dearest wish first; never empty.
 NamePreference = Callable[[str], Sequence[str]]
@@ -76,12 +76,12 @@ def parameter_names(tool: Tool, family: str) -> dict[str, str]:
 def schema_for(family: str, tool: Tool, form: Form) -> dict[str, Any]:
     """Return the tool's schema in a form, spelled for the family. It is shared: who wants to change it copies it."""
     names = parameter_names(tool, family)
-    return _cached_schema(tool.shape, form, tuple(names.items())) if names else schema_in(tool.shape, form)
+    return _cached_schema(tool.shape, form, tuple(names.items())) if names else convert_schema(tool.shape, form).schema
 
 
 @lru_cache(maxsize=_CACHED_SCHEMAS)
 def _cached_schema(shape: Shape, form: Form, names: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    return rename_parameters(schema_in(shape, form), dict(names))
+    return rename_parameters(convert_schema(shape, form).schema, dict(names))
 
 
 def rename_parameters(schema: dict[str, Any], wished: Mapping[str, str]) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def error_text(message: str, redact: Callable[[str], str] = str) -> str:
 def reason(result: Result) -> str | None:
     """Return the sentence in which a result of any make says what went wrong: in its details, else in its text."""
     words = result_text(result)
-    return _complaint(result.details) or _complaint(_json(words)) or _sentence(words)
+    told = parse_object(words) if len(words) <= _MAX_JSON_CHARS else None
+    return _complaint(result.details) or _complaint(told) or _sentence(words)
 
 
 def result_text(result: Result) -> str:
@@ -131,10 +132,9 @@ def _sentence(said: Any) -> str | None:
     return shorten(trim(strip(line)), ERROR_CHARS) or None
 
 
-def _json(text: str) -> Any:
-    if not text.startswith("{") or len(text) > _MAX_JSON_CHARS:
-        return None
+def parse_object(text: str) -> Any:
+    """Return the JSON object that a text is, None for anything else."""
     try:
-        return orjson.loads(text)
+        return orjson.loads(text) if text.lstrip().startswith("{") else None
     except orjson.JSONDecodeError:
         return None
