@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
-from toolcrib.adapter.body import encode_body, names_by_wire_name, to_json
+from toolcrib.adapter.body import encode_body, names_by_wire_name
 from toolcrib.adapter.cards import Api, Target
+from toolcrib.adapter.wire import to_json
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History, Request
 from toolcrib.define.result import Image, Text

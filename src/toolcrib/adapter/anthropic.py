@@ -11,13 +11,11 @@ from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
 from .cards import Target
-from .conversation import prepare
+from .conversation import OPENING, prepare
 from .names import NamePreference, assign_names, claude_names, name_for, schema_for
 from .reply import BROKE_OFF, ReplyBuilder
 from .trim import error_text
 from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
-
-_OPENING = "(The conversation begins with the reply below.)"
 
 _Block = dict[str, Any]
 
@@ -81,7 +79,7 @@ def encode_turns(
             made[-1][1].extend(blocks)
         elif blocks:
             if role == "assistant" and not made and opens:
-                made.append(("user", [_text(_OPENING)]))
+                made.append(("user", [_text(OPENING)]))
             made.append((role, blocks))
     return [{"role": role, "content": _user(blocks) if role == "user" else blocks} for role, blocks in made]
 

@@ -1,12 +1,9 @@
 """The body of a request: the bytes that go to a provider for one streamed reply."""
 
-import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-
-import orjson
 
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request
@@ -17,6 +14,7 @@ from . import anthropic, gemini, openai, responses
 from .cards import Api, Target
 from .conversation import CallIds, Exchange, assign_ids, exchanges, fit_exchanges, id_rule_for, open_messages, prepare
 from .options import mark_last_block, mark_turns, request_options
+from .wire import to_json
 
 _ENCODE_TURNS = {
     "openai": openai.encode_turns,
@@ -54,14 +52,6 @@ def encode_history(history: History, target: Target, names: Mapping[str, str]) -
     while len(forms) > _MAX_FORMS:
         del forms[next(iter(forms))]
     return found
-
-
-def to_json(value: Any) -> bytes:
-    """Return a value as JSON."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:  # a number beyond 64 bits, or values deeper inside each other than orjson goes
-        return json.dumps(value, separators=(",", ":")).encode()
 
 
 class _HistoryEncoder:

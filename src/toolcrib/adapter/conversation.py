@@ -28,6 +28,8 @@ from toolcrib.define.result import Image, Result, Text
 from .cards import Target
 from .wire import sanitize
 
+# What a user says first, for providers that want somebody to have spoken before the model.
+OPENING = "(The conversation begins with the reply below.)"
 _UNNAMED = "call"
 _SUFFIX_CHARS = 8
 # Mistral's models are served over OpenAI's API by many; their chat templates refuse any other id.

@@ -12,7 +12,7 @@ from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
 from .cards import Target
-from .conversation import prepare
+from .conversation import OPENING, prepare
 from .names import assign_names, name_for, schema_for
 from .reply import BROKE_OFF, ReplyBuilder
 from .trim import error_text
@@ -20,7 +20,6 @@ from .wire import as_count, as_list, as_object, as_text, provider_error, sanitiz
 
 # Gemini 3 refuses a call without a signature; this stands for the one that another model did not give.
 _UNSIGNED = "skip_thought_signature_validator"
-_OPENING = "(The conversation begins with the reply below.)"
 _PICTURED = "(The answer is the picture that comes with it.)"
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp"})
 _VERSION = re.compile(r"gemini-(\d{1,3})")
@@ -108,7 +107,7 @@ class _Contents:
         if turns and turns[-1]["role"] == "model":
             turns[-1]["parts"] += parts
         else:
-            turns += [{"role": "user", "parts": [{"text": _OPENING}]}] if self._opens and not turns else []
+            turns += [{"role": "user", "parts": [{"text": OPENING}]}] if self._opens and not turns else []
             turns.append({"role": "model", "parts": parts})
 
     def _reply_parts(self, message: Message) -> Iterator[_Json]:

@@ -1,11 +1,8 @@
 """Tools, conversations and replies as OpenAI's chat completions spell them, and the many servers that speak like it."""
 
 import base64
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-
-import orjson
 
 from toolcrib.define.event import Replied, ReplyEvent, Usage
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
@@ -26,6 +23,7 @@ from .wire import (
     encode_signature,
     provider_error,
     sanitize,
+    to_json,
 )
 
 _SEE_NEXT_MESSAGE = "[the result is in the message that follows]"
@@ -64,14 +62,6 @@ def encode_answer(message: Message) -> str:
     if message.status != "error" or text[:6].lower() == "error:":
         return text
     return f"error: {text or 'it failed and did not say why'}"
-
-
-def encode_arguments(args: Mapping[str, Any]) -> str:
-    """Return arguments as the text that a model could have written."""
-    try:
-        return orjson.dumps(args).decode()
-    except TypeError:  # a number beyond 64 bits
-        return json.dumps(args, ensure_ascii=False, separators=(",", ":"))
 
 
 def data_url(image: Image) -> str:
@@ -117,7 +107,7 @@ def _reply(message: Message) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": encode_arguments(call.args)}
+    function = {"name": call.name, "arguments": to_json(call.args).decode()}
     asked = {"id": call.id, "type": "function", "function": function}
     extra = decode_signature(call.signature)
     return {**asked, "extra_content": extra} if extra else asked

@@ -8,11 +8,9 @@ from toolcrib.define.message import Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
+from . import openai
 from .cards import Target
 from .conversation import prepare
-from .forms import can_be_strict
-from .names import schema_for
-from .openai import data_url, encode_answer, encode_arguments
 from .reply import BROKE_OFF, ReplyBuilder
 from .wire import (
     as_count,
@@ -22,16 +20,14 @@ from .wire import (
     decode_signature,
     encode_signature,
     provider_error,
-    sanitize,
+    to_json,
 )
 
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:
     """Return the tool as a function, strict where it can be; this API takes one that says nothing for a strict one."""
-    strict = strict and can_be_strict(tool.shape)
-    parameters = schema_for(model, tool, "strict" if strict else "portable")
-    declared = {"type": "function", "name": tool.name, "description": sanitize(tool.description)}
-    return {**declared, "parameters": parameters, "strict": strict}
+    function = openai.declare(tool, strict=strict, model=model)["function"]
+    return {"type": "function", **function, "strict": "strict" in function}
 
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
@@ -72,12 +68,12 @@ def _reply(message: Message) -> Iterator[dict[str, Any]]:
         elif isinstance(part, Thinking) and (item := decode_signature(part.signature)):
             yield item
     for call in message.calls:
-        item = {"call_id": call.id, "name": call.name, "arguments": encode_arguments(call.args)}
+        item = {"call_id": call.id, "name": call.name, "arguments": to_json(call.args).decode()}
         yield {"type": "function_call", **({"id": call.signature} if call.signature else {}), **item}
 
 
 def _output(message: Message) -> str | list[dict[str, Any]]:
-    words, pictures = encode_answer(message), [part for part in message.content if isinstance(part, Image)]
+    words, pictures = openai.encode_answer(message), [part for part in message.content if isinstance(part, Image)]
     if not pictures:
         return words
     if message.status == "error":  # the words that tell of it come first
@@ -87,12 +83,12 @@ def _output(message: Message) -> str | list[dict[str, Any]]:
 
 def _block(part: Part) -> dict[str, Any]:
     if isinstance(part, Image):
-        return {"type": "input_image", "detail": "auto", "image_url": data_url(part)}
+        return {"type": "input_image", "detail": "auto", "image_url": openai.data_url(part)}
     return {"type": "input_text", "text": part.text}
 
 
 _CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}
-_ENDS = frozenset(f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled"))
+ENDS = frozenset(f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled"))
 
 
 class ReplyStream:
@@ -137,7 +133,7 @@ class ReplyStream:
                 return self._item(slot, as_object(event.get("item")))
             case "error":
                 self._error = self._error or provider_error(event.get("error") or event)
-        return self._whole(kind, as_object(event.get("response"))) if kind in _ENDS else []
+        return self._whole(kind, as_object(event.get("response"))) if kind in ENDS else []
 
     def end(self) -> Replied:
         """Return the whole reply; a stream without an end was broken off."""

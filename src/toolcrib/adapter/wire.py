@@ -1,5 +1,6 @@
 """What crosses a wire: values read without trust in their shape, and texts made so that every wire carries them."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,14 @@ def provider_error(value: Any) -> str:
     )
 
 
+def to_json(value: Any) -> bytes:
+    """Return a value as JSON."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # a number beyond 64 bits, or values deeper inside each other than orjson goes
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
 def encode_signature(value: Mapping[str, Any]) -> str:
     """Return an object as the text of a mark, "" when no wire could carry it back."""
     try:
@@ -62,6 +71,6 @@ def sanitize(text: str) -> str:
 
 def join_surrogates(text: str) -> str:
     """Return `text` with the halves of characters put together where two pieces had one each."""
-    return (
-        text if is_encodable(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    )
+    if is_encodable(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -54,11 +54,11 @@ def _chat_stage(chunk: Mapping[str, Any]) -> Stage:
     return "closing" if is_ended else "open"
 
 
+_RESPONSE_ENDS = responses.ENDS | {"error"}
+
+
 def _responses_stage(event: Mapping[str, Any]) -> Stage:
-    match as_text(event.get("type")):
-        case "error" | "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
-            return "over"
-    return "open"
+    return "over" if as_text(event.get("type")) in _RESPONSE_ENDS else "open"
 
 
 def _anthropic_stage(event: Mapping[str, Any]) -> Stage:
