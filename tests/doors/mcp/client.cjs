@@ -20,13 +20,17 @@ function seen(result) {
 
 async function stopped(client) {
   const stop = new AbortController();
+  let began = "";
   // it has begun when it shows its first progress
-  const options = { signal: stop.signal, onprogress: () => stop.abort("enough") };
+  const onprogress = ({ message }) => {
+    began = message;
+    stop.abort("enough");
+  };
   try {
-    await client.callTool({ name: "hold", arguments: {} }, undefined, options);
-    return "it was not stopped";
+    await client.callTool({ name: "hold", arguments: {} }, undefined, { signal: stop.signal, onprogress });
+    return { began, reason: "it was not stopped" };
   } catch (error) {
-    return String(error.message ?? error);
+    return { began, reason: String(error.message ?? error) };
   }
 }
 
@@ -41,12 +45,12 @@ async function main() {
   const progress = [];
   const hear = ({ progress: done, total, message }) => progress.push([done, total, message]);
   await client.callTool({ name: "steps", arguments: {} }, undefined, { onprogress: hear });
-  const reason = await stopped(client);
+  const { began, reason } = await stopped(client);
   const over = seen(await client.callTool({ name: "is_over", arguments: {} }));
   const capabilities = client.getServerCapabilities();
   await client.close();
   const names = tools.map((tool) => tool.name).sort();
-  console.log(JSON.stringify({ names, results, progress, reason, over, capabilities }));
+  console.log(JSON.stringify({ names, results, progress, began, reason, over, capabilities }));
 }
 
 main().catch((error) => {
