@@ -144,6 +144,7 @@ async def test_a_log_that_cannot_be_read_is_told() -> None:
         codec=CODEC,
         models=ModelNames(named=KNOWN.get, default=str, window=len),
         is_owner=lambda caller: True,
+        running=lambda key: None,
     )
     with pytest.raises(ToolError, match="cannot be read: line 'a' of the log names the parent 'z'"):
         await sessions.status(OWNER)

@@ -63,22 +63,20 @@ def stores_for(loaded: Loaded, kept: StateFolder, folder: Path | None, env: Mapp
     What people were asked and what they accepted is the user's, so it stands in a folder of the user's without one.
     """
     path = (folder or user_folder(env)) / STATE_FILE
+    file = loaded.config.audit.file
+    if kept.commits is not None:
+        to = None if file is None else RecordFile(_expand(file))
+        record: Record = SqliteRecord(kept.commits, redact=redact_for(loaded), file=to)
+    else:
+        record = MemoryRecord() if file is None else _NoRecord()
     return Stores(
         sessions=kept.sessions,
         blobs=kept.blobs,
-        record=record_for(loaded, kept.commits),
+        record=record,
         approvals=SqliteApprovals(SqliteFile(path)),
         pins=SqlitePins(SqliteFile(path)),
         rows=None if folder is None else SqliteRows(SqliteFile(path)),
     )
-
-
-def record_for(loaded: Loaded, commits: Commits | None) -> Record:
-    """Return the record of a crib: in the file that `commits` writes to, or in memory when there is none."""
-    file = loaded.config.audit.file
-    if commits is None:
-        return MemoryRecord() if file is None else _NoRecord()
-    return SqliteRecord(commits, redact=redact_for(loaded), file=None if file is None else RecordFile(_expand(file)))
 
 
 class _NoRecord:

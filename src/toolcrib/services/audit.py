@@ -167,9 +167,7 @@ class _Check:
     count: int = 0
     first: int = 0
     last: int = 0
-    hashes: tuple[str, ...] = (
-        NOTHING,
-    )  # of the last row: the one it has and, if that is wrong, the one it should have
+    hashes: tuple[str, ...] = (NOTHING,)  # of the last row: its own and, if that is wrong, the one it should have
     hash: str = NOTHING
     gaps: list[tuple[int, int]] = field(default_factory=list)
     is_expected: bool = False
@@ -182,7 +180,7 @@ class _Check:
     def take(self, row: Row) -> None:
         """Look at the next row."""
         if row.seq < 0 and self.is_file:
-            self._add_finding(self.last, "unreadable", f"what stands behind row {self.last} is no row of a record")
+            self._flag(self.last, "unreadable", f"what stands behind row {self.last} is no row of a record")
             return
         self.count += 1
         if self.count == 1:
@@ -198,23 +196,21 @@ class _Check:
         made = [hash_after(before, row.text) for before in self.hashes]
         if is_altered := bool(made) and row.hash not in made:
             words = "does not follow from the one before it: it was altered, or that one was"
-            self._add_finding(row.seq, "altered", f"row {row.seq} {words}")
+            self._flag(row.seq, "altered", f"row {row.seq} {words}")
         self.last, self.hash = row.seq, row.hash
         self.hashes = (row.hash, *(each for each in made if each != row.hash))
         self.is_expected = self.is_expected or row.hash == self.expect
         if not self._understand(row) and not is_altered:
-            self._add_finding(row.seq, "unreadable", f"row {row.seq} is of no kind that is known here")
+            self._flag(row.seq, "unreadable", f"row {row.seq} is of no kind that is known here")
 
     def _check_moved(self, row: Row) -> None:
         gap = next((gap for gap in self.gaps if gap[0] <= row.seq <= gap[1]), None)
         if gap is None:
-            self._add_finding(
-                row.seq, "inserted", f"a row {row.seq} stands behind row {self.last} and does not belong there"
-            )
+            self._flag(row.seq, "inserted", f"a row {row.seq} stands behind row {self.last} and does not belong there")
             return
         self.gaps.remove(gap)
         self.gaps += [(a, b) for a, b in ((gap[0], row.seq - 1), (row.seq + 1, gap[1])) if a <= b]
-        self._add_finding(row.seq, "reordered", f"row {row.seq} stands behind row {self.last}")
+        self._flag(row.seq, "reordered", f"row {row.seq} stands behind row {self.last}")
 
     def _understand(self, row: Row) -> bool:
         """Take in what a row says; tell whether it could be read."""
@@ -230,9 +226,7 @@ class _Check:
                 self._derive(row, body)
             case "started":
                 if not self.permitted.get(key) and not self.is_part:
-                    self._add_finding(
-                        row.seq, "unpermitted", f"row {row.seq} starts a call that no row before it permits"
-                    )
+                    self._flag(row.seq, "unpermitted", f"row {row.seq} starts a call that no row before it permits")
                 self.running[key] = Open(row.seq, key, str(body.get("tool", "")))
             case "finished":
                 self.permitted.pop(key, None)
@@ -245,7 +239,7 @@ class _Check:
         try:
             self.judges[str(body.get("digest"))] = self.rederive(body.get("grounds") or {})
         except ValueError as error:
-            self._add_finding(row.seq, "unreadable", f"row {row.seq}: no decision can be derived from it ({error})")
+            self._flag(row.seq, "unreadable", f"row {row.seq}: no decision can be derived from it ({error})")
 
     def _derive(self, row: Row, body: Mapping[str, Any]) -> None:
         if self.rederive is None:
@@ -253,22 +247,20 @@ class _Check:
         judge = self.judges.get(str(body.get("under")))
         if judge is None:
             if not self.is_part:
-                self._add_finding(row.seq, "differs", f"row {row.seq} names nothing before it that it was decided from")
+                self._flag(row.seq, "differs", f"row {row.seq} names nothing before it that it was decided from")
             return
         self.derived += 1
         if how := judge(body):
-            self._add_finding(row.seq, "differs", f"row {row.seq} says otherwise than what it was decided from: {how}")
+            self._flag(row.seq, "differs", f"row {row.seq} says otherwise than what it was decided from: {how}")
 
     def finish(self, head: Head | None) -> Report:
         """Return what was found, now that all rows were seen."""
         if head is not None:
             self._compare(head)
         for first, last in self.gaps:
-            self._add_finding(first, "dropped", f"{_rows(first, last)} missing")
+            self._flag(first, "dropped", f"{_rows(first, last)} missing")
         if self.expect and not self.is_expected:
-            self._add_finding(
-                0, "dropped", f"no row has the hash {self.expect[:64]}: the record is not the one it was of"
-            )
+            self._flag(0, "dropped", f"no row has the hash {self.expect[:64]}: the record is not the one it was of")
         return Report(
             count=self.count,
             first=self.first,
@@ -281,19 +273,15 @@ class _Check:
 
     def _compare(self, head: Head) -> None:
         if head.count < 0:
-            self._add_finding(
-                0, "dropped", "the head of the record is gone, so nobody can tell whether rows are missing"
-            )
+            self._flag(0, "dropped", "the head of the record is gone, so nobody can tell whether rows are missing")
         elif self.last < head.count:
             self.gaps.append((self.last + 1, head.count))
         elif self.last > head.count:
-            self._add_finding(
-                head.count + 1, "inserted", f"{_rows(head.count + 1, self.last)} more than the head knows of"
-            )
+            self._flag(head.count + 1, "inserted", f"{_rows(head.count + 1, self.last)} more than the head knows of")
         elif head.hash not in self.hashes:
-            self._add_finding(0, "altered", "the head of the record is not that of its last row")
+            self._flag(0, "altered", "the head of the record is not that of its last row")
 
-    def _add_finding(self, row: int, wrong: Wrong, sentence: str) -> None:
+    def _flag(self, row: int, wrong: Wrong, sentence: str) -> None:
         self.findings.append(RecordFault(row, wrong, sentence))
 
 

@@ -49,10 +49,6 @@ class SessionSummary(Protocol):
 Recall = Callable[[Sequence[Line]], SessionSummary]
 
 
-def _no_turn(key: str) -> RunningTurn | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class LogCodec:
     """A whole session as texts, a line each: `read` checks all of it and raises CribError, `write` loses nothing."""
@@ -64,12 +60,7 @@ class LogCodec:
 def mount(core: TurnCore, recall: Recall, codec: LogCodec) -> Feature:
     """Mount what tells about sessions, and lets their owner choose among the configured models."""
     service = Sessions(
-        core.stores.sessions,
-        recall,
-        codec=codec,
-        models=core.models,
-        is_owner=core.is_owner,
-        running=core.running,
+        core.stores.sessions, recall, codec=codec, models=core.models, is_owner=core.is_owner, running=core.running
     )
     return Feature(services=(service,))
 
@@ -77,7 +68,7 @@ def mount(core: TurnCore, recall: Recall, codec: LogCodec) -> Feature:
 class Sessions:
     """The sessions that one store keeps. A caller sees its own session, the owner sees all of them (G28)."""
 
-    def __init__(  # noqa: PLR0913  each by name, and half have a default
+    def __init__(  # noqa: PLR0913  each by name
         self,
         store: SessionStore,
         recall: Recall,
@@ -85,7 +76,7 @@ class Sessions:
         codec: LogCodec,
         models: ModelNames,
         is_owner: Callable[[Caller], bool],
-        running: Callable[[str], RunningTurn | None] = _no_turn,
+        running: Callable[[str], RunningTurn | None],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._recall, self._models = store, recall, models

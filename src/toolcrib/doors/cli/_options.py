@@ -71,19 +71,9 @@ def _text(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 
 def config_options(command: _Command) -> _Command:
     """Add --config and --from."""
-    for option in (
-        click.option(
-            "--from", "read_as", type=click.Choice(["openclaw"]), help="Read the file as an OpenClaw configuration."
-        ),
-        click.option(
-            "--config",
-            metavar="FILE",
-            callback=_text,
-            help="Configuration file; else $TOOLCRIB_CONFIG, else the user's.",
-        ),
-    ):
-        command = option(command)
-    return command
+    where, kinds = "Configuration file; else $TOOLCRIB_CONFIG, else the user's.", click.Choice(["openclaw"])
+    read_as = click.option("--from", "read_as", type=kinds, help="Read the file as an OpenClaw configuration.")
+    return click.option("--config", metavar="FILE", callback=_text, help=where)(read_as(command))
 
 
 def caller_options(command: _Command) -> _Command:

@@ -1,14 +1,11 @@
 """toolcrib exec explain: what would become of a command line, and why."""
 
-import os
-from pathlib import Path
 from typing import Any, Unpack
 
 import click
 
-from toolcrib.config.settings import Config
 from toolcrib.define.errors import CribError
-from toolcrib.policy.command import CommandRules, Judgement, Plain, judge, look_up_in, rules_from
+from toolcrib.policy.command import Judgement, Plain, judge
 
 from ._format import print_json, print_table
 from ._options import JsonOptions, config_options, crib_from_options, json_option
@@ -43,28 +40,17 @@ def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
     Nothing runs. Programs are looked up in the trusted folders of this machine; paths count as inside the workspace
     when they lead from the current folder no further up.
     """
-    crib = crib_from_options(options, told=False)
-    rules = _rules(crib.config, options["agent"])
-    judgement = judge(line, rules, look_up_in(map(os.path.expanduser, rules.trusted), _is_program))
+    crib, agent = crib_from_options(options, told=False), options["agent"] or ""
+    if agent and not crib.config.agent(agent):
+        known = ", ".join(id for id, _ in crib.config.list_agents()) or "none"
+        raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")
+    own = crib.commands.rules_of_agent(agent)
+    judgement = judge(line, own.rules, own.look_up)
     if options["as_json"]:
         print_json({"line": line, **_document(judgement)})
     else:
         _show(judgement)
     return 0
-
-
-def _rules(config: Config, agent: str | None) -> CommandRules:
-    rules = rules_from(config.tools.exec)
-    if agent is None:
-        return rules
-    if own := config.agent(agent):
-        return rules_from(own.tools.exec, f"agents.{config.find_written_id(agent)}.tools.exec", over=rules)
-    known = ", ".join(id for id, _ in config.list_agents()) or "none"
-    raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")
-
-
-def _is_program(path: str) -> bool:
-    return Path(path).is_file() and os.access(path, os.X_OK)
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """toolcrib explain: who may use which tool, and why."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import click
 
-from toolcrib.app import Belt, Crib
-from toolcrib.define.caller import Caller
+from toolcrib.app import Belt
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 
@@ -43,23 +42,14 @@ def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
     handle = crib.belt(caller)
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     if options["as_json"]:
-        print_json(explain_json(describe(crib, caller), handle.selection, handle.catalog.tools, only))
+        who = resolve(crib.loaded.policy, caller)
+        told = caller_json(caller, owner=who.is_owner, sandboxed=who.is_sandboxed, agent=who.agent)
+        print_json(explain_json(told, handle.selection, handle.catalog.tools, only))
     elif only is None:
-        show_belt(handle)
+        print_table(COLUMNS, explain_rows(handle.verdicts.values()), colour=1)
     else:
         _show_one(handle, only)
     return 0
-
-
-def describe(crib: Crib, caller: Caller) -> dict[str, Any]:
-    """Return the caller as JSON, with what the configuration makes of it."""
-    who = resolve(crib.loaded.policy, caller)
-    return caller_json(caller, owner=who.is_owner, sandboxed=who.is_sandboxed, agent=who.agent)
-
-
-def show_belt(handle: Belt) -> None:
-    """Print the table of all verdicts."""
-    print_table(COLUMNS, explain_rows(handle.verdicts.values()), colour=1)
 
 
 def _show_one(handle: Belt, name: str) -> None:

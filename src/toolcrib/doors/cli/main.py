@@ -13,22 +13,22 @@ from toolcrib.define.names import nearest
 
 from . import EXIT_INTERRUPTED
 
-# name -> (module, one line of help); the line stands here so that --help imports nothing
+# each is a module of this name; its line of help stands here so that --help imports nothing
 _COMMANDS = {
-    "agents": ("agents", "List and show subagents, and accept those of a workspace."),
-    "approvals": ("approvals", "Answer questions about calls, and see what was granted."),
-    "audit": ("audit", "Check the record of calls, and see what is in it."),
-    "chat": ("chat", "Talk at the terminal, with the tools you may use."),
-    "doctor": ("doctor", "Say what is missing on this machine, and how to get it."),
-    "exec": ("exec", "Say what would become of a command line."),
-    "explain": ("explain", "Say who may use which tool, and why."),
-    "init": ("init", "Write a sample configuration to begin with."),
-    "lint": ("lint", "Find rules that do not do what they seem to."),
-    "mcp": ("mcp", "Give your tools to MCP clients, and use the tools of MCP servers."),
-    "run": ("run", "Answer a message with the tools you may use."),
-    "sessions": ("sessions", "List, show, export and import what is kept of conversations."),
-    "tools": ("tools", "List, show and call tools."),
-    "tour": ("tour", "A guided tour of explain on a sample configuration."),
+    "agents": "List and show subagents, and accept those of a workspace.",
+    "approvals": "Answer questions about calls, and see what was granted.",
+    "audit": "Check the record of calls, and see what is in it.",
+    "chat": "Talk at the terminal, with the tools you may use.",
+    "doctor": "Say what is missing on this machine, and how to get it.",
+    "exec": "Say what would become of a command line.",
+    "explain": "Say who may use which tool, and why.",
+    "init": "Write a sample configuration to begin with.",
+    "lint": "Find rules that do not do what they seem to.",
+    "mcp": "Give your tools to MCP clients, and use the tools of MCP servers.",
+    "run": "Answer a message with the tools you may use.",
+    "sessions": "List, show, export and import what is kept of conversations.",
+    "tools": "List, show and call tools.",
+    "tour": "A guided tour of explain on a sample configuration.",
 }
 
 _EXAMPLES = """\b
@@ -53,12 +53,12 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f".{_COMMANDS[cmd_name][0]}", __package__).command
+        command: click.Command = import_module(f".{cmd_name}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in sorted(_COMMANDS.items())])
+            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.group(cls=_Lazy, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})

@@ -46,7 +46,6 @@ Examples:
 """
 _MESSAGE_BYTES = 1024 * 1024  # bytes of a message from stdin
 
-
 _Surface = JsonLines | RunScreen
 
 
@@ -79,7 +78,8 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
-    shows: _Surface = _shows(crib, request, options)
+    judge = judge_commands(crib, lambda: mark_terminal_owner(request.caller))
+    shows = JsonLines() if options["as_json"] else RunScreen(verbose=options["verbose"], judge=judge)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
     try:
@@ -88,14 +88,6 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
             return asyncio.run(_answer(crib, request, shows, attended=attended, last=options["last"]))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
-
-
-def _shows(crib: Crib, request: TurnRequest, options: _Options) -> _Surface:
-    if options["as_json"]:
-        return JsonLines()
-    return RunScreen(
-        verbose=options["verbose"], judge=judge_commands(crib, lambda: mark_terminal_owner(request.caller))
-    )
 
 
 async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended: bool, last: bool) -> int:
@@ -188,9 +180,8 @@ def _from_stdin() -> str:
         click.echo("(type the message; Ctrl-D on an empty line ends it)", err=True)
     data = sys.stdin.buffer.read(_MESSAGE_BYTES + 1)
     if len(data) > _MESSAGE_BYTES:
-        raise CribError(
-            f"the message on stdin is longer than {_MESSAGE_BYTES:,} bytes; put it into a file and name that"
-        )
+        most = f"{_MESSAGE_BYTES:,} bytes"
+        raise CribError(f"the message on stdin is longer than {most}; put it into a file and name that")
     return _check_message(data.decode(errors="surrogateescape"))
 
 

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from toolcrib.app import Belt, Crib, open
+from toolcrib.app import Crib, open
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 
@@ -107,17 +107,14 @@ def command(**options: Unpack[ConfigOptions]) -> int:
 def _walk(crib: Crib, file: str, *, is_sample: bool) -> None:
     for number, (who, remark, caller, tools, options) in enumerate(_STOPS, 1):
         words = f"{who} {remark}".strip() if is_sample else who.rstrip(":")
-        _stop(number, words, crib.belt(caller), tools)
+        click.secho(f"{number}. {words}", bold=True)
+        verdicts = crib.belt(caller).verdicts
+        print_table(COLUMNS, explain_rows(verdicts[name] for name in tools), colour=1)
         click.secho(f"   toolcrib explain --config {shlex.quote(file)} {options}".rstrip() + "\n", dim=True)
     click.secho("One tool in full:", bold=True)
-    handle = crib.belt(_STOPS[1][2])
-    click.echo(f"   {explain_sentence(handle.verdicts['exec'])}.\n")
+    stranger = crib.belt(_STOPS[1][2])
+    click.echo(f"   {explain_sentence(stranger.verdicts['exec'])}.\n")
     findings = [finding for finding in crib.lint() if finding.level != "note"]
     broken = sum(finding.kind == "expect" for finding in findings)
     holding = len(crib.config.expect) - broken
     click.echo(f"lint: {holding} expectations hold, {len(findings)} findings.")
-
-
-def _stop(number: int, words: str, handle: Belt, tools: tuple[str, ...]) -> None:
-    click.secho(f"{number}. {words}", bold=True)
-    print_table(COLUMNS, explain_rows(handle.verdicts[name] for name in tools), colour=1)

@@ -176,15 +176,16 @@ class CommandRunner:
         known = self._callers.get(caller)
         if known is None:
             who = resolve(self._policy, caller)
-            terms, own = self._terms_of(caller), self._rules_of_agent(who.agent)
-            above = tuple({each.agent: self._rules_of_agent(each.agent) for each in who.ceiling}.values())
+            terms, own = self._terms_of(caller), self.rules_of_agent(who.agent)
+            above = tuple({each.agent: self.rules_of_agent(each.agent) for each in who.ceiling}.values())
             settings = _bound_settings(own.exec, [each.exec for each in above])
             target = self._make_target(who, settings, terms)
             known = CallerRules(own=own, above=above, root=str(terms.root), target=target)
             remember(self._callers, caller, known)
         return known
 
-    def _rules_of_agent(self, agent: str) -> AgentRules:
+    def rules_of_agent(self, agent: str) -> AgentRules:
+        """Return what holds for an agent; what holds for everybody when the configuration has no such one."""
         known = agent if self._config.agent(agent) else ""
         if known not in self._agents:
             self._agents[known] = self._read_rules(known)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller
-from toolcrib.define.mcp import Definition, Link, PinStore, Progressed
+from toolcrib.define.mcp import Definition, Link, PinStore
 from toolcrib.define.names import server_part
 from toolcrib.define.tool import Tool
 from toolcrib.services.feature import Core, Feature
@@ -119,20 +119,14 @@ class ServerTools:
         digests = {own: known.pins[own].digest for own in usable}
         fresh = {own: usable[own] for own in usable if own not in made or made[own][0] != digests[own]}
         if fresh:
-
-            async def call(tool: str, args: Mapping[str, Any], progress: Progressed | None) -> Any:
-                return await self._service.call(name, tool, args, progress)
-
+            call = partial(self._service.call, name)
             tools, faults = self._backend.make_tools(name, fresh, call, self._redacts[name])
             made |= {own: (digests[own], tools.get(own), faults.get(own, "")) for own in fresh}
         return [made[own] for own in usable]
 
     def _make_for_resources(self, name: str) -> Sequence[Tool]:
         if name not in self._reading:
-
-            async def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-                return await self._service.ask(name, method, params)
-
+            ask = partial(self._service.ask, name)
             self._reading[name] = self._backend.make_resource_tools(name, ask, self._redacts[name])
         return self._reading[name]
 

@@ -7,7 +7,7 @@ a definition that changed, or that is new, is withheld until somebody accepts it
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, definition_dige
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import rpc
 
-from .servers import KnownServer, PendingTool
+from .servers import KnownServer
 
 log = logging.getLogger("toolcrib")
 
@@ -193,18 +193,12 @@ class Mcp:
                 return []
             hint = suggest(tool, known)
             raise ToolError(f"the MCP server {server!r} offers no tool {tool[:64]!r}{hint}", code="not_found")
-        await self.keep(wanted)
-        return [change.tool for change in wanted]
-
-    async def keep(self, changes: Sequence[PendingTool]) -> None:
-        """Accept exactly these definitions."""
         at = self._now()
-        await self._store.pin(
-            [Pin(each.server, each.tool, definition_digest(each.after), each.after, at) for each in changes]
-        )
-        for name in {each.server for each in changes}:
-            self._known[name].take(await self._store.pins(name))
+        pins = [Pin(server, change.tool, definition_digest(change.after), change.after, at) for change in wanted]
+        await self._store.pin(pins)
+        each.take(await self._store.pins(server))
         self._notify()
+        return [change.tool for change in wanted]
 
     @rpc("mcp.prompts", scope="read")
     async def prompts(self, server: Annotated[str, "the name of the server in the configuration"]) -> dict[str, Any]:
