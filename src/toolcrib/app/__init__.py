@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -16,7 +16,6 @@ from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
 from toolcrib.config.advice import advice
-from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded, load
 from toolcrib.config.settings import ExpectedCaller
 from toolcrib.config.values import check_sender
@@ -24,7 +23,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
-from toolcrib.define.plugin import Guard, Hook, Plugin
+from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import SCOPES, Approver
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
@@ -181,13 +180,8 @@ class Crib:
                 for loss in losses(tool, provider):
                     what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
-        return [self._concealed(finding) for finding in found]
-
-    def _concealed(self, finding: Finding) -> Finding:
-        document = self.loaded.document
-        if not document.referenced:
-            return finding
-        return replace(finding, message=conceal(finding.message, document), remedy=conceal(finding.remedy, document))
+        redact = redact_for(self.loaded) or str
+        return [replace(each, message=redact(each.message), remedy=redact(each.remedy)) for each in found]
 
     def _expects(self) -> list[Expect]:
         return [
@@ -293,11 +287,10 @@ def build(
     router = Router([*given.services, *core.mounted])
     ports_of, slots = PortsOf(terms, router, kept.blobs), SubagentSlots()
     runner = SubagentRunner(loaded, models, ports_of, slots, None if folder is None else kept.sessions)
-    pipeline = replace(_pipeline(loaded, offers, stores), guards=bind_guards([*_guards(offers), *guards_of(features)]))
-    belts = BeltSource(
-        loaded, whole, agents, replace(pipeline, approver=given.approver or core.find(Approvals)), runner
-    )
-    turns = Turns(kept.sessions, stores.record, SetupResolver(loaded, models, belts), _moments(offers))
+    approver = given.approver or core.find(Approvals)
+    belts = BeltSource(loaded, whole, agents, _pipeline(loaded, offers, stores, features, approver), runner)
+    moments = Moments(hook for offer in offers for hook in offer.hooks.items())
+    turns = Turns(kept.sessions, stores.record, SetupResolver(loaded, models, belts), moments)
     starter = TurnStarter(turns, models)
     host = SubagentStarter(loaded, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
@@ -329,18 +322,14 @@ def build(
     )
 
 
-def _moments(offers: Sequence[Offer]) -> Moments:
-    return Moments(hook for offer in offers for hook in offer.hooks.items())
-
-
-def _guards(offers: Sequence[Offer]) -> Iterator[Hook | Guard]:
-    return (hook for offer in offers for hook in offer.before)
-
-
-def _pipeline(loaded: Loaded, offers: Sequence[Offer], stores: Stores) -> CallPipeline:
+def _pipeline(
+    loaded: Loaded, offers: Sequence[Offer], stores: Stores, features: Sequence[Feature], approver: Approver
+) -> CallPipeline:
     """Return what every call goes through."""
     return CallPipeline(
+        approver=approver,
         record=stores.record,
+        guards=bind_guards([*(guard for offer in offers for guard in offer.before), *guards_of(features)]),
         observers=bind_observers(hook for offer in offers for hook in offer.after),
         blobs=stores.blobs,
         redact=redact_for(loaded) or str,

@@ -188,7 +188,9 @@ def agents_for(
     found = [AgentOffer(agent=agent, source="core") for agent in AGENTS]
     found += [AgentOffer(agent=agent, source=offer.source) for offer in offers for agent in offer.agents]
     if folders.own is not None:
-        is_inside = any(_is_within(folders.own, each) for each in folders.workspaces)
+        # tools could write there: what lies in a workspace is nobody's configuration
+        own = _resolve_folder(folders.own)
+        is_inside = any(own.is_relative_to(_resolve_folder(each)) for each in folders.workspaces)
         found += _from_files(folders.own, folders.accepted if is_inside else None, "user", problems)
     for workspace in folders.workspaces:
         found += _from_files(workspace / IN_WORKSPACE, folders.accepted, "workspace", problems)
@@ -226,17 +228,9 @@ def _explain_withheld(file: AgentFile, accepted: AcceptedAgents) -> str:
     return f"{file.path}: {why}, so it is not used; look at it, then `toolcrib agents accept {quote(str(file.path))}`"
 
 
-def _is_within(folder: Path, root: Path) -> bool:
-    """Tell whether tools could write there: what lies in a workspace is nobody's configuration."""
-    try:
-        return folder.resolve().is_relative_to(root.resolve())
-    except FileNotFoundError:  # the current folder is gone, and nothing can lie in it
-        return False
-
-
 def _resolve_folder(folder: Path) -> Path:
     """Return one name for a folder that may be written in several ways."""
     try:
         return folder.resolve()
-    except FileNotFoundError:
+    except FileNotFoundError:  # the current folder is gone, and nothing can lie in it
         return folder

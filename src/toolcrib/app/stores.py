@@ -65,7 +65,7 @@ def stores_for(loaded: Loaded, kept: StateFolder, folder: Path | None, env: Mapp
     path = (folder or user_folder(env)) / STATE_FILE
     file = loaded.config.audit.file
     if kept.commits is not None:
-        to = None if file is None else RecordFile(_expand(file))
+        to = None if file is None else RecordFile(Path(os.path.expanduser(file)))  # noqa: PTH111  Path's own raises for a user who is not there
         record: Record = SqliteRecord(kept.commits, redact=redact_for(loaded), file=to)
     else:
         record = MemoryRecord() if file is None else _NoRecord()
@@ -107,7 +107,3 @@ def redact_for(loaded: Loaded) -> Callable[[str], str] | None:
     """Return what takes out of a text whatever the environment gave to the configuration, None when it gave nothing."""
     document = loaded.document
     return (lambda text: conceal(text, document)) if document.referenced else None
-
-
-def _expand(text: str) -> Path:
-    return Path(os.path.expanduser(text))  # noqa: PTH111  Path's own raises for a user who is not there

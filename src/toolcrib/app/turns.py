@@ -219,7 +219,8 @@ class TurnStarter:
 
     def start(self, request: TurnRequest) -> Running:
         """Start a turn, in a new session when none is named. A bad session key or model is a CribError at once."""
-        key = request.session or request.caller.session or _new_key(agent_of(request.caller))
+        new_key = f"agent:{agent_of(request.caller)}:run:{token_hex(6)}"
+        key = request.session or request.caller.session or new_key
         if isinstance(request.model, str):
             self._models.get(request.model)
         placed = replace(request, session=session.check_key(key), caller=replace(request.caller, session=key))
@@ -280,7 +281,3 @@ def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str]) -> 
         own = prompts_of(task.agent, task.inputs).system
         return subagent_prompt(own, tools, agent=task.agent.name, date=today())
     return system_prompt(tools, agent=agent, date=today())
-
-
-def _new_key(agent: str) -> str:
-    return f"agent:{agent}:run:{token_hex(6)}"

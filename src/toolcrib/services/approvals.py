@@ -134,7 +134,10 @@ class Approvals:
         for _ in range(_MAX_TRIES):
             question = await self._choose_question(asked)
             try:
-                await self._open(question, is_new=question.id == asked.id)
+                if question.id == asked.id:
+                    await self._finish_step(self._store.add(question, most=self._terms.most))
+                if question.state == "pending":
+                    self._notify(question)
                 settled = await self._wait_settled(question)
                 match settled.state:
                     case "allowed":
@@ -245,12 +248,6 @@ class Approvals:
             raise ToolError(f"{asked.reason}, and there is nobody to ask", code="not_approved")
         self._awaited[question.id] = asyncio.Event()
         return question
-
-    async def _open(self, question: Question, *, is_new: bool) -> None:
-        if is_new:
-            await self._finish_step(self._store.add(question, most=self._terms.most))
-        if question.state == "pending":
-            self._notify(question)
 
     async def _wait_settled(self, question: Question) -> Question:
         """Wait until a question is answered, here or in another process, or its time is over."""

@@ -4,7 +4,6 @@ from typing import Unpack
 
 import click
 
-from toolcrib.app import Belt
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 
@@ -48,12 +47,7 @@ def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
     elif only is None:
         print_table(COLUMNS, explain_rows(handle.verdicts.values()), colour=1)
     else:
-        _show_one(handle, only)
+        click.echo(explain_sentence(handle.verdicts[only]) + ".\n")
+        rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in handle.steps(only)]
+        print_table(("layer", "says", "rule", "origin"), rows, colour=1)
     return 0
-
-
-def _show_one(handle: Belt, name: str) -> None:
-    click.echo(explain_sentence(handle.verdicts[name]) + ".\n")
-    steps = handle.steps(name)
-    rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in steps]
-    print_table(("layer", "says", "rule", "origin"), rows, colour=1)

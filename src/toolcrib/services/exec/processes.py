@@ -34,10 +34,6 @@ _MAX_POLL_SECONDS = 60.0
 _MAX_REMEMBERED = 4_096  # permits, callers and judgements
 
 
-async def _nothing_to_check() -> None:
-    return
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
     """What the judge let through for one call: this and nothing else is started, once.
@@ -51,7 +47,7 @@ class Permit:
     script: str | None = None
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
-    check_unchanged: Callable[[], Awaitable[None]] = _nothing_to_check
+    check_unchanged: Callable[[], Awaitable[None]] | None = None
 
 
 class Permits:
@@ -106,10 +102,6 @@ class ExecTarget:
     shown: int = 50_000
 
 
-async def _no_leftovers() -> Sequence[Leftover]:
-    return ()
-
-
 class Processes:
     """The commands of a crib."""
 
@@ -117,9 +109,9 @@ class Processes:
         self,
         target_of: Callable[[Caller], ExecTarget],
         *,
-        blobs: Blobs | None = None,
+        blobs: Blobs,
+        sweep: Callable[[], Awaitable[Sequence[Leftover]]],
         terms: ProcessTerms | None = None,
-        sweep: Callable[[], Awaitable[Sequence[Leftover]]] = _no_leftovers,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._target_of, self._blobs, self._sweep, self._now = target_of, blobs, sweep, now
@@ -158,7 +150,8 @@ class Processes:
                 f"{count} commands run in the background already; end one with process kill first", code="busy"
             )
         await self._sweep_once()
-        await permit.check_unchanged()
+        if permit.check_unchanged is not None:
+            await permit.check_unchanged()
         command = Command(
             argv=permit.argv,
             line=None if permit.argv else permit.script or permit.line,
@@ -354,8 +347,6 @@ class Processes:
 
     async def _store_output(self, process: StartedProcess) -> str:
         """Keep what a command printed, from its beginning, where `result_get` finds it; return the key."""
-        if self._blobs is None:
-            return ""
         try:
             whole = await process.running.whole()
             return await self._blobs.put(await in_thread(_pack_output, whole.data, whole.missing)) if whole.data else ""

@@ -219,7 +219,9 @@ class Subagents:
         run = SubagentRun(request.key, self._key(caller), request.label, request.text, turn, self._now(), cleanup)
         self._runs.pop(request.key, None)
         self._runs[request.key] = run
-        self._forget()
+        ended = [key for key, run in self._runs.items() if run.end is not None]
+        for key in ended[: max(0, len(ended) - _ENDED_RUNS)]:
+            del self._runs[key]
         watching = asyncio.ensure_future(self._watch(run, turn, root))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
@@ -245,11 +247,9 @@ class Subagents:
         try:
             return await turn.end()
         except Exception as error:
-            words = (
-                str(error) if isinstance(error, CribError) else "it failed unexpectedly; the operator's log says how"
-            )
             log.exception("the subagent %s failed", key)
-            return TurnFinished("error", sentence=words)
+            unexpected = "it failed unexpectedly; the operator's log says how"
+            return TurnFinished("error", sentence=str(error) if isinstance(error, CribError) else unexpected)
         finally:
             self._slots.release(root)
 
@@ -261,11 +261,6 @@ class Subagents:
             await self._host.tell(run.parent, report)
         if run.cleanup == "delete":
             await self._store.delete(run.key)
-
-    def _forget(self) -> None:
-        ended = [key for key, run in self._runs.items() if run.end is not None]
-        for key in ended[: max(0, len(ended) - _ENDED_RUNS)]:
-            del self._runs[key]
 
     def _key(self, caller: Caller) -> str:
         return caller.session or f"agent:{agent_of(caller)}:main"
@@ -312,8 +307,10 @@ class Subagents:
     async def _heads(self, own: str) -> list[SessionHead]:
         """Return the sessions that this one started, as far as they are among the latest."""
         heads = await self._store.list(most=1_000)
-        # whoever spoke in the session of another agent stands behind that session
-        return [head for head in heads if _is_run(head.key) and own in head.parents[-2:]]
+        # one that was waited for is not in the background; whoever spoke in the session of another agent stands
+        # behind that session
+        runs = (head for head in heads if is_subagent(head.key) and not is_called(head.key))
+        return [head for head in runs if own in head.parents[-2:]]
 
     async def _find(self, caller: Caller, target: str) -> tuple[str, str]:
         """Return the key and the label of the run that is meant, among the caller's own."""
@@ -351,11 +348,6 @@ def _report(run: SubagentRun, end: TurnFinished, lines: Sequence[Line], now: flo
         what = "Its last words" if end.reason == "done" else "What it had until then"
         parts = (Text(f"{head}{what}:\n"), Text(words, f"{source} after {outside}" if outside else None))
     return Message(role="user", content=parts, at=now)
-
-
-def _is_run(key: str) -> bool:
-    """Tell whether a session is that of a run in the background; of one that was waited for, its parent has told."""
-    return is_subagent(key) and not is_called(key)
 
 
 def _effort(word: str) -> Effort:

@@ -14,7 +14,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 from toolcrib.define.session import check_key
-from toolcrib.define.verdict import Decision, Verdict
+from toolcrib.define.verdict import Decision
 from toolcrib.doors.cli._format import Style, flatten
 from toolcrib.doors.cli._options import require_tool
 from toolcrib.policy.explain import explain_sentence
@@ -98,7 +98,9 @@ class ChatCommands:
                 self._names(f"yours as soon as they are built ({len(later)})", later, "dim")
             else:
                 self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
-                self._screen.put("".join(map(self._because, found)))
+                for verdict in found:
+                    because = f"{verdict.tool}: {verdict.reason}"
+                    self._screen.put(self._screen.formatter.remark(because, indent=2, max_lines=2))
         self._screen.say("/why TOOL says more about one of them", "dim")
 
     def _names(self, head: str, names: Sequence[str], style: Style) -> None:
@@ -107,9 +109,6 @@ class ChatCommands:
             self._screen.say(head, style)
             wrapped = textwrap.wrap(", ".join(names), formatter.width - 3, break_on_hyphens=False)
             self._screen.put(formatter.lines(wrapped, indent=2))
-
-    def _because(self, verdict: Verdict) -> str:
-        return self._screen.formatter.remark(f"{verdict.tool}: {verdict.reason}", indent=2, max_lines=2)
 
     async def _why(self, rest: str) -> None:
         name, _, line = rest.partition(" ")

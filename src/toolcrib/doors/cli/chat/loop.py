@@ -6,12 +6,12 @@ import hashlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from toolcrib.app import Running
 from toolcrib.define.errors import CribError
-from toolcrib.define.log import Line, Said
+from toolcrib.define.log import Said
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
 from toolcrib.doors.cli import EXIT_INTERRUPTED
@@ -204,8 +204,10 @@ class ChatLoop:
         return self._undo.diff(path) if call.name == "write" and isinstance(path, str) else ""
 
     async def _save_pictures(self, session: str, before: int, screen: ChatScreen) -> None:
-        lines = (await self._chat.crib.sessions.lines(session))[before:]
-        for picture in _find_pictures(lines):
+        """Save the pictures that tools and models brought, each once; a person knows their own."""
+        bodies = [line.body for line in (await self._chat.crib.sessions.lines(session))[before:]]
+        said = [body.message for body in bodies if isinstance(body, Said) and body.message.role != "user"]
+        for picture in dict.fromkeys(part for each in said for part in each.content if isinstance(part, Image)):
             try:
                 path = _save_picture(picture, state_folder() / "pictures")
             except OSError as error:
@@ -244,12 +246,6 @@ def _home(folder: Path) -> str:
         return f"~/{folder.relative_to(Path.home())}".removesuffix("/.")
     except (ValueError, RuntimeError):
         return str(folder)
-
-
-def _find_pictures(lines: Sequence[Line]) -> list[Image]:
-    """Return the pictures that tools and models brought, each once; a person knows their own."""
-    said = (line.body.message for line in lines if isinstance(line.body, Said) and line.body.message.role != "user")
-    return list(dict.fromkeys(part for message in said for part in message.content if isinstance(part, Image)))
 
 
 def _save_picture(picture: Image, folder: Path) -> Path:
