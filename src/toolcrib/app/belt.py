@@ -20,6 +20,7 @@ from toolcrib.define.event import CallEvent
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.result import Result
+from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import LayerStep, Selection, Verdict
 from toolcrib.policy.resolve import resolve
@@ -29,7 +30,7 @@ from toolcrib.services.feature import Feature
 from toolcrib.services.router import Router
 
 from .features import join_tools
-from .subagents import SubagentRunner, Within, mandates_of
+from .subagents import SubagentRunner, Within
 
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 
@@ -115,7 +116,8 @@ class BeltSource:
 
     def renew(self) -> None:
         """Take in what features bring now."""
-        policy = replace(self._loaded.policy, mandates=mandates_of(self._agents))
+        mandates = {to_agent(agent.name): agent.tools for agent in self._agents}
+        policy = replace(self._loaded.policy, mandates=mandates)
         self.catalog = join_tools(self._own, self._features)
         host = _host_facts(self._loaded.config)
         self.belts = Belts(self.catalog, policy, host=host, channels=tuple(policy.channels))

@@ -17,8 +17,7 @@ from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
 from toolcrib.agent.subagent_report import result_of
 from toolcrib.config.load import Loaded
-from toolcrib.config.settings import AgentSettings
-from toolcrib.define import session
+from toolcrib.config.settings import LimitSettings
 from toolcrib.define.agent import Agent, make_called_key, prompts_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
@@ -66,11 +65,6 @@ def _permitted(agents: tuple[Agent, ...], settings: SubagentSettings) -> list[Ag
 def _names(entry: str, agent: Agent) -> bool:
     folded = fold_name(entry)
     return folded == _EVERY_AGENT or fnmatchcase(agent.name, folded)
-
-
-def mandates_of(agents: Iterable[Agent]) -> Mapping[str, tuple[str, ...] | None]:
-    """Return what every agent may use by its own list, as policy takes it."""
-    return {session.to_agent(agent.name): agent.tools for agent in agents}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +146,18 @@ class SubagentRunner:
 
     def limits_of(self, agent: Agent) -> Limits:
         """Return the limits of a run: the agent's, and those of the configuration where they are lower."""
-        return _limits(agent, self._loaded.config.agent(agent.name))
+        own = self._loaded.config.agent(agent.name)
+        limits = own.limits if own else LimitSettings()
+
+        def least(*found: Any) -> Any:
+            return min((each for each in found if each is not None), default=None)
+
+        return Limits(
+            turns=least(agent.max_turns, limits.turns),
+            seconds=least(agent.timeout, limits.seconds),
+            tokens=least(agent.max_tokens, limits.tokens),
+            cost=limits.cost,
+        )
 
     def model_of(self, agent: Agent, parent: Caller, above: Loop | None) -> Model:
         """Return the model that the configuration or the agent names, else its parent's."""
@@ -196,17 +201,3 @@ def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
 def today() -> str:
     """Return the date where we are."""
     return datetime.now().astimezone().date().isoformat()
-
-
-def _limits(agent: Agent, own: AgentSettings | None) -> Limits:
-    set_ = own.limits if own else None
-
-    def least(declared: Any, configured: Any) -> Any:
-        return min((each for each in (declared, configured) if each is not None), default=None)
-
-    return Limits(
-        turns=least(agent.max_turns, set_ and set_.turns),
-        seconds=least(agent.timeout, set_ and set_.seconds),
-        tokens=least(agent.max_tokens, set_ and set_.tokens),
-        cost=set_.cost if set_ else None,
-    )

@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from toolcrib.define.caller import Caller
@@ -49,15 +50,17 @@ class Router:
     def mount(self, *services: object) -> None:
         """Offer the methods of more services."""
         for service in services:
-            self._mount(service)
+            for _, bound in inspect.getmembers(service, inspect.ismethod):
+                if (mark := mark_of(bound)) is None:
+                    continue
+                method = _method(mark, bound)
+                if mark.name in self.methods:
+                    raise DeclarationError(f"two services offer the method {mark.name!r}")
+                self.methods[mark.name] = method
 
     def rpc_for(self, caller: Caller, scopes: Collection[Scope] = TOOL_SCOPES) -> Rpc:
         """Return what a caller asks through: bound to it and to the scopes it came with."""
-
-        async def ask(name: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-            return await self.ask(name, params, caller=caller, scopes=scopes, progress=progress)
-
-        return ask
+        return partial(self.ask, caller=caller, scopes=scopes)
 
     async def ask(
         self,
@@ -80,16 +83,6 @@ class Router:
             raise ArgumentError(f"{name}: {error}") from None
         ours = {"caller": caller, "progress": _safe(name, progress)}
         return await method.run(**args, **{each: ours[each] for each in method.wants})
-
-    def _mount(self, service: object) -> None:
-        for _, bound in inspect.getmembers(service, inspect.ismethod):
-            mark = mark_of(bound)
-            if mark is None:
-                continue
-            method = _method(mark, bound)
-            if mark.name in self.methods:
-                raise DeclarationError(f"two services offer the method {mark.name!r}")
-            self.methods[mark.name] = method
 
 
 def _method(mark: Mark, bound: Callable[..., Any]) -> Method:

@@ -69,11 +69,8 @@ class Serving:
         self._crib, self._asks, self._interrupts = crib, asks, 0
         self._server = BeltServer(belt)
 
-    def run(self, line: Pipes | socket.socket, token: AccessToken | None) -> int:
+    async def run(self, line: Pipes | socket.socket, token: AccessToken | None) -> int:
         """Serve, and return the exit code."""
-        return asyncio.run(self._run(line, token))
-
-    async def _run(self, line: Pipes | socket.socket, token: AccessToken | None) -> int:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self.serve(line, token))
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._interrupt, task)

@@ -1,5 +1,6 @@
 """toolcrib mcp: your tools for MCP clients, other people's MCP servers, and a yes to what they declare anew."""
 
+import asyncio
 import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
@@ -195,4 +196,4 @@ def serve(**options: Unpack[_ServeOptions]) -> int:
         crib = crib_from_options(options, import_plugins=True, keeps=True)
         caller, profile = mark_terminal_owner(caller_from_options(crib, options)), options["profile"]
         serving = Serving(crib, lambda: crib.belt(caller, profile=profile), asks=options["ask"])
-        return serving.run(line, token)
+        return asyncio.run(serving.run(line, token))

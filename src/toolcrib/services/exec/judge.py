@@ -85,10 +85,6 @@ class CallerRules:
     root: str
     target: ExecTarget
 
-    @property
-    def all(self) -> tuple[AgentRules, ...]:
-        return (self.own, *self.above)
-
 
 class CommandRunner:
     """Joins the judge, the shells and the processes. `terms_of` says which workspace a caller has."""
@@ -122,7 +118,9 @@ class CommandRunner:
         """Return what becomes of a command line of this caller: never more than a parent of it would get (G7)."""
         known = self._rules_of(caller)
         within = _make_within(known.root, workdir)
-        found = [judge(line, each.rules, each.look_up, within=within, env=env or {}) for each in known.all]
+        found = [
+            judge(line, each.rules, each.look_up, within=within, env=env or {}) for each in (known.own, *known.above)
+        ]
         return max(found, key=lambda judgement: _DECISIONS.index(judgement.decision))  # of equals, the caller's own
 
     def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:

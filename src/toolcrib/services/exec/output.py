@@ -68,7 +68,7 @@ def decode_output(data: bytes, *, inside: bool = False) -> str:
 
 
 def split_output(data: bytes, size: int = 1 << 16) -> Iterator[bytes]:
-    """TextTail what was printed where nothing is torn: behind the end of a line, else before something unfinished."""
+    """Split what was printed where nothing is torn: behind the end of a line, else before something unfinished."""
     at = 0
     while at < len(data):
         piece = data[at : at + size]

@@ -75,8 +75,8 @@ async def _run_chat(crib: Crib, caller: Caller, options: _Options) -> int:
     plain = options["plain"] or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
     colour = not plain and not os.environ.get("NO_COLOR")
     async with crib:
-        with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as claim:
-            chat = ChatSession(crib, caller, Path.cwd(), options["model"], claim)
+        with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as lock:
+            chat = ChatSession(crib, caller, Path.cwd(), options["model"], lock)
             loop = ChatLoop(chat, attended=has_terminal)
             surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
             return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=options["anew"])

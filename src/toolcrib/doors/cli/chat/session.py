@@ -121,16 +121,14 @@ def _words(message: Message) -> str:
 class ChatSession:
     """One caller of a crib, who goes from session to session and from model to model.
 
-    `elsewhere` is the session that this one would have gone on with, did another chat not do so.
+    `busy_session` is the session that this one would have gone on with, did another chat not do so.
     """
 
-    def __init__(
-        self, crib: Crib, caller: Caller, folder: Path, model: str | None = None, claim: SessionLock | None = None
-    ) -> None:
+    def __init__(self, crib: Crib, caller: Caller, folder: Path, model: str | None, lock: SessionLock) -> None:
         self.crib, self.folder = crib, folder
         self.agent = to_agent(caller.agent or "main")
         self.session = caller.session or ""
-        self._caller, self._model, self._claim = caller, model, claim
+        self._caller, self._model, self._lock = caller, model, lock
         self.busy_session = ""
 
     async def open(self, *, anew: bool = False) -> None:
@@ -138,11 +136,10 @@ class ChatSession:
         self.busy_session = ""
         if anew or not self.session:
             found = None if anew else await find_latest(self.crib.sessions, self.agent, self.folder)
-            is_free = not found or not self._claim or self._claim.take(found)
+            is_free = found is not None and self._lock.take(found)
             self.busy_session = "" if is_free else found or ""
             self.session = found if found and is_free else new_chat_key(self.agent, self.folder)
-        if self._claim:
-            self._claim.take(self.session)  # one that was named is taken even if another chat has it
+        self._lock.take(self.session)  # one that was named is taken even if another chat has it
 
     async def switch_session(self, key: str) -> None:
         """Go on with another session."""
