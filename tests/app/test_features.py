@@ -13,7 +13,7 @@ from toolcrib.config.load import load
 from toolcrib.define.plugin import Block, Hook, Word
 from toolcrib.define.ports import rpc
 from toolcrib.services.approvals import Approvals
-from toolcrib.services.feature import Core, Feature, FixedTools, Mount
+from toolcrib.services.feature import Core, Feature, Mount
 
 pytestmark = pytest.mark.anyio
 
@@ -100,18 +100,21 @@ async def test_tools_go_and_what_is_wrong_is_told_while_a_belt_stays_as_it_was()
 
 
 async def test_a_tool_that_has_a_name_of_somebody_else_is_left_out_and_told() -> None:
-    async with crib_with(whole(Bell()), lambda core: Feature(tools=FixedTools((ring_twice(),)))) as crib:
+    async with crib_with(whole(Bell()), lambda core: Feature(tools=OtherBell())) as crib:
         assert crib.catalog["ring"] is ring
         assert "offers a tool 'ring', which" in crib.catalog.problems[-1].sentence
 
 
-def ring_twice() -> Tool:
-    @tool(name="ring", effects=set())
-    async def other() -> str:
-        """Ring another bell."""
-        return "dong"
+class OtherBell(Bell):
+    """Another bell, whose tool has the same name."""
 
-    return other
+    def tools(self) -> Iterable[Tool]:
+        @tool(name="ring", effects=set())
+        async def other() -> str:
+            """Ring another bell."""
+            return "dong"
+
+        return (other,)
 
 
 async def test_features_start_in_their_order_and_close_in_the_reverse_of_it() -> None:

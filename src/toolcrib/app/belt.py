@@ -111,7 +111,8 @@ class BeltSource:
         """Take in the tools of more features, now and whenever they change."""
         self._features = (*self._features, *features)
         for feature in features:
-            feature.tools.on_change(self.renew)
+            if feature.tools is not None:
+                feature.tools.on_change(self.renew)
         self.renew()
 
     def renew(self) -> None:

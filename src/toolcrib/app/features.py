@@ -48,7 +48,7 @@ def mount_features(core: C, mounts: Iterable[Callable[[C], Feature]]) -> tuple[F
     return tuple(features)
 
 
-def mount_turn_features(core: TurnCore, mounts: Iterable[TurnMount] = TURN_FEATURES) -> tuple[Feature, ...]:
+def mount_turn_features(core: TurnCore, mounts: Iterable[TurnMount]) -> tuple[Feature, ...]:
     """Mount what stands behind turns; a guard of it would come too late, so there must be none."""
     features = mount_features(core, mounts)
     if any(feature.guards for feature in features):
@@ -75,13 +75,13 @@ def find_secrets(document: Document, *path: str) -> Iterator[str]:
 def join_tools(catalog: Catalog, features: Sequence[Feature]) -> Catalog:
     """Return the catalog with the tools that features bring now, and what is wrong with the others."""
     tools, problems = dict(catalog.tools), list[Problem]()
-    for feature in features:
-        for tool in feature.tools.tools():
+    for source in (feature.tools for feature in features if feature.tools is not None):
+        for tool in source.tools():
             first = tools.setdefault(tool.name, tool)
             if first is not tool:
                 taken = f"{tool.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
                 problems.append(Problem(tool.source, taken))
-        problems += [Problem(*each) for each in feature.tools.problems()]
+        problems += [Problem(*each) for each in source.problems()]
     if not problems and len(tools) == len(catalog):
         return catalog
     return Catalog(tools, (*catalog.problems, *problems))

@@ -323,7 +323,6 @@ class Approvals:
 
 
 def _explain_late_answer(question: Question, now: float) -> ToolError:
-    """Return what an answer is told that came too late."""
     if question.state == "expired" or (
         question.state == "pending" and not is_in_time(question.asked_at, question.expires_at, now)
     ):

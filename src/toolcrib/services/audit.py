@@ -305,7 +305,6 @@ def _call_key(body: Mapping[str, Any]) -> str:
 
 
 def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one call as a door shows it."""
     verdict, call, caller = (_mapping(body.get(name)) for name in ("verdict", "call", "caller"))
     finished, answered = later.get("finished"), later.get("answered")
     return {

@@ -91,22 +91,6 @@ class ToolSource(Protocol):
         """Have `listener` called when either changes; return how to end that."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedTools:
-    """Tools that stay as long as the crib."""
-
-    items: tuple[Tool, ...] = ()
-
-    def tools(self) -> Iterable[Tool]:
-        return self.items
-
-    def problems(self) -> Iterable[tuple[str, str]]:
-        return ()
-
-    def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
-        return lambda: None
-
-
 async def _do_nothing() -> None:
     return
 
@@ -122,7 +106,7 @@ class Feature:
 
     services: Sequence[object] = ()
     guards: Sequence[Hook] = ()
-    tools: ToolSource = field(default_factory=FixedTools)
+    tools: ToolSource | None = None
     start: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
     close: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
 

@@ -243,7 +243,6 @@ def _say(text: str) -> None:
 
 
 async def _cancel_and_wait(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task and wait until it is gone."""
     task.cancel()
     await asyncio.wait([task])  # not `await task`: its cancellation would look like our own, and ours like its
     if not task.cancelled() and (failure := task.exception()):

@@ -19,8 +19,6 @@ Examples:
 
 
 class _ExplainOptions(JsonOptions):
-    """What `explain` takes besides a line."""
-
     agent: str | None
 
 

@@ -17,8 +17,6 @@ Examples:
 
 
 class _Options(JsonOptions):
-    """Everything `lint` takes."""
-
     provider: str | None
 
 

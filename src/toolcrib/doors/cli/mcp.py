@@ -58,16 +58,12 @@ Examples:
 
 
 class _ServeOptions(CallerOptions):
-    """What `serve` takes."""
-
     profile: str | None
     http: int | None
     ask: bool
 
 
 class _AcceptOptions(ConfigOptions):
-    """What `accept` takes."""
-
     yes: bool
 
 

@@ -50,8 +50,6 @@ _Surface = JsonLines | RunScreen
 
 
 class _Options(CallerOptions):
-    """What `run` takes besides its message."""
-
     verbose: bool
     last: bool
 
@@ -126,7 +124,6 @@ async def _show(turn: Running, shows: _Surface, news: str) -> TurnFinished | Non
 
 
 async def _latest_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
-    """Return the agent's latest session."""
     agent = to_agent(request.caller.agent or "main")
     heads = await crib.sessions.list(most=1000)
     found = next((head.key for head in heads if agent_from_key(head.key) == agent and not head.parents), None)

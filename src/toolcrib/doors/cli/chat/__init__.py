@@ -40,8 +40,6 @@ Examples:
 
 
 class _Options(CallerOptions):
-    """What `chat` takes."""
-
     anew: bool
     plain: bool
 

@@ -225,7 +225,6 @@ def _read_progress(partial: Result) -> tuple[float, float]:
 
 
 def _wrap_tail(text: str, width: int) -> list[str]:
-    """Return the last lines of a text, folded at the width."""
     lines = list[str]()
     for line in text.splitlines()[-_WORD_LINES:]:
         lines += [line[at : at + width] for at in range(0, max(len(line), 1), width)]
