@@ -174,7 +174,7 @@ class Crib:
             self.loaded.policy, self.catalog.tools, self.catalog.groups, self._expects(), self._belts.belts.belt_for
         )
         found += advice(self.loaded)
-        found += map(_problem_finding, self.catalog.problems)
+        found += map(_finding_from_problem, self.catalog.problems)
         if provider is not None:
             for tool in self.catalog.tools.values():
                 for loss in losses(tool, provider):
@@ -187,7 +187,7 @@ class Crib:
         return [
             Expect(
                 origin=f"expect[{at}]",
-                caller=self.models.assign(_expected_caller(each.caller)),
+                caller=self.models.assign(_caller_from_expected(each.caller)),
                 has=each.has,
                 lacks=each.lacks,
             )
@@ -351,7 +351,7 @@ def sender_from(text: str) -> Sender:
     return Sender(**{kind: text.partition(":")[2].strip()})
 
 
-def _problem_finding(problem: Problem) -> Finding:
+def _finding_from_problem(problem: Problem) -> Finding:
     """Return what lint says about something that was offered and not taken in."""
     if problem.source == "plugins":
         return Finding("plugin", "warning", "plugins", problem.sentence, "mend it, or take it away")
@@ -362,7 +362,7 @@ def _problem_finding(problem: Problem) -> Finding:
     return Finding("collision", "error", problem.source, problem.sentence, "rename one, or leave the plugin out")
 
 
-def _expected_caller(expected: ExpectedCaller) -> Caller:
+def _caller_from_expected(expected: ExpectedCaller) -> Caller:
     sender = expected.sender
     if isinstance(sender, str):
         who: Sender | None = sender_from(sender)

@@ -85,7 +85,7 @@ class SubagentStarter:
         known = await self._store.make(head)
         above = turn_of(caller)
         if task is None:
-            limits, model = limits_of(self._loaded.config, request.agent), self._inherited(request.agent, caller)
+            limits, model = limits_of(self._loaded.config, request.agent), self._inherit_model(request.agent, caller)
             first = f"{_TASK}{request.text}"
         else:
             limits, model = self._runner.limits_of(task.agent), self._runner.model_of(task.agent, caller, above)
@@ -98,7 +98,7 @@ class SubagentStarter:
                 session=request.key,
                 caller=child,
                 model=request.model or model,
-                extra=self._extra(above.setup.belt.tools.values()) if above else (),
+                extra=self._find_extra(above.setup.belt.tools.values()) if above else (),
                 approver=above.setup.pipeline.approver if above else None,
                 limits=limits,
                 effort=request.effort,
@@ -106,13 +106,13 @@ class SubagentStarter:
             )
         )
 
-    def _extra(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    def _find_extra(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
         """Return those of a belt's tools that were handed to it alone."""
         return tuple(
             each for each in tools if each.source.startswith("client:") and each.name not in self._belts.catalog
         )
 
-    def _inherited(self, agent: str, caller: Caller) -> Model | None:
+    def _inherit_model(self, agent: str, caller: Caller) -> Model | None:
         """Return the parent's model where a child has it: when it is the same agent, or none that names one."""
         above, own = turn_of(caller), self._loaded.config.agent(agent)
         is_same = agent == agent_of(caller) or own is None or own.model is None
@@ -125,13 +125,13 @@ class SubagentStarter:
             verdict = held.verdicts.get(agent.name)
             why = explain_sentence(verdict) if verdict else f"there is no tool {agent.name}"
             raise ToolError(why, code="denied")
-        kept = _inputs_in(await self._store.lines(request.key)) if await self._store.find(request.key) else None
+        kept = _find_inputs(await self._store.lines(request.key)) if await self._store.find(request.key) else None
         # an agent may have changed since: what it was asked has to fit it as it is now
         inputs = inputs_from(agent, request.text) if kept is None else inputs_shape(agent).check(kept)
         return AgentTask(agent, inputs)
 
 
-def _inputs_in(lines: Iterable[Line]) -> Mapping[str, Any] | None:
+def _find_inputs(lines: Iterable[Line]) -> Mapping[str, Any] | None:
     """Return what a run was asked, by its log; None when that does not say."""
     noted = [line.body.data for line in lines if isinstance(line.body, Noted) and line.body.name == WORKING]
     inputs = noted[-1].get("inputs") if noted and isinstance(noted[-1], Mapping) else None

@@ -29,7 +29,7 @@ class Models:
         The session's, when it was switched to one; else the agent's own, `models.default`, one whose provider has a
         key, and last the offline model.
         """
-        named = session_model or self._configured_name(agent)
+        named = session_model or self._name_from_config(agent)
         return named or next(iter(models_with_keys(self._env, self._providers())), OFFLINE)
 
     def assign(self, caller: Caller, session_model: str = "") -> Caller:
@@ -42,7 +42,7 @@ class Models:
             provider, model = split_model(self.name_for(agent_of(caller), session_model))
             caller = replace(caller, provider=provider, model=model)
         if caller.parents and not caller.parent_models:
-            look_up = self._configured_name if is_named else self.name_for
+            look_up = self._name_from_config if is_named else self.name_for
             names = (look_up(agent_of_parent(parent)) for parent in caller.parents)
             spoken = tuple(":".join(filter(None, split_model(name))) if name else "" for name in names)
             caller = replace(caller, parent_models=spoken)
@@ -88,7 +88,7 @@ class Models:
             await model.close()
         self._made.clear()
 
-    def _configured_name(self, agent: str) -> str:
+    def _name_from_config(self, agent: str) -> str:
         own = self._config.agent(agent)
         return (own and own.model) or self._config.default_model
 

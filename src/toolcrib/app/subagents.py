@@ -44,7 +44,7 @@ _EVERY_AGENT = "group:agents"
 def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSettings) -> Catalog:
     """Return the catalog with every permitted agent as a tool; one that cannot be one is told, and no other with it."""
     tools, problems = dict(catalog.tools), list(catalog.problems)
-    for agent in _permitted(tuple(agents), settings) if settings.enabled else ():
+    for agent in _select_permitted(tuple(agents), settings) if settings.enabled else ():
         try:
             tool = agent_tool(agent)
         except CribError as error:
@@ -56,13 +56,13 @@ def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSet
     return Catalog(tools, tuple(problems))
 
 
-def _permitted(agents: tuple[Agent, ...], settings: SubagentSettings) -> list[Agent]:
+def _select_permitted(agents: tuple[Agent, ...], settings: SubagentSettings) -> list[Agent]:
     """Return the agents that `include` and `exclude` leave; an `include` that names no agent is about tools alone."""
-    included = [agent for agent in agents if any(_names(entry, agent) for entry in settings.include or ())]
-    return [agent for agent in (included or agents) if not any(_names(entry, agent) for entry in settings.exclude)]
+    included = [agent for agent in agents if any(_is_named(entry, agent) for entry in settings.include or ())]
+    return [agent for agent in (included or agents) if not any(_is_named(entry, agent) for entry in settings.exclude)]
 
 
-def _names(entry: str, agent: Agent) -> bool:
+def _is_named(entry: str, agent: Agent) -> bool:
     folded = fold_name(entry)
     return folded == _EVERY_AGENT or fnmatchcase(agent.name, folded)
 

@@ -53,7 +53,7 @@ class Router:
             for _, bound in inspect.getmembers(service, inspect.ismethod):
                 if (mark := mark_of(bound)) is None:
                     continue
-                method = _method(mark, bound)
+                method = _read_method(mark, bound)
                 if mark.name in self.methods:
                     raise DeclarationError(f"two services offer the method {mark.name!r}")
                 self.methods[mark.name] = method
@@ -81,11 +81,11 @@ class Router:
             args = dict(method.shape.check(params))
         except ArgumentError as error:
             raise ArgumentError(f"{name}: {error}") from None
-        ours = {"caller": caller, "progress": _safe(name, progress)}
+        ours = {"caller": caller, "progress": _guard_progress(name, progress)}
         return await method.run(**args, **{each: ours[each] for each in method.wants})
 
 
-def _method(mark: Mark, bound: Callable[..., Any]) -> Method:
+def _read_method(mark: Mark, bound: Callable[..., Any]) -> Method:
     where = f"method {mark.name} ({bound.__qualname__})"
     if not inspect.iscoroutinefunction(bound):
         raise DeclarationError(f"{where}: is not async")
@@ -102,7 +102,7 @@ def _method(mark: Mark, bound: Callable[..., Any]) -> Method:
     )
 
 
-def _safe(name: str, progress: Progress | None) -> Progress:
+def _guard_progress(name: str, progress: Progress | None) -> Progress:
     """Return a `progress` that a method can call whether anybody listens or not, and whatever the listener does."""
 
     def tell(part: Any) -> None:

@@ -90,7 +90,7 @@ class Sessions:
         head = await self._find_visible(caller, key)
         found = await self._read_standing(head.key)
         is_running = self._running(head.key) is not None
-        model = found.model or self._default(head.key)
+        model = found.model or self._default_model(head.key)
         ended = next((line.body for line in reversed(found.path) if isinstance(line.body, Ended)), None)
         return {
             "key": head.key,
@@ -124,7 +124,7 @@ class Sessions:
             {
                 "key": head.key,
                 "title": head.title,
-                "model": head.model or self._default(head.key),
+                "model": head.model or self._default_model(head.key),
                 "lines": head.count,
                 "parents": list(head.parents),
                 "switched": head.model,
@@ -172,7 +172,7 @@ class Sessions:
         found = await self._read_standing(head.key)
         if found.model != chosen:
             await self._write(head.key, Switched(chosen))
-        return {"key": head.key, "changed": found.model != chosen, "model": chosen or self._default(head.key)}
+        return {"key": head.key, "changed": found.model != chosen, "model": chosen or self._default_model(head.key)}
 
     # what an operator asks for, and no tool: whole logs
 
@@ -278,7 +278,7 @@ class Sessions:
         except CribError:  # a model that cannot be used has a status all the same
             return 0
 
-    def _default(self, key: str) -> str:
+    def _default_model(self, key: str) -> str:
         return self._models.default(agent_from_key(key))
 
 

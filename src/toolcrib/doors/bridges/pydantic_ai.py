@@ -63,7 +63,7 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         return {
             name: ToolsetTool(
                 toolset=self,
-                tool_def=_definition(tool, ctx.model.model_name),
+                tool_def=_define(tool, ctx.model.model_name),
                 max_retries=retries,
                 args_validator=_AsWritten(),
             )
@@ -74,7 +74,7 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> ToolReturn:
         """Run one call through the gate."""
-        flaw = _cut(ctx) or str(tool_args.get(_FLAW, ""))
+        flaw = _explain_cut(ctx) or str(tool_args.get(_FLAW, ""))
         call = Call(id=ctx.tool_call_id or "", name=name, args={} if flaw else tool_args, parse_error=flaw)
         result = (await self._belt_of(ctx).call_all([call]))[0]
         told = answer_message(call, result)
@@ -102,7 +102,7 @@ class _AsWritten:
         return dict(input) if isinstance(input, Mapping) else {_FLAW: "the arguments are no object"}
 
 
-def _definition(tool: Tool, model: str) -> ToolDefinition:
+def _define(tool: Tool, model: str) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.description,
@@ -119,7 +119,7 @@ def _to_tool_return(told: Message, details: Any) -> ToolReturn:
     return ToolReturn(return_value=[words, *pictures] if pictures else words, metadata=details)
 
 
-def _cut(ctx: RunContext[Any]) -> str:
+def _explain_cut(ctx: RunContext[Any]) -> str:
     """Return what is wrong with a call in a reply that broke off, nothing when it did not."""
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):

@@ -58,7 +58,7 @@ class CallerOptions(JsonOptions):
     parent: str | None
 
 
-def _text(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _check_text(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an option that is there and says nothing: a caller who is left blank by mistake would get more."""
     if value is None:
         return None
@@ -73,19 +73,19 @@ def config_options(command: _Command) -> _Command:
     """Add --config and --from."""
     where, kinds = "Configuration file; else $TOOLCRIB_CONFIG, else the user's.", click.Choice(["openclaw"])
     read_as = click.option("--from", "read_as", type=kinds, help="Read the file as an OpenClaw configuration.")
-    return click.option("--config", metavar="FILE", callback=_text, help=where)(read_as(command))
+    return click.option("--config", metavar="FILE", callback=_check_text, help=where)(read_as(command))
 
 
 def caller_options(command: _Command) -> _Command:
     """Add the options that describe a caller."""
     for option in (
-        click.option("--parent", metavar="CHAIN", callback=_text, help="Who started this caller: outer/inner."),
+        click.option("--parent", metavar="CHAIN", callback=_check_text, help="Who started this caller: outer/inner."),
         click.option("--sandboxed", is_flag=True, help="The session runs in the sandbox."),
         click.option("--owner/--no-owner", default=None, help="Say that the caller is (not) the owner."),
     ):
         command = option(command)
     for name, metavar, help in reversed(_WORDS):
-        command = click.option(f"--{name}", metavar=metavar, callback=_text, help=help)(command)
+        command = click.option(f"--{name}", metavar=metavar, callback=_check_text, help=help)(command)
     return command
 
 
@@ -184,12 +184,12 @@ def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
         sender=sender_from(sender) if sender else None,
         owner=options["owner"],
         sandboxed=options["sandboxed"],
-        parents=_chain(options["parent"]),
+        parents=_parse_chain(options["parent"]),
     )
     return crib.models.assign(caller, "" if asked else _session_model(key))
 
 
-def _chain(text: str | None) -> tuple[str, ...]:
+def _parse_chain(text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
     parts = tuple(part.strip() for part in text.split("/"))

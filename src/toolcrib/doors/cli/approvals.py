@@ -173,10 +173,10 @@ class _TerminalPrompter:
             question = await self._line.get()
             settled = self._settled[question.id]
             if not settled.done():
-                await self._put(question, settled)
+                await self._ask_one(question, settled)
             del self._settled[question.id]
 
-    async def _put(self, question: Question, settled: "asyncio.Future[State]") -> None:
+    async def _ask_one(self, question: Question, settled: "asyncio.Future[State]") -> None:
         talk = asyncio.create_task(self._talk(question))
         either: list[asyncio.Future[Any]] = [talk, settled]
         try:
@@ -191,7 +191,7 @@ class _TerminalPrompter:
     async def _talk(self, question: Question) -> None:
         self._say(question.shown)
         try:
-            answer = await self._choice(question)
+            answer = await self._ask_choice(question)
         except (OSError, EOFError) as error:
             self._say(f"nobody can be asked here any more ({error}), so the answer is no")
             answer = {"answer": "no"}
@@ -200,7 +200,7 @@ class _TerminalPrompter:
         except ToolError as error:
             self._say(str(error))
 
-    async def _choice(self, question: Question) -> dict[str, Any]:
+    async def _ask_choice(self, question: Question) -> dict[str, Any]:
         """Return what the person says; whatever is no answer three times over is a no."""
         words = "[y]es once, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
         if not question.lasting:
@@ -210,7 +210,7 @@ class _TerminalPrompter:
                 case "y" | "yes":
                     return {"answer": "once"}
                 case "t" | "time" if question.lasting:
-                    if (lasting := await self._lasting(question)) is not None:
+                    if (lasting := await self._ask_lasting(question)) is not None:
                         return lasting
                 case "" | "n" | "no":
                     return {"answer": "no"}
@@ -218,7 +218,7 @@ class _TerminalPrompter:
                     self._say(f"answer with {words}")
         return {"answer": "no"}
 
-    async def _lasting(self, question: Question) -> dict[str, Any] | None:
+    async def _ask_lasting(self, question: Question) -> dict[str, Any] | None:
         which = 0
         if len(question.lasting) > 1:
             for at, each in enumerate(question.lasting, 1):

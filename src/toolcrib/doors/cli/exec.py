@@ -80,7 +80,7 @@ def _show(judgement: Judgement) -> None:
         click.echo()
         print_table(("command", "program", "rule", "because"), map(_row, judgement.commands))
     if judgement.decision != "deny":
-        click.echo(f"\nIt would run as {_how(judgement)}.")
+        click.echo(f"\nIt would run as {_describe_run(judgement)}.")
 
 
 def _row(command: Plain) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def _row(command: Plain) -> tuple[str, ...]:
     return words, command.program or "-", command.rule or "-", command.origin or command.why_not or "-"
 
 
-def _how(judgement: Judgement) -> str:
+def _describe_run(judgement: Judgement) -> str:
     if judgement.argv is not None:
         return "these words, without a shell"
     if judgement.script is not None:

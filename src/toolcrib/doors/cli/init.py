@@ -43,7 +43,7 @@ def command(config: str | None, read_as: str | None, as_json: bool) -> int:
         raise CribError(
             "an OpenClaw file needs no init: `toolcrib lint --from openclaw --config FILE` reads it as it is"
         )
-    path = _path(config)
+    path = _choose_path(config)
     _write(path, sample_configuration())
     crib = open(path, import_plugins=False)
     findings = crib.lint()
@@ -67,7 +67,7 @@ def sample_configuration() -> str:
     return f"{head}{rules}"
 
 
-def _path(config: str | None) -> Path:
+def _choose_path(config: str | None) -> Path:
     """Return where the file goes; CribError when a configuration is in force already."""
     if config is not None:
         if not config.strip() or not config.isprintable():

@@ -176,7 +176,7 @@ class CommandRunner:
             who = resolve(self._policy, caller)
             terms, own = self._terms_of(caller), self.rules_of_agent(who.agent)
             above = tuple({each.agent: self.rules_of_agent(each.agent) for each in who.ceiling}.values())
-            settings = _bound_settings(own.exec, [each.exec for each in above])
+            settings = _narrow_settings(own.exec, [each.exec for each in above])
             target = self._make_target(who, settings, terms)
             known = CallerRules(own=own, above=above, root=str(terms.root), target=target)
             remember(self._callers, caller, known)
@@ -219,7 +219,7 @@ class CommandRunner:
         )
 
 
-def _bound_settings(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSettings:
+def _narrow_settings(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSettings:
     """Return the settings without the bare host, a network or a time that somebody above does not have."""
     others = [each for each in above if each is not own]
     if not others:

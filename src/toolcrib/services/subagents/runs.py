@@ -86,9 +86,9 @@ class SubagentSlots:
             for _ in range(ahead):
                 await asyncio.sleep(0)
         finally:
-            asyncio.get_running_loop().call_soon(self._stagger_done)
+            asyncio.get_running_loop().call_soon(self._end_stagger)
 
-    def _stagger_done(self) -> None:
+    def _end_stagger(self) -> None:
         self._coming -= 1
 
     @contextmanager
@@ -118,7 +118,7 @@ def row_of(run: SubagentRun, lines: Sequence[Line], now: float) -> dict[str, Any
 
 def row_of_log(head: SessionHead, lines: Sequence[Line]) -> dict[str, Any]:
     """Return a run that only its session tells of."""
-    state, text = _standing(lines)
+    state, text = _read_standing(lines)
     row, ended = _row(head.key, head.title, state, text, lines), None if state == "interrupted" else head.changed_at
     seconds = round(max(0.0, head.changed_at - head.made_at), 1)
     return {**row, "startedAt": head.made_at, "endedAt": ended, "seconds": seconds}
@@ -136,7 +136,7 @@ def _row(key: str, label: str, state: str, text: str, lines: Sequence[Line]) -> 
     }
 
 
-def _standing(lines: Sequence[Line]) -> tuple[str, str]:
+def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
     """Return how a run stands by its log, and its last words; one without an end was cut off."""
     state, is_stopped, must_say_so = "", False, _is_unfinished(lines)
     for line in reversed(lines):

@@ -101,14 +101,14 @@ class Subagents:
         """Start a subagent in a session of its own and return at once; its outcome is told to the caller's session."""
         if not task.strip():
             raise ToolError("the task is blank; say what is to be done", code="bad_arguments")
-        target = self._target(caller, agent)
+        target = self._choose_target(caller, agent)
         request = SpawnRequest(
             key=f"agent:{target}:subagent:{uuid4()}",
             agent=target,
             text=task,
             label=label.strip(),
-            model=self._model(caller, model),
-            effort=_effort(thinking),
+            model=self._choose_model(caller, model),
+            effort=_parse_effort(thinking),
             seconds=seconds,
         )
         run = await self._start(caller, request, cleanup)
@@ -154,7 +154,7 @@ class Subagents:
             if (running is not None and running.cleanup == "delete") or await self._store.find(key) is None:
                 raise ToolError("its session was deleted; start another subagent", code="not_found")
             # what it was started under may not hold any more
-            agent = self._target(caller, agent_from_key(key))
+            agent = self._choose_target(caller, agent_from_key(key))
             await self._start(caller, SpawnRequest(key=key, agent=agent, text=message, label=label), "keep")
             return {"status": "resumed", **told}
 
@@ -265,7 +265,7 @@ class Subagents:
     def _key(self, caller: Caller) -> str:
         return caller.session or f"agent:{agent_of(caller)}:main"
 
-    def _target(self, caller: Caller, agent: str) -> str:
+    def _choose_target(self, caller: Caller, agent: str) -> str:
         if caller.parents or not self._is_enabled(caller):
             why = "a subagent starts no others" if caller.parents else "tools.subagents.enabled is false"
             raise ToolError(f"no subagent can be started here: {why}", code="denied")
@@ -293,7 +293,7 @@ class Subagents:
         own = self._policy.agents.get(agent_of(caller))
         return self._policy.tools.subagents.enabled and (own is None or own.tools.subagents.enabled)
 
-    def _model(self, caller: Caller, model: str) -> str:
+    def _choose_model(self, caller: Caller, model: str) -> str:
         if not model.strip():
             return ""
         # rules may give models different tools, so whoever could choose one could choose its tools (G8)
@@ -350,7 +350,7 @@ def _report(run: SubagentRun, end: TurnFinished, lines: Sequence[Line], now: flo
     return Message(role="user", content=parts, at=now)
 
 
-def _effort(word: str) -> Effort:
+def _parse_effort(word: str) -> Effort:
     effort = _EFFORTS.get(word.strip().lower())
     if effort is None:
         raise ToolError(f"thinking is off, low, medium or high, not {escape(word[:40])!r}", code="bad_arguments")

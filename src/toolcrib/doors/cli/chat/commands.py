@@ -94,8 +94,8 @@ class ChatCommands:
             if decision == "allow":
                 runs = [verdict.tool for verdict in found if belt.catalog[verdict.tool].has_body]
                 later = [verdict.tool for verdict in found if verdict.tool not in runs]
-                self._names(f"{_WORDS[decision]} ({len(runs)})", runs, style)
-                self._names(f"yours as soon as they are built ({len(later)})", later, "dim")
+                self._say_names(f"{_WORDS[decision]} ({len(runs)})", runs, style)
+                self._say_names(f"yours as soon as they are built ({len(later)})", later, "dim")
             else:
                 self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
                 for verdict in found:
@@ -103,7 +103,7 @@ class ChatCommands:
                     self._screen.put(self._screen.formatter.remark(because, indent=2, max_lines=2))
         self._screen.say("/why TOOL says more about one of them", "dim")
 
-    def _names(self, head: str, names: Sequence[str], style: Style) -> None:
+    def _say_names(self, head: str, names: Sequence[str], style: Style) -> None:
         formatter = self._screen.formatter
         if names:
             self._screen.say(head, style)
