@@ -17,27 +17,21 @@ from typing import AnyStr, Literal
 BLANKS = " \t\v\f\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
 
 # Each character gives way to exactly one other, so that places in a folded text are places in the text itself.
-MARKS = {
+_MARKS = {
     **dict.fromkeys(range(0x2018, 0x201C), "'"),
     **dict.fromkeys(range(0x201C, 0x2020), '"'),
     **dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-"),
 }
-SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
+_MARKS_AND_SPACES = {**_MARKS, **dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")}
 
 
-def without_marks(line: str) -> str:
-    """Return a line with its quotes and dashes in the plainest spelling."""
-    return line if line.isascii() else line.translate(MARKS)
-
-
-def without_spaces(line: str) -> str:
-    """Return a line with its quotes, dashes and spaces in the plainest spelling."""
-    return line if line.isascii() else line.translate(MARKS).translate(SPACES)
+def _translate(line: str, table: Mapping[int, str]) -> str:
+    return line if line.isascii() else line.translate(table)
 
 
 def fold_line(line: str) -> str:
     """Return a line without the blanks around it, its quotes, dashes and spaces in the plainest spelling."""
-    return without_spaces(line.strip(BLANKS))
+    return _translate(line.strip(BLANKS), _MARKS_AND_SPACES)
 
 
 def indent_of(line: str) -> str:
@@ -111,8 +105,8 @@ _BYTE_ORDER_MARK = "\ufeff"  # of a byte order; never part of a line
 _FOLDS: dict[MatchReading, Callable[[str], str]] = {
     "endings": lambda line: line,
     "blanks": lambda line: line.rstrip(BLANKS),
-    "marks": lambda line: without_marks(line.rstrip(BLANKS)),
-    "spaces": lambda line: without_spaces(line.rstrip(BLANKS)),
+    "marks": lambda line: _translate(line.rstrip(BLANKS), _MARKS),
+    "spaces": lambda line: _translate(line.rstrip(BLANKS), _MARKS_AND_SPACES),
     "indentation": fold_line,
 }
 

@@ -86,6 +86,15 @@ def require_path(path: str) -> str:
     return path
 
 
+def encode_text(name: str, text: str, code: str = "bad_arguments") -> bytes:
+    """Return the bytes of a text for a file; refuse one that holds half a character, telling its name."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        what = f"{name} holds half a character at position {error.start}, which no file has; write it whole"
+        raise ToolError(what, code=code) from None
+
+
 def normalize_spaces(path: str) -> str:
     """Return the path with every kind of space as a plain one."""
     return _SPACES.sub(" ", path)
@@ -116,7 +125,7 @@ def escape_name(name: str) -> str:
 
 def _spellings(path: str) -> list[str]:
     """Return the other spellings of a path, likeliest first."""
-    plain = normalize_spaces(path).removeprefix("@") if path.startswith("@") else normalize_spaces(path)
+    plain = normalize_spaces(path).removeprefix("@")
     clock = _CLOCK.sub("\u202f\\1", plain)  # how screenshots are named on a Mac
     composed = [unicodedata.normalize(form, plain) for form in ("NFC", "NFD")]
     curly = [each.replace("'", "\u2019") for each in (plain, *composed)]

@@ -11,7 +11,7 @@ from toolcrib.files import Change
 from ._diff import apply_splices, make_diff
 from ._match import quote_path
 from ._patch import Hunk, PatchSection, find_splices, read_patch
-from ._text import shorten_line
+from ._text import encode_text, shorten_line
 
 _MAX_DIFF_CHARS = 50_000  # characters of all diffs together
 _MAX_FILES_BYTES = 256 * 1024 * 1024  # bytes of all files together
@@ -28,12 +28,7 @@ async def apply_patch(
     '*** Delete File: path', or '*** Update File: path' with hunks (and '*** Move to: path' to rename it). A hunk begins
     with '@@', or '@@ ' and a line that stands before it; then ' ' keeps, '-' removes and '+' adds a line.
     """
-    try:
-        input.encode()
-    except UnicodeEncodeError:
-        raise ToolError(
-            "the patch holds half a character, which no file has; write it whole", code="bad_patch"
-        ) from None
+    encode_text("the patch", input, "bad_patch")
     sections = read_patch(input)
     patched = _Patched(ctx)
     for section in sections:

@@ -12,6 +12,7 @@ from toolcrib.files import Change, Entry
 
 from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices
 from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines
+from ._text import encode_text
 
 _ALIASES = {"old_string": "oldText", "new_string": "newText"}
 
@@ -36,8 +37,8 @@ def _list_replacements(edits: Sequence[Replacement], old: str | None, new: str |
     if not asked:
         raise ToolError("nothing to replace; give oldText and newText, or a list of them as edits", code=_BAD)
     for name, each in asked:
-        _refuse_halves(name, each.oldText)
-        _refuse_halves(name.replace("oldText", "newText"), each.newText)
+        encode_text(name, each.oldText)
+        encode_text(name.replace("oldText", "newText"), each.newText)
         if not each.oldText and len(asked) > 1:
             raise ToolError(f"{name} must not be empty; write the passage that is replaced", code=_BAD)
     return asked
@@ -72,13 +73,6 @@ def _rename_keys(edit: Any) -> Any:
     if not isinstance(edit, Mapping):
         return edit
     return {(own if (own := _ALIASES.get(name, name)) not in edit else name): value for name, value in edit.items()}
-
-
-def _refuse_halves(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ToolError(f"{name} holds half a character, which no file has; write it whole", code=_BAD) from None
 
 
 _NAMED_PLACES = 5  # places of a passage that a complaint names

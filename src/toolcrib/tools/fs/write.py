@@ -4,7 +4,7 @@ from typing import Annotated
 
 from toolcrib import Ctx, Result, ToolError, tool
 
-from ._text import escape_name, normalize_spaces, require_path
+from ._text import encode_text, escape_name, normalize_spaces, require_path
 
 
 @tool(group="fs", effects={"write"}, exclusive=True, aliases={"file_path": "path"})
@@ -14,12 +14,7 @@ async def write(
     content: Annotated[str, "the whole new content"],
 ) -> Result:
     """Create a file or overwrite it whole; folders that are missing are made. Use edit to change part of a file."""
-    try:
-        data = content.encode()
-    except UnicodeEncodeError as error:
-        raise ToolError(
-            f"the content holds half a character at position {error.start}; send whole characters", code="bad_arguments"
-        ) from None
+    data = encode_text("the content", content)
     entry = await ctx.workspace.write(await _resolve_meant_path(ctx, require_path(path)), data)
     return Result.text(
         f"wrote {entry.size} bytes to {escape_name(entry.path)}", details={"path": entry.path, "bytes": entry.size}
