@@ -54,9 +54,9 @@ class Group:
         self._hits: dict[str, int] = {}
         try:
             for place in places:
-                kinds = [kind for kind in place.kinds if kind in limits]
-                if kinds:
-                    self._make(f"{place.folder}/{name}", place, {kind: limits[kind] for kind in kinds})
+                own = {kind: limits[kind] for kind in place.kinds if kind in limits}
+                if own:
+                    self._make(f"{place.folder}/{name}", place, own)
         except OSError:
             self.remove()
             raise

@@ -10,7 +10,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
@@ -111,11 +111,8 @@ class Beneath:
 
     @contextmanager
     def _walk(self, path: str, parts: _Parts, *, follow: bool = True) -> Iterator[ResolvedPath]:
-        walk = _Walk(self.fd, self.path, self.spelled, path)
-        try:
+        with closing(_Walk(self.fd, self.path, self.spelled, path)) as walk:
             yield walk.to(parts, follow=follow)
-        finally:
-            walk.close()
 
 
 class _Walk:

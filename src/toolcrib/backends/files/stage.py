@@ -56,7 +56,7 @@ class StageFolder:
     """A folder for the files of one change."""
 
     def __init__(self, root: int, folder: int, name: str) -> None:
-        self._root, self.folder, self.name, self._kept = root, folder, name, False
+        self._root, self.folder, self.name, self.is_kept = root, folder, name, False
 
     def write(self, data: bytes, like: os.stat_result | None) -> StagedFile:
         name = secrets.token_hex(8)
@@ -75,27 +75,24 @@ class StageFolder:
     def keep(self) -> None:
         """From now on leave it to the journal: it holds what may have to go back."""
         os.rename(self.name, self.name + _UNDO, src_dir_fd=self._root, dst_dir_fd=self._root)
-        self._kept = True
-
-    def close(self) -> None:
-        os.close(self.folder)
-        if not self._kept:
-            remove_stage(self._root, self.name)
+        self.is_kept = True
 
 
 @contextmanager
 def stage(root: int) -> Iterator[StageFolder]:
     """Give a new folder to write in; it is removed at the end unless it was left to the journal."""
 
-    def made(name: str) -> int:
+    def make(name: str) -> int:
         os.mkdir(name, 0o700, dir_fd=root)
         return os.open(name, _OPEN_FOLDER, dir_fd=root)
 
-    own = StageFolder(root, *_make_locked(made))
+    own = StageFolder(root, *_make_locked(make))
     try:
         yield own
     finally:
-        own.close()
+        os.close(own.folder)
+        if not own.is_kept:
+            remove_stage(root, own.name)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ through its peer: the handshake, what it offers, and calls; every list, text and
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -303,14 +303,13 @@ class Linked:
         await self._peer.notify("notifications/initialized")
 
     async def fetch_offer(self) -> Offered:
-        tools: list[Definition] = []
+        tools: dict[str, Definition] = {}
         faults: list[str] = []
-        seen: set[str] = set()
         found, is_whole = await self._list_tools() if "tools" in self._can else ([], True)
         if not is_whole:
             faults.append(f"its list of tools has no end; what stands behind {_MAX_PAGES} pages was left out")
         for each in found:
-            fault = self._fault(each, seen)
+            fault = self._fault(each, tools)
             if fault:
                 faults.append(fault)
             elif len(tools) == self._terms.most_tools:
@@ -318,13 +317,11 @@ class Linked:
                 faults.append(f"it offers {len(found):,} tools or more; {more:,} behind the first ones were left out")
                 break
             else:
-                seen.add(each["name"])
-                tools.append(each)
-        return Offered(
-            tuple(tools), "resources" in self._can, "prompts" in self._can, tuple(dict.fromkeys(faults))[:20]
-        )
+                tools[each["name"]] = each
+        told = tuple(dict.fromkeys(faults))[:20]
+        return Offered(tuple(tools.values()), "resources" in self._can, "prompts" in self._can, told)
 
-    def _fault(self, each: Any, seen: set[str]) -> str:
+    def _fault(self, each: Any, seen: Container[str]) -> str:
         """Say why a definition cannot be taken, in a clause; "" when it can."""
         if not isinstance(each, dict) or not isinstance(each.get("name"), str) or not each["name"]:
             return "it offers a tool without a name; it was left out"

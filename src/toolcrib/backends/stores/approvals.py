@@ -19,6 +19,10 @@ from toolcrib.threads import Runner, in_thread
 
 from .sqlite import SqliteFile
 
+# fields with a column of their own, in the order of the columns; the others are in the body
+_QUESTION_FIELDS = ("id", "digest", "state", "person", "asked_at", "expires_at", "by")
+_GRANT_FIELDS = ("id", "digest", "made_at", "until")
+
 _QUESTIONS = "SELECT id, digest, state, person, asked_at, expires_at, answered_by, body FROM questions "
 _FIND = _QUESTIONS + "WHERE id = :id"
 _SAME = _QUESTIONS + (
@@ -110,7 +114,7 @@ def _add(db: apsw.Connection, question: Question, most: int) -> None:
     if _rows(db, _COUNT, {"person": question.person, "now": now})[0][0] >= most:
         raise too_many(most)
     own = asdict(question)
-    kept = [own.pop(name) for name in ("id", "digest", "state", "person", "asked_at", "expires_at", "by")]
+    kept = [own.pop(name) for name in _QUESTION_FIELDS]
     db.execute("INSERT INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*kept, json.dumps(own)))
     db.execute(_TIDY, {"now": now})
 
@@ -121,24 +125,21 @@ def _settle(db: apsw.Connection, values: Mapping[str, Any], grant: Grant | None)
         return False
     if grant is not None:
         own = asdict(grant)
-        kept = [own.pop(name) for name in ("id", "digest", "made_at", "until")]
+        kept = [own.pop(name) for name in _GRANT_FIELDS]
         db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?)", (*kept, json.dumps(own)))
     return True
 
 
 def _question(row: tuple[Any, ...]) -> Question:
-    id, digest, state, person, asked_at, expires_at, by, body = row
+    *columns, body = row
     rest = json.loads(body)
     lasting = tuple(Lasting(**each) for each in rest.pop("lasting"))
-    return Question(
-        id=id, digest=digest, state=state, person=person, asked_at=asked_at, expires_at=expires_at, by=by,
-        lasting=lasting, **rest,
-    )  # fmt: skip
+    return Question(**dict(zip(_QUESTION_FIELDS, columns, strict=True)), lasting=lasting, **rest)
 
 
 def _grant(row: tuple[Any, ...]) -> Grant:
-    id, digest, made_at, until, body = row
-    return Grant(id=id, digest=digest, made_at=made_at, until=until, **json.loads(body))
+    *columns, body = row
+    return Grant(**dict(zip(_GRANT_FIELDS, columns, strict=True)), **json.loads(body))
 
 
 class SqlitePins:

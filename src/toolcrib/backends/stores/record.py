@@ -59,7 +59,7 @@ Redact = Callable[[str], str]
 
 def body_of(entry: RecordEntry, redact: Redact | None = None, longest: int = ARGUMENT_CHARS) -> tuple[str, str]:
     """Return the kind of an entry and its JSON; `redact` takes secrets out of a text."""
-    kind, body = _told(entry, redact, longest)
+    kind, body = _to_json(entry, redact, longest)
     return kind, _json(body, redact).decode()
 
 
@@ -71,7 +71,7 @@ def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
     return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
 
 
-def _told(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
+def _to_json(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
     match entry:
         case Decided(call, caller, verdict, reason, grounds):
             body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
