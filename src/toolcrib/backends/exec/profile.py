@@ -106,7 +106,7 @@ def profile(
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
     yield from ("--dev", "/dev", "--size", str(_SHARED), "--perms", "1777", "--tmpfs", "/dev/shm", "--proc", "/proc")  # noqa: S108
     yield from _covers()
-    for name in _hidden():
+    for name in _hidden_files():
         yield from ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", f"/proc/{name}")
     yield from ("--size", str(_PRIVATE), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
@@ -159,7 +159,7 @@ def _system() -> tuple[str, ...]:
 
 
 @cache
-def _hidden() -> tuple[str, ...]:
+def _hidden_files() -> tuple[str, ...]:
     return tuple(name for name in _HIDDEN if os.path.exists(f"/proc/{name}"))  # noqa: PTH110
 
 

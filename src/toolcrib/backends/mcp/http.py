@@ -47,7 +47,7 @@ class HttpLink:
             heard = heard or (isinstance(each, dict) and each.get("id") == message.get("id") and "method" not in each)
             self._peer.receive(each)
 
-        async with self._asked("POST", encode(message)) as response:
+        async with self._request("POST", encode(message)) as response:
             if response.status_code == 404 and self._session:
                 self._peer.lose("does not know this session any more")
                 return
@@ -79,7 +79,7 @@ class HttpLink:
             await asyncio.wait((self._listening,))
         with contextlib.suppress(ToolError, TimeoutError):  # it is gone, or does not care
             if self._session:
-                async with asyncio.timeout(_GOODBYE), self._asked("DELETE"):
+                async with asyncio.timeout(_GOODBYE), self._request("DELETE"):
                     pass
         await self._client.aclose()
 
@@ -87,14 +87,14 @@ class HttpLink:
         """Read what the server says unasked. Many offer no such stream, and say so once."""
         while True:
             with contextlib.suppress(ToolError):  # who answers requests is asked again later
-                async with self._asked("GET") as response:
+                async with self._request("GET") as response:
                     if response.status_code != 200 or "event-stream" not in response.headers.get("content-type", ""):
                         return
                     await self._take(response, self._peer.receive)
             await asyncio.sleep(_AGAIN)
 
     @contextlib.asynccontextmanager
-    async def _asked(self, method: str, body: bytes | None = None) -> AsyncIterator[httpx2.Response]:
+    async def _request(self, method: str, body: bytes | None = None) -> AsyncIterator[httpx2.Response]:
         headers = {
             **self._headers,
             "accept": "text/event-stream" if method == "GET" else "application/json, text/event-stream",

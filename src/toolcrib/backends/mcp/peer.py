@@ -67,12 +67,12 @@ class ServerPeer:
         if progress is not None:
             self._progress[id] = progress, 0.0
             params = {**params, "_meta": {"progressToken": id}}
-        sending = self._sending({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        sending = self._start_sending({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.wait((sending, answer), return_when=asyncio.FIRST_COMPLETED)
                 if not answer.done() and (failed := sending.exception()):
-                    raise self._named(failed)
+                    raise self._name_server(failed)
                 return await answer
         except TimeoutError:
             self._call_off(id, method)
@@ -92,18 +92,18 @@ class ServerPeer:
         if isinstance(message, list):  # a batch, as an older protocol has them
             self._note()
             for each in message[:_MAX_WAITING]:
-                self._heard(each)
+                self._dispatch(each)
         else:
-            self._heard(message)
+            self._dispatch(message)
 
-    def _heard(self, message: Any) -> None:
+    def _dispatch(self, message: Any) -> None:
         match message:
             case {"method": str(method), "id": int() | str() as id}:
-                self._asked(method, id)
+                self._answer_request(method, id)
             case {"method": str(method)}:
-                self._told(method, message.get("params"))
+                self._handle_notification(method, message.get("params"))
             case {"id": int(id)} if id in self._waiting and type(id) is int:
-                self._answered(self._waiting[id], message)
+                self._settle_answer(self._waiting[id], message)
             case _:
                 self._note()
 
@@ -131,7 +131,7 @@ class ServerPeer:
         """Return the beginning of a text; half of a secret is none of it."""
         return self.redact(text[: 4 * _WORDS_CHARS])[:_WORDS_CHARS]
 
-    def _named(self, error: BaseException) -> BaseException:
+    def _name_server(self, error: BaseException) -> BaseException:
         """Return what a transport raised, with the server it is about."""
         return self.error(f"cannot be used: {error}", error.code) if isinstance(error, ToolError) else error
 
@@ -142,7 +142,7 @@ class ServerPeer:
     def _gone(self) -> ToolError:
         return self.error(self.lost.result(), "unavailable")
 
-    def _answered(self, answer: "asyncio.Future[Any]", rest: _Message) -> None:
+    def _settle_answer(self, answer: "asyncio.Future[Any]", rest: _Message) -> None:
         if answer.done():
             return
         match rest:
@@ -153,15 +153,15 @@ class ServerPeer:
             case _:
                 answer.set_exception(self.error("answered with neither a result nor an error"))
 
-    def _asked(self, method: str, id: int | str) -> None:
+    def _answer_request(self, method: str, id: int | str) -> None:
         """Answer a request of the server's: that we are here, and nothing else; nobody here samples or fills in."""
         self._note()
         if len(self._tasks) < _MAX_WAITING and not self.lost.done():
             refusal = {"error": {"code": _NO_SUCH_METHOD, "message": "not offered by this client"}}
             said: _Message = {"result": {}} if method == "ping" else refusal
-            self._sending({"jsonrpc": "2.0", "id": id, **said})
+            self._start_sending({"jsonrpc": "2.0", "id": id, **said})
 
-    def _sending(self, message: _Message) -> "asyncio.Task[None]":
+    def _start_sending(self, message: _Message) -> "asyncio.Task[None]":
         """Send a message beside everything else; who does not wait for it is not told how it went."""
 
         async def send() -> None:
@@ -169,25 +169,25 @@ class ServerPeer:
 
         task = asyncio.get_running_loop().create_task(send())
         self._tasks.add(task)
-        task.add_done_callback(self._sent)
+        task.add_done_callback(self._finish_sending)
         return task
 
-    def _sent(self, task: "asyncio.Task[None]") -> None:
+    def _finish_sending(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.debug("a message to the MCP server %s was not sent: %s", self.name, type(error).__name__)
 
-    def _told(self, method: str, params: Any) -> None:
+    def _handle_notification(self, method: str, params: Any) -> None:
         match method, params:
             case "notifications/progress", {"progressToken": int(token)} if token in self._progress:
-                self._progressed(token, params)
+                self._report_progress(token, params)
             case "notifications/tools/list_changed", _:
                 self._note()
                 self._changed()
             case _:
                 self._note()
 
-    def _progressed(self, token: int, params: _Message) -> None:
+    def _report_progress(self, token: int, params: _Message) -> None:
         """Pass on how far a call is, though not more often than anybody could read it."""
         told, before = self._progress[token]
         now, done, words = asyncio.get_running_loop().time(), _number(params.get("progress")), params.get("message")
@@ -213,7 +213,7 @@ class ServerPeer:
         """Tell the server that nobody waits any more. It must not be told so about its first request."""
         if not self.lost.done() and method != "initialize":
             told = {"requestId": id, "reason": "nobody waits for it any more"}
-            self._sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+            self._start_sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
 
 
 MakePeer = Callable[[SendMessage], ServerPeer]

@@ -46,7 +46,7 @@ class Stdio:
             os.set_blocking(fd, False)
         self._loop.add_reader(self._out, self._read)
         self._loop.add_reader(self._err, self._listen)
-        begun.ended.add_done_callback(self._ended)
+        begun.ended.add_done_callback(self._handle_end)
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Hand over a message; a server that does not read for long is cut off."""
@@ -137,7 +137,7 @@ class Stdio:
             return
         self._loop.remove_writer(self._in)
 
-    def _ended(self, ended: "asyncio.Future[dict[str, Any] | None]") -> None:
+    def _handle_end(self, ended: "asyncio.Future[dict[str, Any] | None]") -> None:
         if self._loop.is_closed():
             return
         while self._out >= 0 and self._read():

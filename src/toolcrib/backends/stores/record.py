@@ -78,28 +78,27 @@ def _to_json(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[s
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
         case Started(call, tool):
-            args = _bounded(call.args, redact, longest)
-            return "started", {"call": {**_named(call, redact), "args": args}, "tool": tool}
+            args = _bound(call.args, redact, longest)
+            return "started", {"call": {**_identify(call, redact), "args": args}, "tool": tool}
         case Finished(call, tool, status, code, ran):
-            return "finished", {
-                "call": _named(call, redact), "tool": tool, "status": status, "code": code[:_LONGEST_WORD], "ran": ran,
-            }  # fmt: skip
+            outcome = {"status": status, "code": code[:_LONGEST_WORD], "ran": ran}
+            return "finished", {"call": _identify(call, redact), "tool": tool, **outcome}
         case Answered(call):
-            return "answered", {**entry._asdict(), "call": _named(call, redact)}
+            return "answered", {**entry._asdict(), "call": _identify(call, redact)}
         case Granted():
-            return "granted", {**entry._asdict(), "shown": _bounded(entry.shown, redact, longest)}
+            return "granted", {**entry._asdict(), "shown": _bound(entry.shown, redact, longest)}
         case Revoked():
             return "revoked", entry._asdict()
 
 
-def _named(call: Call, redact: Redact | None) -> dict[str, Any]:
-    return {"id": _bounded(call.id, redact, _LONGEST_WORD), "key": call.key or call.id[:_LONGEST_WORD]}
+def _identify(call: Call, redact: Redact | None) -> dict[str, Any]:
+    return {"id": _bound(call.id, redact, _LONGEST_WORD), "key": call.key or call.id[:_LONGEST_WORD]}
 
 
 def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
-    told = {**_named(call, redact), "name": _bounded(call.name, redact, _LONGEST_WORD)}
-    told["args"] = _bounded(call.args, redact, longest)
-    return told | ({"flaw": _bounded(call.parse_error, redact, _LONGEST_WORD)} if call.parse_error else {})
+    told = {**_identify(call, redact), "name": _bound(call.name, redact, _LONGEST_WORD)}
+    told["args"] = _bound(call.args, redact, longest)
+    return told | ({"flaw": _bound(call.parse_error, redact, _LONGEST_WORD)} if call.parse_error else {})
 
 
 @lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
@@ -117,7 +116,7 @@ def _verdict(verdict: Verdict) -> orjson.Fragment:
     return orjson.Fragment(_json({field.name: getattr(verdict, field.name) for field in fields(verdict)}, None))
 
 
-def _bounded(value: Any, redact: Redact | None, longest: int) -> Any:
+def _bound(value: Any, redact: Redact | None, longest: int) -> Any:
     """Return a value as it is kept: whole, or its beginning with its length and the digest of all of it."""
     if isinstance(value, str) and len(value) <= longest:
         return value
@@ -130,7 +129,7 @@ def _bounded(value: Any, redact: Redact | None, longest: int) -> Any:
 
 def _json(value: Any, redact: Redact | None) -> bytes:
     try:
-        text = orjson.dumps(value, _known, _OPTIONS)
+        text = orjson.dumps(value, _json_default, _OPTIONS)
     except (TypeError, ValueError):  # too deep, too big a number, half a character
         text = orjson.dumps(_Plain(str).simplify(value), None, _OPTIONS)
     if redact is not None and (shown := text.decode()) != redact(shown):
@@ -138,7 +137,7 @@ def _json(value: Any, redact: Redact | None) -> bytes:
     return text
 
 
-def _known(value: Any) -> Any:
+def _json_default(value: Any) -> Any:
     """Return a value that JSON does not know as one that it does."""
     if isinstance(value, (Mapping, BaseModel)):
         return dict(value)
@@ -173,7 +172,7 @@ class _Plain:
             return [self.simplify(each, depth + 1) for each in value]
         if is_dataclass(value) and not isinstance(value, type):
             return {each.name: self.simplify(getattr(value, each.name), depth + 1) for each in fields(value)}
-        known = _known(value)
+        known = _json_default(value)
         return self._text(known) if isinstance(known, str) else self.simplify(known, depth + 1)
 
     def _text(self, text: str) -> str:
@@ -209,14 +208,14 @@ class RecordFile:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         with open(fd, "r+b") as file:  # noqa: PTH123  by descriptor
             fcntl.flock(fd, fcntl.LOCK_EX)  # given back with the file
-            there = self._found(file)
+            there = self._seek_end(file)
             new = [row for row in rows if row.seq > there]
             file.write(b"".join(b'%s,"hash":"%s"}\n' % (row.text[:-1], row.hash.encode()) for row in new))
             file.flush()
             os.fsync(fd)
             self.last = new[-1].seq if new else there
 
-    def _found(self, file: BinaryIO) -> int:
+    def _seek_end(self, file: BinaryIO) -> int:
         """Return the number of the last whole line, and go behind it; half a line that a crash left is cut off."""
         size, tail = file.seek(0, os.SEEK_END), _TAIL
         while True:
@@ -286,9 +285,9 @@ class SqliteRecord:
         grounds = entry.grounds if isinstance(entry, Decided) else None
         step = partial(_append_entry, kind, body, self._now(), grounds, self._redact)
         written = self._commits.submit(step, size=len(body))
-        return written if self._file is None else asyncio.ensure_future(self._copied(written, self._file))
+        return written if self._file is None else asyncio.ensure_future(self._copy(written, self._file))
 
-    async def _copied(self, written: "asyncio.Future[int]", file: RecordFile) -> None:
+    async def _copy(self, written: "asyncio.Future[int]", file: RecordFile) -> None:
         """Wait until the file has a row that was written; whoever comes first copies for all who wait."""
         seq = await written
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
@@ -304,15 +303,15 @@ class SqliteRows:
         self._file = file
 
     async def head(self) -> Head | None:
-        return await self._seen(_head)
+        return await self._read(_head)
 
     async def after(self, seq: int, most: int, /) -> list[Row]:
-        return await self._seen(partial(_rows, _AFTER, seq, most))
+        return await self._read(partial(_rows, _AFTER, seq, most))
 
     async def before(self, seq: int, most: int, /) -> list[Row]:
-        return await self._seen(partial(_rows, _BEFORE, seq, most))
+        return await self._read(partial(_rows, _BEFORE, seq, most))
 
-    async def _seen(self, step: Callable[[apsw.Connection], T]) -> T:
+    async def _read(self, step: Callable[[apsw.Connection], T]) -> T:
         return await in_thread(self._file.transact, step, writes=False)
 
 

@@ -45,7 +45,7 @@ class SqliteSessions:
 
     async def add(self, head: SessionHead, lines: Sequence[Line], /) -> SessionHead:
         check_key(head.key)
-        written = _written(lines)
+        written = _encode_lines(lines)
         return await self._commits.submit(partial(_add, head=head, written=written), size=written.size)
 
     async def make(self, head: SessionHead, /) -> SessionHead:
@@ -66,7 +66,7 @@ class SqliteSessions:
 
     def append(self, key: str, lines: Sequence[Line], /, *, at: int) -> Awaitable[None]:
         check_key(key)
-        written = _written(lines)
+        written = _encode_lines(lines)
         return self._commits.submit(partial(_append, key=key, at=at, written=written), size=written.size)
 
     async def delete(self, key: str, /) -> bool:
@@ -74,7 +74,7 @@ class SqliteSessions:
         return await self._commits.submit(partial(_delete, key=key))
 
 
-class _Written(NamedTuple):
+class _EncodedLines(NamedTuple):
     """Lines as they are kept: their texts, and their pictures by hash."""
 
     lines: tuple[Line, ...]
@@ -83,7 +83,7 @@ class _Written(NamedTuple):
     size: int
 
 
-def _written(lines: Sequence[Line]) -> _Written:
+def _encode_lines(lines: Sequence[Line]) -> _EncodedLines:
     pictures: dict[str, bytes] = {}
 
     def keep(data: bytes) -> str:
@@ -94,24 +94,24 @@ def _written(lines: Sequence[Line]) -> _Written:
     bodies = tuple(to_text(line_to_json(line, keep)) for line in lines)
     if bodies and max(map(len, bodies)) > MAX_BLOB_BYTES:
         raise ToolError(f"a line of a session is longer than {MAX_BLOB_BYTES} characters", code="too_large")
-    return _Written(tuple(lines), bodies, pictures, sum(map(len, bodies)) + sum(map(len, pictures.values())))
+    return _EncodedLines(tuple(lines), bodies, pictures, sum(map(len, bodies)) + sum(map(len, pictures.values())))
 
 
-def _add(db: apsw.Connection, head: SessionHead, written: _Written) -> SessionHead:
+def _add(db: apsw.Connection, head: SessionHead, written: _EncodedLines) -> SessionHead:
     if _find(db, head.key) is not None:
         raise ToolError(f"there is a session {head.key!r} already; choose another key", code="exists")
     _make(db, head)
     if written.lines:
         _append(db, head.key, 0, written)
-    return _made(db, head.key)
+    return _require_head(db, head.key)
 
 
 def _make(db: apsw.Connection, head: SessionHead) -> SessionHead:
     db.execute(_MAKE, (head.key, head.made_at, head.changed_at, _about(head)))
-    return _made(db, head.key)
+    return _require_head(db, head.key)
 
 
-def _append(db: apsw.Connection, key: str, at: int, written: _Written) -> None:
+def _append(db: apsw.Connection, key: str, at: int, written: _EncodedLines) -> None:
     lines = written.lines
     parent = lines[0].parent if lines else None
     found: list[Any] = db.execute(_COUNT, (parent and askable(parent), key)).fetchall()
@@ -133,14 +133,14 @@ def _append(db: apsw.Connection, key: str, at: int, written: _Written) -> None:
         keep_blob(db, hash, data, lines[-1].at)
         db.execute(_PICTURE, (hash, session))
     if any(isinstance(line.body, Labelled | Switched) for line in lines):
-        db.execute(_ABOUT, (_about(head_after(_made(db, key), lines)), session))
+        db.execute(_ABOUT, (_about(head_after(_require_head(db, key), lines)), session))
 
 
 def _find(db: apsw.Connection, key: str) -> SessionHead | None:
     return next(map(_head, db.execute(_FIND, (key,)).fetchall()), None)
 
 
-def _made(db: apsw.Connection, key: str) -> SessionHead:
+def _require_head(db: apsw.Connection, key: str) -> SessionHead:
     return _head(db.execute(_FIND, (key,)).fetchall()[0])
 
 

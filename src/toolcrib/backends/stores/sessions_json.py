@@ -54,7 +54,7 @@ def write_log(head: SessionHead, lines: Iterable[Line]) -> Iterator[str]:
     yield to_text(
         {
             "type": "session", "version": VERSION, "key": head.key, "made_at": head.made_at,
-            "changed_at": head.changed_at, **_given(parents=list(head.parents), title=head.title, model=head.model),
+            "changed_at": head.changed_at, **_non_empty(parents=list(head.parents), title=head.title, model=head.model),
         }
     )  # fmt: skip
     for line in lines:
@@ -104,7 +104,7 @@ def _to_text(value: Any) -> str:
 def from_text(text: str) -> Any:
     """Return what `to_text` wrote; raise ToolError for what is not JSON, and for a name that is given twice."""
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_not_finite)
+        return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_not_finite)
     except ValueError as error:
         raise _bad(f"it is not JSON ({error})") from error
     except RecursionError:
@@ -170,11 +170,11 @@ def _part_to_json(part: Part, keep: _Keep | None) -> dict[str, Any]:
             kept = {"data": base64.b64encode(data).decode()} if keep is None else {"blob": keep(data)}
             return {**kept, "mime": mime}
         case Thinking(text, mark):
-            return {"thinking": text, **_given(mark=mark)}
+            return {"thinking": text, **_non_empty(mark=mark)}
 
 
 def _call_to_json(call: Call) -> dict[str, Any]:
-    rest = _given(key=call.key, mark=call.signature, flaw=call.parse_error)
+    rest = _non_empty(key=call.key, mark=call.signature, flaw=call.parse_error)
     return {"id": call.id, "name": call.name, "args": _plain(call.args), **rest}
 
 
@@ -187,7 +187,7 @@ def _took_to_json(usage: Usage | None, cost: float | None) -> dict[str, Any]:
     return value
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _non_empty(**values: Any) -> dict[str, Any]:
     """Return what is not empty."""
     return {name: value for name, value in values.items() if value}
 
@@ -353,7 +353,7 @@ def _usage(value: Any) -> Usage:
     return fields.done(Usage(*(fields.whole(name, 0) for name in _COUNTS)))
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
         raise _bad("a name is given twice in one object")

@@ -175,7 +175,7 @@ class SqliteFile:
                 return self._opened[0]
             self._close()
         if self._only_looks:
-            inode, db = _inode(self._name) or (0, 0), _looking(self.path)
+            inode, db = _inode(self._name) or (0, 0), _connect_read_only(self.path)
         else:
             inode = _inode(self._name) or self._create()
             db = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -224,7 +224,7 @@ class SqliteFile:
         """Return a store that holds nothing, in memory; never in place of one that is broken."""
         name = self.path.name
         if broken := sorted(self.path.parent.glob(f"{name}.broken-*")):
-            raise ToolError(_aside(name, broken[0].name), code="unavailable")
+            raise ToolError(_aside_sentence(name, broken[0].name), code="unavailable")
         memory = apsw.Connection(":memory:")
         memory.pragma("application_id", _OURS)
         _migrate(memory, self.migrations, name)
@@ -246,7 +246,7 @@ class SqliteFile:
             log.exception("%s is broken (%s), and could not be set aside", self.path, what)
             return ToolError(f"the store {name!r} is broken ({what}) and cannot be moved: {error}", code="unavailable")
         log.error("%s is broken (%s); it was set aside as %s", self.path, what, aside)
-        return ToolError(_aside(name, aside.name), code="unavailable")
+        return ToolError(_aside_sentence(name, aside.name), code="unavailable")
 
     def failure(self, error: Exception) -> ToolError:
         """Return what to say of an error of SQLite or of the disk."""
@@ -263,7 +263,7 @@ class SqliteFile:
         return ToolError(f"{name!r} cannot be used ({type(error).__name__}: {error})", code="unavailable")
 
 
-def _looking(path: Path) -> apsw.Connection:
+def _connect_read_only(path: Path) -> apsw.Connection:
     """Return a connection that writes nothing: beside a file that nobody has open, not even what readers share."""
     is_open = path.with_name(f"{path.name}-wal").exists()
     name = f"{path.absolute().as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
@@ -286,7 +286,7 @@ def _migrate(db: apsw.Connection, migrations: Sequence[str], name: str) -> None:
                 db.execute("ROLLBACK")
 
 
-def _aside(name: str, broken: str) -> str:
+def _aside_sentence(name: str, broken: str) -> str:
     return (
         f"the store {name!r} was found broken and set aside as {broken!r}, so nothing can be kept; put a good copy "
         f"back, or take the broken one away to begin with nothing"

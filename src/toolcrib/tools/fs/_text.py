@@ -39,7 +39,7 @@ class LineCut:
 def first_lines(text: str, most: int, size: int) -> LineCut:
     """Return the first whole lines: at most `most`, at most `size` bytes of UTF-8 without the end of the last."""
     rows = _ROW.findall(text)
-    count = _fitting(rows, most, size)
+    count = _count_fitting(rows, most, size)
     if count == len(rows):
         return LineCut(text, count, count)
     kept = "".join(rows[:count]).removesuffix("\n")
@@ -49,7 +49,7 @@ def first_lines(text: str, most: int, size: int) -> LineCut:
 def take_last_lines(text: str, most: int, size: int) -> LineCut:
     """Return the last whole lines that fit; of a last line that does not fit alone, its end."""
     rows = _ROW.findall(text)
-    count = _fitting(rows[::-1], most, size)
+    count = _count_fitting(rows[::-1], most, size)
     if count == len(rows):
         return LineCut(text, count, count)
     if count or most < 1:
@@ -63,7 +63,7 @@ def shorten_line(line: str, width: int, mark: str) -> str:
     return line if len(line) <= width else line[:width] + mark
 
 
-def _fitting(rows: list[str], most: int, size: int) -> int:
+def _count_fitting(rows: list[str], most: int, size: int) -> int:
     """Return how many of the rows fit, counted from the first."""
     left = size + 1  # the end of one line is free
     for at, row in enumerate(rows[: max(most, 0)]):

@@ -71,7 +71,7 @@ class _Patched:
                 await self._create(path, "".join(f"{line}\n" for line in section.lines).encode())
                 self._list("added", path)
             case "delete":
-                file = await self._existing(path)
+                file = await self._load(path)
                 self._files[path] = replace(file, data=None)
                 self._list("deleted", path)
             case "update":
@@ -96,7 +96,7 @@ class _Patched:
             self.summary[kind].append(path)
 
     async def _update(self, path: str, section: PatchSection) -> None:
-        file = await self._existing(path)
+        file = await self._load(path)
         made, diff = await asyncio.to_thread(_update_bytes, path, file.data or b"", section.hunks)
         self._diffs += [diff] if diff else []
         to = _plain(section.to) if section.to is not None else path
@@ -108,7 +108,7 @@ class _Patched:
             self._moved[path] = to
         self._list("modified", to)
 
-    async def _existing(self, path: str) -> _File:
+    async def _load(self, path: str) -> _File:
         if path not in self._files:
             entry = await self._workspace.stat(path)
             data = await self._workspace.read(path)
@@ -128,7 +128,7 @@ class _Patched:
     async def _create(self, path: str, data: bytes, like: str | None = None) -> None:
         if path not in self._files:
             try:
-                await self._existing(path)
+                await self._load(path)
             except ToolError as error:
                 if error.code != "not_found":
                     raise
