@@ -133,7 +133,7 @@ def _paths(args: Mapping[str, Any]) -> list[str]:
 def _transcript_lines(messages: Iterable[Message], longest: int) -> Iterator[str]:
     names: dict[str, str] = {}
     for message in messages:
-        words = _words(message)
+        words = _message_text(message)
         match message.role:
             case "tool":
                 failed = " (failed)" if message.status == "error" else ""
@@ -143,14 +143,14 @@ def _transcript_lines(messages: Iterable[Message], longest: int) -> Iterator[str
                 if words.strip():
                     yield f"ASSISTANT:\n{_indent(words)}"
                 for call in message.calls:
-                    names[call.id] = _flat(call.name, 64)
+                    names[call.id] = _flatten(call.name, 64)
                     args = json.dumps(dict(call.args), default=str, ensure_ascii=False) if call.args else ""
-                    yield f"CALL {names[call.id]} {_flat(args, longest)}"
+                    yield f"CALL {names[call.id]} {_flatten(args, longest)}"
             case role:
                 yield f"{role.upper()}:\n{_indent(words)}"
 
 
-def _words(message: Message) -> str:
+def _message_text(message: Message) -> str:
     pieces = []
     for part in message.content:
         if isinstance(part, Image):
@@ -164,7 +164,7 @@ def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-def _flat(text: str, longest: int) -> str:
+def _flatten(text: str, longest: int) -> str:
     return " ".join(_clip(text, longest).split())
 
 

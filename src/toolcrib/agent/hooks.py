@@ -56,12 +56,12 @@ class LateError(Exception):
 def bind_guards(guards: Iterable[Hook | Guard]) -> tuple[BoundHook, ...]:
     """Return the guards ready to be called."""
     hooks = [Hook.of(guard) for guard in guards]
-    return tuple(BoundHook(_async(hook.run), hook.name, hook.optional, hook.seconds, hook.tools) for hook in hooks)
+    return tuple(BoundHook(_as_async(hook.run), hook.name, hook.optional, hook.seconds, hook.tools) for hook in hooks)
 
 
 def bind_observers(observers: Iterable[Observer]) -> tuple[BoundHook, ...]:
     """Return the observers ready to be called; none of them can block anything."""
-    return tuple(BoundHook(_async(each), getattr(each, "__name__", "a hook"), True, _PATIENCE) for each in observers)
+    return tuple(BoundHook(_as_async(each), getattr(each, "__name__", "a hook"), True, _PATIENCE) for each in observers)
 
 
 def copy_args(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _as_exception(said: Any) -> BaseException | None:
     return said if isinstance(said, BaseException) else None
 
 
-def _async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _as_async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     if inspect.iscoroutinefunction(hook):
         return hook
 
@@ -189,7 +189,7 @@ class Moments:
         self._hooks: dict[str, list[Callable[..., Coroutine[Any, Any, Any]]]] = {}
         self._patience = patience
         for name, hook in hooks:
-            self._hooks.setdefault(name, []).append(_async(hook))
+            self._hooks.setdefault(name, []).append(_as_async(hook))
 
     def __contains__(self, name: str) -> bool:
         return name in self._hooks
@@ -203,7 +203,7 @@ class Moments:
         """Return the data as the hooks leave it; one that fails, or says what cannot be said here, changes nothing."""
         for hook in self._hooks.get(name, ()):
             said = await self._call(hook, Moment(name=name, caller=caller, data={**data}))
-            for key, value in _understood(name, said).items():
+            for key, value in _select_understood(name, said).items():
                 data[key] = f"{data[key]}\n\n{value}" if key in _JOINED and data.get(key) else value
         return data
 
@@ -215,8 +215,8 @@ class Moments:
         for hook in self._hooks.get(name, ()):
             data = {"message": message, "toolName": call.name, "toolCallId": call.id}
             said = await self._call(hook, Moment(name=name, caller=caller, data=data))
-            made = _understood(name, said).get("message", message)
-            if why := _wrong(made, message):
+            made = _select_understood(name, said).get("message", message)
+            if why := _explain_misfit(made, message):
                 log.error("a hook of %s made another message of the answer to %s, which %s", name, call.id, why)
             else:
                 message = made
@@ -233,7 +233,7 @@ class Moments:
             return None
 
 
-def _understood(name: str, said: Any) -> dict[str, Any]:
+def _select_understood(name: str, said: Any) -> dict[str, Any]:
     """Return what a hook may say at this moment; the rest is logged and left out."""
     if said is None:
         return {}
@@ -248,7 +248,7 @@ def _understood(name: str, said: Any) -> dict[str, Any]:
     return understood
 
 
-def _wrong(made: Message, message: Message) -> str:
+def _explain_misfit(made: Message, message: Message) -> str:
     """Say why a message cannot stand in for an answer."""
     if made.role != "tool" or made.call_id != message.call_id or made.calls:
         return "answers something else"

@@ -88,7 +88,7 @@ class Repeats:
             if result.status == "pending" or (isinstance(details, Mapping) and details.get("status") == "running"):
                 self._steps.clear()
                 return False
-            step.append((call.name, repr(call.args), result.status, *map(_same_again, result.content)))
+            step.append((call.name, repr(call.args), result.status, *map(_without_token, result.content)))
         if not step:
             return False
         steps = self._steps
@@ -102,7 +102,7 @@ class Repeats:
         )
 
 
-def _same_again(part: Content) -> Content | str:
+def _without_token(part: Content) -> Content | str:
     """Return a part without the token of its fence, which differs every time."""
     return _TOKEN.sub(MARK, part.text) if isinstance(part, Text) and part.source is not None else part
 

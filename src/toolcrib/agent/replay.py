@@ -31,7 +31,7 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
         try:
             caller = _caller_from(decided["caller"])
             if decided["call"]["name"] == COMPLETE and caller.parents and agent_of(caller) in settings.mandates:
-                return _unlike(decided.get("verdict"), asdict(completion_verdict(agent_of(caller))))
+                return _compare_verdicts(decided.get("verdict"), asdict(completion_verdict(agent_of(caller))))
             return _difference(decided, belts.belt_for(caller))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             return f"it cannot be read ({type(error).__name__}: {error})"
@@ -48,14 +48,14 @@ def _difference(decided: _Json, belt: Selection) -> str:
         verdict = belt.verdicts.get(written["tool"]) if written else None
         reason = decided.get("reason", "")
     derived = asdict(verdict) if verdict else None
-    if unlike := _unlike(written, derived):
+    if unlike := _compare_verdicts(written, derived):
         return unlike
     if verdict is None and decided.get("reason") != reason:
         return f"its reason is not {reason!r}"
     return ""
 
 
-def _unlike(written: _Json | None, derived: _Json | None) -> str:
+def _compare_verdicts(written: _Json | None, derived: _Json | None) -> str:
     return "" if written == derived else f"it has {_describe(written)}, and {_describe(derived)} follows"
 
 

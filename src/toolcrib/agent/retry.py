@@ -38,7 +38,7 @@ async def reply_to(request: Request, model: Model, emit: Callable[[Event], None]
     One that says the same over and over is broken off.
     """
     for attempt in range(1, retries.tries + 1):
-        replied = await _once(request, model, emit)
+        replied = await _ask_once(request, model, emit)
         if replied.retry is None or replied.message.finish != "error" or attempt == retries.tries:
             return replied
         if replied.retry > retries.longest:  # nobody wants to wait that long without having been asked
@@ -51,7 +51,7 @@ async def reply_to(request: Request, model: Model, emit: Callable[[Event], None]
     raise AssertionError("tries is at least one")
 
 
-async def _once(request: Request, model: Model, emit: Callable[[Event], None]) -> Replied:
+async def _ask_once(request: Request, model: Model, emit: Callable[[Event], None]) -> Replied:
     said, babble, replied = list[str](), Babble(), None
     try:
         async with aclosing(model.reply(request)) as events:  # type: ignore[type-var]  # every model's is a generator
@@ -63,18 +63,18 @@ async def _once(request: Request, model: Model, emit: Callable[[Event], None]) -
                 if type(event) is TextDelta:
                     said.append(event.text)
                     if babble.hears(event.text):
-                        replied = _broken(
+                        replied = _broken_reply(
                             model, said, "the model said the same over and over, so its reply was broken off"
                         )
                         break
     except Exception as error:
         log.exception("the model %s failed unexpectedly", model.card.name)
         why = f"{model.card.name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
-        return replied or _broken(model, said, why)  # what fails while it lets go takes nothing back
-    return replied or _broken(model, said, f"{model.card.name} ended its reply without saying how")
+        return replied or _broken_reply(model, said, why)  # what fails while it lets go takes nothing back
+    return replied or _broken_reply(model, said, f"{model.card.name} ended its reply without saying how")
 
 
-def _broken(model: Model, said: list[str], error: str) -> Replied:
+def _broken_reply(model: Model, said: list[str], error: str) -> Replied:
     text = "".join(said)
     content = (Text(text),) if text else ()
     return Replied(Message(role="assistant", content=content, finish="error", by=model.card.name), error=error)

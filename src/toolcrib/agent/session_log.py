@@ -82,7 +82,7 @@ class Journal:
     def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take an entry of the record; a body waits until its start is kept, with all that led to it."""
         if is_start := isinstance(entry, Started):
-            self.add(Began(_plain(entry.call)))
+            self.add(Began(_with_json_args(entry.call)))
         if (writing := self._record.write(entry)) is not None:
             self._take(writing)
         return self.flush() if is_start and not self.is_settled else None
@@ -139,7 +139,7 @@ class Journal:
         self._failure = self._failure or error
 
 
-def _plain(call: Call) -> Call:
+def _with_json_args(call: Call) -> Call:
     """Return a call as it can be kept: arguments that were checked may be of types of the tool's own."""
     return call if not call.args else call._replace(args=to_jsonable_python(dict(call.args), fallback=str))
 
@@ -197,7 +197,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
     if compaction:
         history.append(summary_message(compaction.summary, path[at].at))
         ids.append("")
-    slots = _slots(path, lines)
+    slots = _find_slots(path, lines)
     for place in range(start, len(path)):
         line = path[place]
         if not isinstance(line.body, Said) or line.body.message.role == "tool":
@@ -206,13 +206,13 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         history.append(line.body.message, line.body.usage if place > at else None)
         ids.append(line.id)
         for slot in slots.get(place, ()):
-            history.append(slot.answer or _known_answer(slot))
+            history.append(slot.answer or _make_answer(slot))
             ids.append(slot.answer_id)
         unanswered = [slot for slot in slots.get(place, ()) if slot.answer is None]
         # in the order in which answers find their calls again, where ids were used twice
         open_slots.append(sorted(unanswered, key=lambda slot: not slot.began))
     model, title = settings_after(path)
-    usage, cost = _spent(lines)
+    usage, cost = _sum_usage(lines)
     return Conversation(
         history=history,
         ids=tuple(ids),
@@ -225,7 +225,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         usage=usage,
         cost=cost,
         uncertain=tuple(slot.call for each in open_slots for slot in each if slot.began and not slot.elsewhere),
-        mended=tuple(_known_answer(slot) for each in reversed(open_slots) for slot in each),
+        mended=tuple(_make_answer(slot) for each in reversed(open_slots) for slot in each),
     )
 
 
@@ -320,10 +320,10 @@ class _Open:
         return asked[-1] if asked else deque()
 
 
-def _slots(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[_Slot]]:
+def _find_slots(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[_Slot]]:
     """Return the calls of every reply on the path, with their answers."""
     found: dict[int, list[_Slot]] = {}
-    waiting, aside = _Open(), _aside(path, lines)
+    waiting, aside = _Open(), _find_aside(path, lines)
     for place, line in enumerate(path):
         match line.body:
             case Said(message=message) if message.role == "assistant" and message.calls:
@@ -339,7 +339,7 @@ def _slots(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[_Slot]
     return found
 
 
-def _aside(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[str]]:
+def _find_aside(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[str]]:
     """Return the ids of calls that began or ended on other branches, by the place where the branch leaves the path."""
     if len(path) == len(lines):
         return {}
@@ -361,7 +361,7 @@ def _aside(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[str]]:
     return found
 
 
-def _known_answer(slot: _Slot) -> Message:
+def _make_answer(slot: _Slot) -> Message:
     """Return the answer to a call that has none."""
     if slot.elsewhere:
         words = _ELSEWHERE
@@ -387,10 +387,10 @@ def _find_compaction(path: Sequence[Line]) -> tuple[int, Shortened | None, int]:
         if isinstance(line.body, Shortened):
             at, compaction = place, line.body
             start = places.get(compaction.kept, start)
-    return at, compaction, _whole(path, start) if compaction else 0
+    return at, compaction, _include_reply(path, start) if compaction else 0
 
 
-def _whole(path: Sequence[Line], start: int) -> int:
+def _include_reply(path: Sequence[Line], start: int) -> int:
     """Return the place of the reply, when the line at `start` is an answer: it stays with its call."""
     body = path[start].body
     if not isinstance(body, Said) or body.message.role != "tool":
@@ -402,7 +402,7 @@ def _whole(path: Sequence[Line], start: int) -> int:
     return start
 
 
-def _spent(lines: Sequence[Line]) -> tuple[Usage, float | None]:
+def _sum_usage(lines: Sequence[Line]) -> tuple[Usage, float | None]:
     usage, cost = Usage(), 0.0
     is_known = True
     for line in lines:

@@ -154,7 +154,7 @@ _REASONS: Mapping[Ending, Reason] = {
     "cost": "budget",
     "stopped": "aborted",
 }
-_LAST_WORD = (
+_LAST_REPLY = (
     f"{{why}} This is your last reply: call {COMPLETE} now, with the best answer you can give from what you have, and "
     "say in it what is missing. Nothing else is heard any more."
 )
@@ -263,8 +263,9 @@ class _Run:
         ends, is_rescued = [end], False
         if self.completion.answer is None and _reason(end) != "error" and self.loop.spent.above_budget() is None:
             self.activity.note(f"{_why(end)}; it has one last reply")
-            self.loop.history.append(self._say(_LAST_WORD.format(why=_sentence(_why(end)))))
-            self.loop = Loop(_last(self.setup, self.completion, grace), self.loop.history, self.journal, self._hear)
+            self.loop.history.append(self._say(_LAST_REPLY.format(why=_sentence(_why(end)))))
+            setup = _last_setup(self.setup, self.completion, grace)
+            self.loop = Loop(setup, self.loop.history, self.journal, self._hear)
             ends.append(await self.loop.run())
             is_rescued = self.completion.answer is not None
         reason: Reason = "rescued" if is_rescued else "goal" if self.completion.answer is not None else _reason(end)
@@ -311,7 +312,7 @@ class _Run:
         )
 
 
-def _last(setup: TurnSetup, completion: Completion, grace: float) -> TurnSetup:
+def _last_setup(setup: TurnSetup, completion: Completion, grace: float) -> TurnSetup:
     """Return the setup of the last reply: `complete_task` is all that the model is shown, and all that is run."""
     only = _only_completion()
     return replace(

@@ -36,7 +36,7 @@ log = logging.getLogger("toolcrib")
 _SHOWN_STEPS = 24  # steps that are shown at once
 _STEP_CHARS = 240  # characters of one step
 _READ, _MARGIN = 20 * _STEP_CHARS, 1_000  # characters that are looked at for it, and of the longest secret
-_OFTEN = 160  # characters of a thought after which it is shown again while it grows
+_SHOW_EVERY_CHARS = 160  # characters of a thought after which it is shown again while it grows
 _SECRET = re.compile(r"pass(word|wd|phrase)?$|secret|token$|api[_-]?key|authorization|credential|private[_-]?key", re.I)
 
 _Json = dict[str, Any]
@@ -66,7 +66,7 @@ class Activity:
         """Take an event of the turn."""
         match event:
             case TextDelta(text=text) | ThinkingDelta(text=text):
-                self._think(text)
+                self._hear_thought(text)
                 return
             case Replied(message=message):
                 self._on_reply(message)
@@ -103,9 +103,9 @@ class Activity:
         """The last steps, oldest first."""
         return [dict(step) for step in self._steps]
 
-    def _think(self, text: str) -> None:
+    def _hear_thought(self, text: str) -> None:
         self._thought += text
-        if len(self._thought) - self._shown >= _OFTEN:
+        if len(self._thought) - self._shown >= _SHOW_EVERY_CHARS:
             self._shown = len(self._thought)
             self._show()
 
@@ -117,7 +117,7 @@ class Activity:
             self._steps.append({"kind": "thought", "text": self._short("\n".join(words))})
 
     def _show(self) -> None:
-        growing = self._end_of(_whole_words(self._thought[-2 * _READ :]))
+        growing = self._end_of(_drop_last_word(self._thought[-2 * _READ :]))
         steps = [*self.steps, *([{"kind": "thought", "text": growing}] if growing else [])]
         source = next(iter(self._outside()), None)
         details = {"agent": self._name, "status": "running", "turns": self.replies, "activity": steps}
@@ -140,7 +140,7 @@ def _on_one_line(text: str) -> str:
     return " ".join(strip(text).split())
 
 
-def _whole_words(text: str) -> str:
+def _drop_last_word(text: str) -> str:
     """Return a text that grows without the word at its end: it may be half of a secret as yet."""
     words = text.rsplit(maxsplit=1)
     return text if text[-1:].isspace() or not words else text[: len(text) - len(words[-1])]

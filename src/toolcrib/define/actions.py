@@ -27,7 +27,7 @@ def actions(
     for action, part in parts.items():
         if "action" in part.parameters["properties"]:
             raise DeclarationError(f"tool {name}, action {action!r}: a parameter cannot be called 'action'")
-    schema = _flat(name, parts)
+    schema = _flat_schema(name, parts)
     lines = [f"- {action}: {part.description}" for action, part in parts.items()]
 
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
@@ -35,10 +35,10 @@ def actions(
         return await parts[args["action"]].run(ctx, rest)
 
     text = "\n".join([description, "", "Actions:", *lines])
-    return tool_named(name, text, Shape(lambda: schema, lambda flat: _check(parts, flat)), run, **options)
+    return tool_named(name, text, Shape(lambda: schema, lambda flat: _make_check(parts, flat)), run, **options)
 
 
-def _flat(name: str, parts: Mapping[str, Tool]) -> Schema:
+def _flat_schema(name: str, parts: Mapping[str, Tool]) -> Schema:
     properties: dict[str, Any] = {"action": {"type": "string", "enum": list(parts), "description": "what to do"}}
     users: dict[str, list[str]] = {}
     for action, part in parts.items():
@@ -62,7 +62,7 @@ def _meaning(schema: Schema) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in ("description", "default")}
 
 
-def _check(parts: Mapping[str, Tool], flat: Schema) -> Check:
+def _make_check(parts: Mapping[str, Tool], flat: Schema) -> Check:
     every = flat["properties"].keys()
 
     def check(args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -228,7 +228,7 @@ class Agent:
         for what, text in (("description", self.description), ("prompt", self.prompt)):
             if not text.strip():
                 raise DeclarationError(f"{where}: the {what} is blank; write one")
-        object.__setattr__(self, "tools", _entries(self.tools, where))
+        object.__setattr__(self, "tools", _check_tools(self.tools, where))
         if self.model is not None:
             object.__setattr__(self, "model", None if self.model.strip() in ("", "inherit") else self.model)
         self._check_limits(where)
@@ -268,7 +268,7 @@ def output_schema(output: Wanted, where: str) -> Schema:
     return output
 
 
-def _entries(tools: Any, where: str) -> tuple[str, ...] | None:
+def _check_tools(tools: Any, where: str) -> tuple[str, ...] | None:
     if tools is None:
         return None
     if isinstance(tools, str) or not all(isinstance(each, str) and each.strip() for each in tools):
@@ -325,7 +325,7 @@ def inputs_from(agent: Agent, task: str) -> Mapping[str, Any]:
     texts = [name for name in (*required, *properties) if properties[name].get("type") == "string"]
     if not properties:
         return shape.check({})
-    given = _object(task)
+    given = _parse_object(task)
     if given is not None and set(given) <= set(properties):
         return shape.check(given)
     if not texts or len(required) > 1:
@@ -334,7 +334,7 @@ def inputs_from(agent: Agent, task: str) -> Mapping[str, Any]:
     return shape.check({texts[0]: task})
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _parse_object(text: str) -> dict[str, Any] | None:
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -371,22 +371,22 @@ def completion_shape(agent: Agent) -> Shape:
     name, output = agent.output_name, agent.output
     if isinstance(output, type):
         fields = (Field(name, output, required=True),)
-        return Shape(lambda: object_schema(fields), lambda schema: _alone(name, check_of_fields(fields, schema)))
+        return Shape(lambda: object_schema(fields), lambda schema: _keep_only(name, check_of_fields(fields, schema)))
     answer = _PLAIN if output is None else output_schema(output, f"agent {agent.name}")
     closed = {"type": "object", "properties": {name: answer}, "required": [name], "additionalProperties": False}
 
     def check(schema: Schema) -> Check:
-        fitting = _alone(name, check_of_schema(schema))
-        return fitting if output is not None else _not_blank(name, fitting)
+        fitting = _keep_only(name, check_of_schema(schema))
+        return fitting if output is not None else _refuse_blank(name, fitting)
 
     return Shape(lambda: closed, check)
 
 
-def _alone(name: str, check: Check) -> Check:
+def _keep_only(name: str, check: Check) -> Check:
     return lambda args: check({key: value for key, value in args.items() if key == name})
 
 
-def _not_blank(name: str, check: Check) -> Check:
+def _refuse_blank(name: str, check: Check) -> Check:
     def checked(args: Mapping[str, Any]) -> Mapping[str, Any]:
         fitting = check(args)
         if not fitting[name].strip():

@@ -166,7 +166,7 @@ def name_of(caller: Caller) -> str:
 def digest_of(caller: Caller, call: Call, binding: Mapping[str, str]) -> str:
     """Return the digest of a call by this caller, with everything it was bound to."""
     return _digest(
-        {"caller": _identity(caller), "tool": call.name, "args": _plain(call.args), "binding": dict(binding)}
+        {"caller": _identity(caller), "tool": call.name, "args": _to_json(call.args), "binding": dict(binding)}
     )
 
 
@@ -181,24 +181,24 @@ def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line:
         return []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return []
-    args = {name: value for name, value in _plain(call.args).items() if name != line}
+    args = {name: value for name, value in _to_json(call.args).items() if name != line}
     rest = {name: value for name, value in binding.items() if name != WORDS}
     frame = {"caller": _identity(caller), "tool": call.name, "args": args, "binding": rest}
     return [
-        (words[:count], _digest({**frame, "words": words[:count]})) for count in range(1, len(words[:_MOST_WORDS]) + 1)
+        (words[:count], _digest({**frame, "words": words[:count]})) for count in range(1, len(words[:_MAX_WORDS]) + 1)
     ]
 
 
-_MOST_WORDS = 8
+_MAX_WORDS = 8
 
 
 def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> str:
     """Return a call as a human is shown it: all of it, a line for each argument and binding, nothing unescaped."""
     lines = [f"{escape(call.name)}, asked by {name_of(caller)}", f"because {escape(reason)}"]
-    lines += [f"  {escape(name)}: {_indented(quote(value))}" for name, value in _plain(call.args).items()]
+    lines += [f"  {escape(name)}: {_indent(quote(value))}" for name, value in _to_json(call.args).items()]
     bound = [(name, value) for name, value in binding.items() if not (name == WORDS and _is_spelled(value, call.args))]
     lines += ["bound to"] if bound else []
-    lines += [f"  {escape(name)}: {_indented(_DIGEST.sub(_SHORT, quote(value)))}" for name, value in bound]
+    lines += [f"  {escape(name)}: {_indent(_DIGEST.sub(_SHORT, quote(value)))}" for name, value in bound]
     return "\n".join(lines)
 
 
@@ -214,7 +214,7 @@ def _is_spelled(words: str, args: Mapping[str, Any]) -> bool:
     return line in args.values()
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return text.replace("\n", "\n    ")
 
 
@@ -226,25 +226,25 @@ def _identity(caller: Caller) -> dict[str, Any]:
     return {**own, "sender": {"id": sender.get("id"), "e164": sender.get("e164")}}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a checked argument as JSON, every field of it: not as a model of its own would like to be written."""
     match value:
         case Enum():
-            return _plain(value.value)
+            return _to_json(value.value)
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
-            return {name: _plain(each) for name, each in value.items()}
+            return {name: _to_json(each) for name, each in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [_to_json(each) for each in value]
         case BaseModel():
-            return _plain({**value.__dict__, **(value.__pydantic_extra__ or {})})
+            return _to_json({**value.__dict__, **(value.__pydantic_extra__ or {})})
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    raise _unseen(f"there is no way to write down {type(value).__name__}")
+        return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
+    raise _not_showable(f"there is no way to write down {type(value).__name__}")
 
 
-def _unseen(why: str) -> ToolError:
+def _not_showable(why: str) -> ToolError:
     return ToolError(f"the arguments cannot be shown to a human ({why})", code="not_approved")
 
 
@@ -257,4 +257,4 @@ def _canonical(value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _unseen(str(error)) from None
+        raise _not_showable(str(error)) from None

@@ -20,7 +20,7 @@ _BLANKS = (
 )
 _LEADING_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_SHOWN = 40
+_SHOWN_CHARS = 40
 
 
 def trim(text: str) -> str:
@@ -151,7 +151,7 @@ class Args(Mapping[str, Any]):
     def _missing(self, key: str, label: str | None, kind: str) -> NoReturn:
         value = self.get(key)
         shown = "" if value is None else f", not {value!r}"
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
         raise ArgumentError(f"{label or key} is required: give {kind}{shown}")
 
 

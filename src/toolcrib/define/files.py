@@ -150,7 +150,7 @@ class Names:
     unreadable: int = 0
 
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 4_096  # bytes, as every file system we know has them
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4_096  # bytes, as every file system we know has them
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOME = re.compile(r"~[A-Za-z0-9_.-]*\Z")
 
@@ -160,7 +160,7 @@ def parts_of(path: str, *roots: str) -> tuple[str, ...]:
     _check(path)
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if path.startswith("/"):
-        return _beneath(path, parts, roots)
+        return _strip_root(path, parts, roots)
     if parts and _HOME.fullmatch(parts[0]) and (len(parts) > 1 or parts[0] == "~"):
         raise ToolError(
             f"{_quote(path)} is in a home folder, not in the workspace; give a path inside it", code="denied"
@@ -202,14 +202,14 @@ def _check(path: str) -> None:
         raw = path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise ToolError(f"{_quote(path)} holds half a character; no file has such a name", code="bad_path") from None
-    if len(raw) >= _LONGEST_PATH or max(map(len, raw.split(b"/"))) > _LONGEST_NAME:
+    if len(raw) >= _MAX_PATH_BYTES or max(map(len, raw.split(b"/"))) > _MAX_NAME_BYTES:
         raise ToolError(
-            f"{_quote(path)} is too long: a name has at most {_LONGEST_NAME} bytes, a path {_LONGEST_PATH}",
+            f"{_quote(path)} is too long: a name has at most {_MAX_NAME_BYTES} bytes, a path {_MAX_PATH_BYTES}",
             code="bad_path",
         )
 
 
-def _beneath(path: str, parts: tuple[str, ...], roots: tuple[str, ...]) -> tuple[str, ...]:
+def _strip_root(path: str, parts: tuple[str, ...], roots: tuple[str, ...]) -> tuple[str, ...]:
     for root in roots:
         prefix = tuple(part for part in root.split("/") if part)
         if parts[: len(prefix)] == prefix:

@@ -56,12 +56,12 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "") -> str:
 RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; no tool of a server can be called so
 
 _MAX_NAME_CHARS = 64
-_LONGEST_SERVER = 24
+_MAX_SERVER_CHARS = 24
 _DIGITS = 6
 _PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
 _PLAIN_TOOL = re.compile(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
 _ODD = re.compile(r"[^a-z0-9-]+")
-_RUN = re.compile(r"__+")
+_UNDERSCORES = re.compile(r"__+")
 _DIGESTED = re.compile(r"(.+?__.+)__[0-9a-f]{6}")
 
 
@@ -71,12 +71,12 @@ def server_part(server: str) -> str:
     Two servers that an operator calls nearly the same may meet here (`A b`, `a_b`): whoever reads the settings refuses
     the second.
     """
-    if _PLAIN_SERVER.fullmatch(server) and len(server) <= _LONGEST_SERVER:
+    if _PLAIN_SERVER.fullmatch(server) and len(server) <= _MAX_SERVER_CHARS:
         return server
-    readable = _readable(server, _LONGEST_SERVER)
-    if readable and len(fold_name(server)) <= _LONGEST_SERVER:
+    readable = _to_readable(server, _MAX_SERVER_CHARS)
+    if readable and len(fold_name(server)) <= _MAX_SERVER_CHARS:
         return readable
-    return f"{_readable(server, _LONGEST_SERVER - _DIGITS - 1) or 'mcp'}-{_digest(server)}"
+    return f"{_to_readable(server, _MAX_SERVER_CHARS - _DIGITS - 1) or 'mcp'}-{_digest(server)}"
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -85,7 +85,7 @@ def tool_name(server: str, tool: str) -> str:
     plain = f"{part}__{tool}"
     if _PLAIN_TOOL.fullmatch(tool) and is_name(plain):
         return plain
-    readable = _readable(tool, _MAX_NAME_CHARS - len(part) - _DIGITS - 4) or "tool"
+    readable = _to_readable(tool, _MAX_NAME_CHARS - len(part) - _DIGITS - 4) or "tool"
     return f"{part}__{readable}__{_digest(tool)}"
 
 
@@ -104,15 +104,15 @@ def mcp_name(name: str, source: str) -> str | None:
 
 
 def mcp_entry(entry: str) -> str:
-    """Return an entry of a rule, folded, with the tool's part written as `spoken_name` has it; a star stays a star."""
+    """Return an entry of a rule, folded, with the tool's part written as `mcp_name` has it; a star stays a star."""
     server, _, tool = entry.partition("__")
     if not tool:
         return entry
     longest = _MAX_NAME_CHARS - len(server) - _DIGITS - 4
-    return f"{server}__{_RUN.sub('_', tool) if '*' in tool or '*' in server else _readable(tool, longest)}"
+    return f"{server}__{_UNDERSCORES.sub('_', tool) if '*' in tool or '*' in server else _to_readable(tool, longest)}"
 
 
-def _readable(text: str, longest: int) -> str:
+def _to_readable(text: str, longest: int) -> str:
     return _ODD.sub("_", fold_name(text))[:longest].strip("_")
 
 

@@ -302,7 +302,7 @@ def to_peer_key(
             "per-channel-peer": f"{channel}:",
             "per-account-channel-peer": f"{channel}:{to_account(peer.account)}:",
         }[scope]
-        rest = f"{where}dm:{(_linked(peer, links or {}) or id).lower()}"
+        rest = f"{where}dm:{(_find_linked_name(peer, links or {}) or id).lower()}"
     return str(SessionKey(to_agent(agent), rest))
 
 
@@ -320,11 +320,11 @@ def may_message(requester: str, target: str, *, enabled: bool, allow: Sequence[s
     if requester == target:
         return True
     return enabled and (
-        allow is None or all(any(_fits(rule, agent) for rule in allow) for agent in (requester, target))
+        allow is None or all(any(_matches_rule(rule, agent) for rule in allow) for agent in (requester, target))
     )
 
 
-def _fits(rule: str, agent: str) -> bool:
+def _matches_rule(rule: str, agent: str) -> bool:
     pattern = trim(rule)
     if "*" not in pattern:
         return pattern == agent
@@ -353,7 +353,7 @@ def _slug(text: str) -> str:
     return _NOT_ID.sub("-", whole.lower()).strip("-")[:64]
 
 
-def _linked(peer: Peer, links: Mapping[str, Sequence[str]]) -> str | None:
+def _find_linked_name(peer: Peer, links: Mapping[str, Sequence[str]]) -> str | None:
     """Return the one name of a person who is known by several ids."""
     id, channel = trim(peer.id).lower(), trim(peer.channel).lower()
     known = {id, f"{channel}:{id}"} if channel else {id}

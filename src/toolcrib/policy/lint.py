@@ -152,7 +152,7 @@ def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) 
 def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow entries that a deny beside or above them makes pointless."""
     above = Rule(allow=settings.tools.allow, deny=settings.tools.deny, also=settings.tools.also_allow)
-    shut_above = _shut(above, inventory)
+    shut_above = _find_shut(above, inventory)
     for scope in scopes_of(settings):
         own = _match(scope.rule.deny, inventory, within=scope.within)
         inner = scope.origin != "tools" and scope.about == "everything"
@@ -172,7 +172,7 @@ def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Find
                     yield _warn("dead", origin, what, "take it out, or open tools.allow / tools.deny")
 
 
-def _shut(rule: Rule, inventory: Inventory) -> set[str]:
+def _find_shut(rule: Rule, inventory: Inventory) -> set[str]:
     shut = _match(rule.deny, inventory)
     if rule.allow is not None:
         shut |= set(inventory.tools) - _match((*rule.allow, *rule.also), inventory, permits=True)
@@ -252,11 +252,11 @@ def _check_replaced_groups(group: GroupPolicy, every: GroupPolicy | None, invent
 
 def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[Finding]:
     """Yield what `rule`, which replaces `above`, lets through that `above` withheld."""
-    open_here = set(inventory.tools) - _shut(rule, inventory)
+    open_here = set(inventory.tools) - _find_shut(rule, inventory)
     dropped = _match(above.deny, inventory) & open_here
     if dropped:
         yield _report_dropped(origin, f"{broader}.deny", dropped)
-    gained = (_shut(above, inventory) & open_here) - dropped
+    gained = (_find_shut(above, inventory) & open_here) - dropped
     if gained:
         what = f"replaces {broader} and adds {_list_some(gained)}"
         yield _warn("widening", origin, what, f"repeat the allow list of {broader} if it is not meant")

@@ -69,7 +69,7 @@ class Inventory:
 class _ParsedEntries:
     """One list as it is written, sorted by how its entries match: folded entry (or effect) to entry as written.
 
-    `spoken` holds names and globs of MCP servers' tools as `spoken_entry` writes them.
+    `spoken` holds names and globs of MCP servers' tools as `mcp_entry` writes them.
     """
 
     plain: Mapping[str, str]

@@ -39,14 +39,14 @@ def literal(text: str) -> str | None:
         kind = found.lastgroup or ""
         piece: str | None = found[kind]
         if kind == "mark" or (kind == "bare" and piece):
-            if not _stays(text, at, piece or "", marks):
+            if not _means_itself(text, at, piece or "", marks):
                 return None
         elif kind == "double":
             piece = _IN_DOUBLE.sub(lambda escape: "" if escape[1] == "\n" else escape[1], piece or "")
         elif kind == "continued":
             piece = ""
         elif kind == "ansi":
-            piece = _ansi(piece or "")
+            piece = _decode_ansi(piece or "")
         if piece is None:
             return None
         value.append(piece)
@@ -59,7 +59,7 @@ def quote_word(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
-def _stays(text: str, at: int, piece: str, marks: list[str]) -> bool:
+def _means_itself(text: str, at: int, piece: str, marks: list[str]) -> bool:
     """Tell whether an unquoted piece means itself: no tilde, no braces with a list in them, no class of a glob."""
     match piece:
         case "~":
@@ -75,10 +75,10 @@ def _stays(text: str, at: int, piece: str, marks: list[str]) -> bool:
     return True
 
 
-def _ansi(text: str) -> str | None:
+def _decode_ansi(text: str) -> str | None:
     """Return the value of $'...', or None where it depends on the locale or ends early."""
     try:
-        return _ESCAPE.sub(_escape, text)
+        return _ESCAPE.sub(_decode_escape, text)
     except ValueError:
         return None
 
@@ -91,7 +91,7 @@ _NAMED = {
 _ASCII = 0x80
 
 
-def _escape(found: re.Match[str]) -> str:
+def _decode_escape(found: re.Match[str]) -> str:
     if found[3] is not None:
         if found[3] not in _NAMED:
             raise ValueError(found[3])

@@ -61,11 +61,11 @@ def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> 
         elif word == "--":
             only_operands = True
         elif word.startswith("--"):
-            at = _long(word, args, at, grammar, options)
+            at = _read_long(word, args, at, grammar, options)
         elif grammar.number and word[1:].isdigit() and word.isascii():
             options.append(("number", word[1:]))
         else:
-            at = _short(word, args, at, grammar, options)
+            at = _read_short(word, args, at, grammar, options)
     if grammar.paths or grammar.long_paths:
         for name, value in options:
             if name in grammar.long_paths or (len(name) == 1 and name in grammar.paths):
@@ -73,7 +73,7 @@ def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> 
     return Use(tuple(options), tuple(operands))
 
 
-def _long(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
+def _read_long(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
     name, mark, value = word[2:].partition("=")
     takes = name in grammar.long_values or name in grammar.long_paths
     if takes and not mark:
@@ -87,7 +87,7 @@ def _long(word: str, args: Sequence[str], at: int, grammar: Grammar, options: li
     return at
 
 
-def _short(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
+def _read_short(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
     for place, letter in enumerate(word[1:], 2):
         if letter in grammar.values or letter in grammar.paths:
             value = word[place:]

@@ -21,18 +21,18 @@ _LANGUAGE = Language(tree_sitter_bash.language())
 _PARSER = Parser(_LANGUAGE)
 
 
-def _kinds(*names: str) -> frozenset[int]:
+def _kind_ids(*names: str) -> frozenset[int]:
     """Return the numbers of kinds of nodes, the named and the anonymous ones; comparing them is cheaper than names."""
     found = {_LANGUAGE.id_for_node_kind(name, named) for name in names for named in (True, False)}
     return frozenset(number for number in found if number)
 
 
-_WORDS = _kinds("word", "number", "raw_string", "string", "concatenation", "ansi_c_string")
-_COMMAND, _NAME, _ASSIGNMENT = _kinds("command"), _kinds("command_name"), _kinds("variable_assignment")
-_HOLDERS = _kinds("program", "list", "pipeline", "redirected_statement")
-_JOINTS = _kinds(";", "&&", "||", "|")
-_REDIRECT, _COMMENT = _kinds("file_redirect"), _kinds("comment")
-_SKIPPED = _COMMENT | _kinds("\n")
+_WORDS = _kind_ids("word", "number", "raw_string", "string", "concatenation", "ansi_c_string")
+_COMMAND, _NAME, _ASSIGNMENT = _kind_ids("command"), _kind_ids("command_name"), _kind_ids("variable_assignment")
+_HOLDERS = _kind_ids("program", "list", "pipeline", "redirected_statement")
+_JOINTS = _kind_ids(";", "&&", "||", "|")
+_REDIRECT, _COMMENT = _kind_ids("file_redirect"), _kind_ids("comment")
+_SKIPPED = _COMMENT | _kind_ids("\n")
 
 _BLANK = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _BREAK = re.compile(r"(?:[ \t\n]|\\\n)*")
@@ -110,7 +110,7 @@ def parse(line: str) -> ParsedLine:
     root = _PARSER.parse(source).root_node
     if root.child_count == 1 and (only := root.children[0]).kind_id in _COMMAND and only.end_byte == len(text):
         # one command and nothing else, as most lines are
-        found, odd = _command(only, text)
+        found, odd = _read_command(only, text)
         if not odd and not root.has_error and not only.start_byte and not _CONTROL.search(line):
             return ParsedLine((found,), (found,))
     reader = _Reader(text)
@@ -121,7 +121,7 @@ def parse(line: str) -> ParsedLine:
     else:
         reader.read(root)
     if reader.doubt:
-        return ParsedLine(tuple(_commands_in(root, text)), doubt=reader.doubt)
+        return ParsedLine(tuple(_find_commands(root, text)), doubt=reader.doubt)
     return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
 
 
@@ -164,21 +164,21 @@ class _Reader:
                 continue
             start, end = node.byte_range
             if start - at > 1 or start == at or self.text[at] != " ":
-                self._between(at, start, kind)
+                self._read_gap(at, start, kind)
             at = end
             if kind in _COMMAND:
-                found, odd = _command(node, self.text)
+                found, odd = _read_command(node, self.text)
                 if odd or not self.joined:
                     self.doubt = _DOUBTS.get(odd, _UNREADABLE)
                 self.commands.append(found)
                 self.pieces.append(found)
                 self.joined = False
             else:
-                self._piece(node, kind, self.text[start:end])
+                self._read_piece(node, kind, self.text[start:end])
         if not self.doubt and not _BREAK.fullmatch(self.text, at):
             self.doubt = _UNREADABLE
 
-    def _between(self, at: int, start: int, kind: int) -> None:
+    def _read_gap(self, at: int, start: int, kind: int) -> None:
         """Take what lies before a node: blanks, or the end of a line that ends a command."""
         gap = self.text[at:start]
         if not _BREAK.fullmatch(gap):
@@ -193,7 +193,7 @@ class _Reader:
         elif not self.joined and "\n" in gap:
             self._join(";")
 
-    def _piece(self, node: Node, kind: int, text: str) -> None:
+    def _read_piece(self, node: Node, kind: int, text: str) -> None:
         if kind in _JOINTS:
             if self.joined:
                 self.doubt = _UNREADABLE
@@ -211,7 +211,7 @@ class _Reader:
         self.joined = True
 
 
-def _command(node: Node, text: str) -> tuple[FoundCommand, str]:
+def _read_command(node: Node, text: str) -> tuple[FoundCommand, str]:
     """Return a command and the kind of the first thing in it that is not literal, "" when all is."""
     start, end = node.byte_range
     if _SIMPLE.fullmatch(text, start, end):
@@ -237,7 +237,7 @@ def _command(node: Node, text: str) -> tuple[FoundCommand, str]:
             if word is None:
                 odd = odd or child.type
         elif kind in _ASSIGNMENT:
-            sets.append(_assignment(text[start:end]))
+            sets.append(_read_assignment(text[start:end]))
             odd = odd or ("" if sets[-1][1] is not None else "variable_assignment")
         else:
             words.append(None)
@@ -252,21 +252,21 @@ def _decode_word(text: str) -> str:
     return text.encode("latin-1").decode()
 
 
-def _assignment(text: str) -> tuple[str, str | None]:
+def _read_assignment(text: str) -> tuple[str, str | None]:
     name, mark, value = text.partition("=")
     if not mark or not name.isidentifier() or not name.isascii():
         return name.partition("[")[0].rstrip("+"), None
     return name, literal(value) if value else ""
 
 
-def _commands_in(root: Node, text: str) -> Iterator[FoundCommand]:
+def _find_commands(root: Node, text: str) -> Iterator[FoundCommand]:
     """Yield every command anywhere in a tree, as far as its words can be told."""
     stack = [root]
     while stack:
         node = stack.pop()
         kind = node.type
         if kind == "command":
-            yield _command(node, text)[0]
+            yield _read_command(node, text)[0]
         elif kind in _LIKE_COMMANDS:
             yield FoundCommand((text[node.start_byte : node.end_byte].split(None, 1)[0], None))
         stack += node.children[::-1]

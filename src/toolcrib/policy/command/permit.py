@@ -156,18 +156,18 @@ def _match_denial(words: _Words, entries: CommandEntries, look_up: LookUp) -> De
         return Denial()
     possible = None
     for entry in entries.get(base_name(typed), ()):
-        match _begins(words, entry.words[1:]):
+        match _match_beginning(words, entry.words[1:]):
             case True:
                 return Denial(words, entry)
             case None:
                 possible = Denial(words)
     for entry in entries.get("", ()):
-        if matches_program(entry.words[0], typed, look_up(typed) or typed) and _begins(words, entry.words[1:]):
+        if matches_program(entry.words[0], typed, look_up(typed) or typed) and _match_beginning(words, entry.words[1:]):
             return Denial(words, entry)
     return possible
 
 
-def _begins(words: _Words, rest: Sequence[str]) -> bool | None:
+def _match_beginning(words: _Words, rest: Sequence[str]) -> bool | None:
     """Tell whether `rest` stands behind the program, at once or after options; None when it may."""
     may_be = False
     for at in range(1, min(len(words), _MAX_SKIPPED_OPTIONS) + 1):

@@ -154,7 +154,7 @@ def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
     _CHECKS[name](args, within)
 
 
-def _reader(grammar: Grammar, most: int | None = None) -> _Check:
+def _check_reader(grammar: Grammar, most: int | None = None) -> _Check:
     """Return the check of a program whose operands are files to read; a further one would be written."""
 
     def check_use(args: Sequence[str], within: IsWithin | None) -> None:
@@ -166,11 +166,11 @@ def _reader(grammar: Grammar, most: int | None = None) -> _Check:
     return check_use
 
 
-def _tr(args: Sequence[str], within: IsWithin | None) -> None:
+def _check_tr(args: Sequence[str], within: IsWithin | None) -> None:
     read_use(args, _TR, within)
 
 
-def _grep(args: Sequence[str], within: IsWithin | None) -> None:
+def _check_grep(args: Sequence[str], within: IsWithin | None) -> None:
     use = read_use(args, _GREP, within)
     if within is None and use.has("r", "recursive", "d", "directories"):
         raise OddUseError("it would read whatever lies in the folder")
@@ -178,7 +178,7 @@ def _grep(args: Sequence[str], within: IsWithin | None) -> None:
     check_paths(use.operands if has_pattern else use.operands[1:], within)
 
 
-def _rg(args: Sequence[str], within: IsWithin | None) -> None:
+def _check_rg(args: Sequence[str], within: IsWithin | None) -> None:
     use = read_use(args, _RG, within)
     has_pattern = use.has("e", "f", "regexp", "file", "files", "type-list")
     check_paths(use.operands if has_pattern else use.operands[1:], within)
@@ -186,7 +186,7 @@ def _rg(args: Sequence[str], within: IsWithin | None) -> None:
         raise OddUseError("without a file it reads whatever lies in the folder")
 
 
-def _sed(args: Sequence[str], within: IsWithin | None) -> None:
+def _check_sed(args: Sequence[str], within: IsWithin | None) -> None:
     use = read_use(args, _SED, within)
     scripts = [value for name, value in use.options if name in ("e", "expression")]
     files = use.operands
@@ -198,8 +198,8 @@ def _sed(args: Sequence[str], within: IsWithin | None) -> None:
     check_paths(files, within)
 
 
-def _jq(args: Sequence[str], within: IsWithin | None) -> None:
-    plain, positional = _without_named(args)
+def _check_jq(args: Sequence[str], within: IsWithin | None) -> None:
+    plain, positional = _drop_named(args)
     use = read_use(plain, _JQ, within)
     if not use.operands:
         raise OddUseError("it has no program")
@@ -208,7 +208,7 @@ def _jq(args: Sequence[str], within: IsWithin | None) -> None:
         check_paths(use.operands[1:], within)
 
 
-def _without_named(args: Sequence[str]) -> tuple[list[str], bool]:
+def _drop_named(args: Sequence[str]) -> tuple[list[str], bool]:
     """Return jq's arguments without --arg and --argjson, and whether operands are values and not files."""
     plain: list[str] = []
     positional = False
@@ -226,23 +226,23 @@ def _without_named(args: Sequence[str]) -> tuple[list[str], bool]:
 
 
 _CHECKS: Mapping[str, _Check] = {
-    "cat": _reader(_CAT),
-    "cut": _reader(_CUT),
-    "diff": _reader(_DIFF),
+    "cat": _check_reader(_CAT),
+    "cut": _check_reader(_CUT),
+    "diff": _check_reader(_DIFF),
     "find": check_find,
     "git": check_git,
-    "grep": _grep,
-    "head": _reader(_HEAD),
-    "jq": _jq,
-    "ls": _reader(_LS),
-    "rg": _rg,
-    "sed": _sed,
-    "sort": _reader(_SORT),
-    "stat": _reader(_STAT),
-    "tail": _reader(_HEAD),  # not -f, which has no end
-    "tr": _tr,
-    "uniq": _reader(_UNIQ, most=1),
-    "wc": _reader(_WC),
+    "grep": _check_grep,
+    "head": _check_reader(_HEAD),
+    "jq": _check_jq,
+    "ls": _check_reader(_LS),
+    "rg": _check_rg,
+    "sed": _check_sed,
+    "sort": _check_reader(_SORT),
+    "stat": _check_reader(_STAT),
+    "tail": _check_reader(_HEAD),  # not -f, which has no end
+    "tr": _check_tr,
+    "uniq": _check_reader(_UNIQ, most=1),
+    "wc": _check_reader(_WC),
 }
 READERS = frozenset(_CHECKS)
 FILTERS = READERS - {"diff", "find", "git", "ls", "rg", "stat"}

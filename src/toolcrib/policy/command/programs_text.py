@@ -98,64 +98,64 @@ def check_sed_script(script: str) -> None:
         if script[at] in " \t\n;}":
             at += 1
         elif script[at] == "#":
-            at = _line_end(script, at)
+            at = _skip_line(script, at)
         else:
-            at = _command(script, _addresses(script, at))
+            at = _skip_command(script, _skip_addresses(script, at))
 
 
-def _addresses(script: str, at: int) -> int:
+def _skip_addresses(script: str, at: int) -> int:
     found = _SED_ADDRESS.match(script, at)
     if found:
-        at = _blanks(script, _pattern_end(script, found.end()) if found.end() == at else found.end())
+        at = _skip_blanks(script, _skip_pattern(script, found.end()) if found.end() == at else found.end())
         if script[at : at + 1] == ",":
-            at = _blanks(script, at + 1)
+            at = _skip_blanks(script, at + 1)
             second = _SED_SECOND.match(script, at)
             if second is None:
                 raise OddUseError("its script holds an address that cannot be read")
-            at = _blanks(script, _pattern_end(script, at) if second.end() == at else second.end())
+            at = _skip_blanks(script, _skip_pattern(script, at) if second.end() == at else second.end())
     while script[at : at + 1] in ("!", " ", "\t"):
         at += 1
     return at
 
 
-def _command(script: str, at: int) -> int:
+def _skip_command(script: str, at: int) -> int:
     """Return where the command at `at` ends."""
     name = script[at : at + 1]
     at += 1
     if name == "{" or (name and name in _SED_ALONE):
         return at
     if name in ("s", "y") and at < len(script):
-        return _substitution(script, at, name)
+        return _skip_substitution(script, at, name)
     if name in ("q", "Q", "l", "L"):
-        return _match(_SED_NUMBER, script, at)
+        return _skip_match(_SED_NUMBER, script, at)
     if name in ("b", "t", "T", ":"):
-        return _match(_SED_LABEL, script, at)
+        return _skip_match(_SED_LABEL, script, at)
     if name in ("a", "i", "c"):
-        return _match(_SED_TEXT, script, at)
+        return _skip_match(_SED_TEXT, script, at)
     raise OddUseError(f"its script holds {name!r}, which is not a command that only edits what passes through")
 
 
-def _substitution(script: str, at: int, name: str) -> int:
+def _skip_substitution(script: str, at: int, name: str) -> int:
     mark = script[at]
     if mark in "\n\\":
         raise OddUseError("its script holds a substitution that cannot be read")
-    at = _until(script, _until(script, at + 1, mark), mark)
-    return at if name == "y" else _match(_SED_FLAGS, script, at)
+    at = _skip_until(script, _skip_until(script, at + 1, mark), mark)
+    return at if name == "y" else _skip_match(_SED_FLAGS, script, at)
 
 
-def _pattern_end(script: str, at: int) -> int:
+def _skip_pattern(script: str, at: int) -> int:
     """Return where a pattern used as an address ends, with the letters that may follow it."""
     if script[at] == "\\":
         at += 1
     if at >= len(script) or script[at] in "\n\\":
         raise OddUseError("its script holds an address that cannot be read")
-    at = _until(script, at + 1, script[at])
+    at = _skip_until(script, at + 1, script[at])
     while script[at : at + 1] in ("I", "M"):
         at += 1
     return at
 
 
-def _until(script: str, at: int, mark: str) -> int:
+def _skip_until(script: str, at: int, mark: str) -> int:
     while at < len(script) and script[at] not in (mark, "\n"):
         at += 2 if script[at] == "\\" else 1
     if at >= len(script) or script[at] != mark:
@@ -163,17 +163,17 @@ def _until(script: str, at: int, mark: str) -> int:
     return at + 1
 
 
-def _blanks(script: str, at: int) -> int:
+def _skip_blanks(script: str, at: int) -> int:
     while script[at : at + 1] in (" ", "\t"):
         at += 1
     return at
 
 
-def _line_end(script: str, at: int) -> int:
+def _skip_line(script: str, at: int) -> int:
     end = script.find("\n", at)
     return len(script) if end < 0 else end
 
 
-def _match(pattern: re.Pattern[str], script: str, at: int) -> int:
+def _skip_match(pattern: re.Pattern[str], script: str, at: int) -> int:
     found = pattern.match(script, at)
     return found.end() if found else at

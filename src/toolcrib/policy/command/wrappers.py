@@ -39,43 +39,43 @@ class _Wrapper:
     joined: bool = False  # the command's words are joined and read by a shell
 
 
-def _long(text: str) -> frozenset[str]:
+def _long_names(text: str) -> frozenset[str]:
     return frozenset(f"--{name}" for name in text.split())
 
 
 _PRECISE: Mapping[str, _Wrapper] = {
-    "env": _Wrapper(short="uCa", long=_long("unset chdir argv0"), assignments=True, text="S"),
-    "nice": _Wrapper(short="n", long=_long("adjustment")),
+    "env": _Wrapper(short="uCa", long=_long_names("unset chdir argv0"), assignments=True, text="S"),
+    "nice": _Wrapper(short="n", long=_long_names("adjustment")),
     "nohup": _Wrapper(),
     "setsid": _Wrapper(),
-    "timeout": _Wrapper(short="ks", long=_long("kill-after signal"), operands=1),
-    "stdbuf": _Wrapper(short="ioe", long=_long("input output error")),
-    "ionice": _Wrapper(short="cnpPu", long=_long("class classdata pid pgid uid")),
-    "chrt": _Wrapper(short="TPDp", long=_long("sched-runtime sched-period sched-deadline pid"), operands=1),
+    "timeout": _Wrapper(short="ks", long=_long_names("kill-after signal"), operands=1),
+    "stdbuf": _Wrapper(short="ioe", long=_long_names("input output error")),
+    "ionice": _Wrapper(short="cnpPu", long=_long_names("class classdata pid pgid uid")),
+    "chrt": _Wrapper(short="TPDp", long=_long_names("sched-runtime sched-period sched-deadline pid"), operands=1),
     "taskset": _Wrapper(operands=1),
-    "time": _Wrapper(short="fo", long=_long("format output")),
+    "time": _Wrapper(short="fo", long=_long_names("format output")),
     "command": _Wrapper(),
     "builtin": _Wrapper(),
     "exec": _Wrapper(short="a"),
     "sudo": _Wrapper(
         short="ugphCrtTUDR",
-        long=_long("user group prompt host close-from role type command-timeout other-user chdir chroot"),
+        long=_long_names("user group prompt host close-from role type command-timeout other-user chdir chroot"),
         assignments=True,
     ),
     "doas": _Wrapper(short="uC"),
-    "chroot": _Wrapper(long=_long("userspec groups"), operands=1),
-    "flock": _Wrapper(short="wE", long=_long("timeout wait conflict-exit-code"), operands=1, text="c"),
+    "chroot": _Wrapper(long=_long_names("userspec groups"), operands=1),
+    "flock": _Wrapper(short="wE", long=_long_names("timeout wait conflict-exit-code"), operands=1, text="c"),
     "xargs": _Wrapper(
         short="adEInPsL",
-        long=_long("arg-file delimiter max-args max-procs max-chars max-lines replace eof"),
+        long=_long_names("arg-file delimiter max-args max-procs max-chars max-lines replace eof"),
     ),
-    "watch": _Wrapper(short="nq", long=_long("interval equexit"), joined=True),
+    "watch": _Wrapper(short="nq", long=_long_names("interval equexit"), joined=True),
     "eval": _Wrapper(joined=True),
     "busybox": _Wrapper(),
     "toybox": _Wrapper(),
-    "su": _Wrapper(short="cgGsw", long=_long("command group supp-group shell"), text="c", operands=99),
-    "runuser": _Wrapper(short="ugGsw", long=_long("user group supp-group shell"), text="c"),
-    "script": _Wrapper(short="EIOBTmo", long=_long("command echo log-in log-out log-io"), text="c", operands=99),
+    "su": _Wrapper(short="cgGsw", long=_long_names("command group supp-group shell"), text="c", operands=99),
+    "runuser": _Wrapper(short="ugGsw", long=_long_names("user group supp-group shell"), text="c"),
+    "script": _Wrapper(short="EIOBTmo", long=_long_names("command echo log-in log-out log-io"), text="c", operands=99),
     "sg": _Wrapper(operands=1, text="c"),
     "trap": _Wrapper(joined=True),
     "coproc": _Wrapper(),
@@ -118,7 +118,7 @@ def inner_of(words: _Words) -> Iterator[Inner]:
     """Yield what a command starts, as far as its words tell: nothing for a program that is no wrapper."""
     name = base_name(words[0] or "") if words else ""
     if name in SHELLS:
-        yield from _of_shell(words)
+        yield from _open_shell(words)
     elif name == "command" and any(word and word[:1] == "-" and set("vV") & set(word) for word in words[1:2]):
         return  # it only says what the name stands for
     elif name == "find":
@@ -126,7 +126,7 @@ def inner_of(words: _Words) -> Iterator[Inner]:
             Inner(tuple(words[at + 1 : at + 1 + _MAX_TAIL_WORDS])) for at, word in enumerate(words) if word in _FINDS
         )
     elif wrapper := _PRECISE.get(name):
-        yield from _of_wrapper(words, wrapper)
+        yield from _open_wrapper(words, wrapper)
     elif name in _LOOSE or _is_loader(name):
         yield from inner_anywhere(words, 1)
 
@@ -147,7 +147,7 @@ def inner_anywhere(words: _Words, start: int) -> Iterator[Inner]:
             yield Inner(text=word)
 
 
-def _of_wrapper(words: _Words, wrapper: _Wrapper) -> Iterator[Inner]:
+def _open_wrapper(words: _Words, wrapper: _Wrapper) -> Iterator[Inner]:
     at, left = 1, wrapper.operands
     while at < len(words):
         word = words[at]
@@ -201,7 +201,7 @@ def _inner_text(value: str | None, rest: _Words) -> Inner:
     return Inner(text=value if value is None or not more else f"{value} {more}", known=value is not None)
 
 
-def _of_shell(words: _Words) -> Iterator[Inner]:
+def _open_shell(words: _Words) -> Iterator[Inner]:
     at, reads_text = 1, False
     while at < len(words):
         word = words[at]
