@@ -122,11 +122,7 @@ def _agent(agent: AgentPolicy) -> dict[str, Any]:
 
 
 def _agent_from(snapshot: _Json) -> AgentPolicy:
-    return AgentPolicy(
-        origin=snapshot["origin"],
-        tools=ToolsSettings.model_validate(snapshot["tools"]),
-        sandbox=snapshot["sandbox"],
-    )
+    return AgentPolicy(**{**snapshot, "tools": ToolsSettings.model_validate(snapshot["tools"])})
 
 
 def _channel(channel: ChannelPolicy) -> dict[str, Any]:

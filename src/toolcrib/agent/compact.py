@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,8 +53,25 @@ def transcript(messages: Iterable[Message], longest: int, *, notes: str = "") ->
 
     Only its own headings stand at the beginning of a line, all else is indented: nobody in it can speak for another.
     """
-    before = [f"NOTES FROM BEFORE:\n{_indent(notes)}"] if notes else []
-    return "\n".join([*before, *_transcript_lines(messages, longest)])
+    lines = [f"NOTES FROM BEFORE:\n{_indent(notes)}"] if notes else []
+    names: dict[str, str] = {}
+    for message in messages:
+        words = _message_text(message)
+        match message.role:
+            case "tool":
+                failed = " (failed)" if message.status == "error" else ""
+                lines.append(f"RESULT of {names.get(message.call_id or '', 'a tool')}{failed}:")
+                lines.append(_indent(_clip(words, longest)))
+            case "assistant":
+                if words.strip():
+                    lines.append(f"ASSISTANT:\n{_indent(words)}")
+                for call in message.calls:
+                    names[call.id] = _flatten(call.name, 64)
+                    args = json.dumps(dict(call.args), default=str, ensure_ascii=False) if call.args else ""
+                    lines.append(f"CALL {names[call.id]} {_flatten(args, longest)}")
+            case role:
+                lines.append(f"{role.upper()}:\n{_indent(words)}")
+    return "\n".join(lines)
 
 
 def cut_notice(earlier: str = "") -> str:
@@ -71,8 +88,7 @@ def file_lists(read: Iterable[str], changed: Iterable[str]) -> Files:
 
 def files_of(messages: Sequence[Message], before: str = "") -> Files:
     """Return the files that the calls of a conversation read and changed, and those the summary `before` it names."""
-    known = _files_in(before)
-    read, changed = list(known.read), list(known.changed)
+    read, changed = _files_in(before)
     failed = {each.call_id for each in messages if each.role == "tool" and each.status == "error"}
     for message in messages:
         for call in message.calls:
@@ -112,8 +128,8 @@ def _lists_at(summary: str) -> int:
     return at
 
 
-def _files_in(summary: str) -> Files:
-    """Read back what `render_files` wrote."""
+def _files_in(summary: str) -> tuple[list[str], list[str]]:
+    """Read back what `render_files` wrote: the files read, and those changed."""
     lists: dict[str, list[str]] = {_READ_HEAD: [], _CHANGED_HEAD: []}
     into: list[str] = []
     for line in summary[_lists_at(summary) :].splitlines():
@@ -121,33 +137,13 @@ def _files_in(summary: str) -> Files:
             into = lists[line]
         elif line.startswith("- "):
             into.append(line[2:])
-    return Files(tuple(lists[_READ_HEAD]), tuple(lists[_CHANGED_HEAD]))
+    return lists[_READ_HEAD], lists[_CHANGED_HEAD]
 
 
 def _paths(args: Mapping[str, Any]) -> list[str]:
     # a name with a line break in it would forge a list
     found = next((args[name] for name in _PATHS if isinstance(args.get(name), str)), "")
     return [found] if found and found.isprintable() else []
-
-
-def _transcript_lines(messages: Iterable[Message], longest: int) -> Iterator[str]:
-    names: dict[str, str] = {}
-    for message in messages:
-        words = _message_text(message)
-        match message.role:
-            case "tool":
-                failed = " (failed)" if message.status == "error" else ""
-                yield f"RESULT of {names.get(message.call_id or '', 'a tool')}{failed}:"
-                yield _indent(_clip(words, longest))
-            case "assistant":
-                if words.strip():
-                    yield f"ASSISTANT:\n{_indent(words)}"
-                for call in message.calls:
-                    names[call.id] = _flatten(call.name, 64)
-                    args = json.dumps(dict(call.args), default=str, ensure_ascii=False) if call.args else ""
-                    yield f"CALL {names[call.id]} {_flatten(args, longest)}"
-            case role:
-                yield f"{role.upper()}:\n{_indent(words)}"
 
 
 def _message_text(message: Message) -> str:
@@ -292,7 +288,6 @@ async def compact(
         return None
     away = messages[first : where.at]
     words, usage = await _summarize(_record(away, earlier, bounds.read), model, bounds, seconds, retries)
-    is_by_model = bool(words)
     parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
         request = cut(messages[where.turn].plain_text, _REQUEST_CHARS)
@@ -306,7 +301,7 @@ async def compact(
         at=where.at,
         before=history.tokens,
         usage=usage,
-        by_model=is_by_model,
+        by_model=bool(words),
     )
 
 

@@ -166,9 +166,8 @@ def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]])
         if not found:
             return None
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        return Ask(
-            f"content from outside is in this conversation ({found[0][:_SOURCE_CHARS]}{more}; tools.askAfterOutside)"
-        )
+        which = f"{found[0][:_SOURCE_CHARS]}{more}"
+        return Ask(f"content from outside is in this conversation ({which}; tools.askAfterOutside)")
 
     (guard,) = bind_guards([Hook(run=outside, tools=tools)])
     return guard

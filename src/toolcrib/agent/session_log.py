@@ -403,11 +403,7 @@ def _include_reply(path: Sequence[Line], start: int) -> int:
 
 
 def _sum_usage(lines: Sequence[Line]) -> tuple[Usage, float | None]:
-    usage, cost = Usage(), 0.0
-    is_known = True
-    for line in lines:
-        if isinstance(line.body, Said) and line.body.usage is not None:
-            usage += line.body.usage
-            cost += line.body.cost or 0.0
-            is_known = is_known and line.body.cost is not None
-    return usage, cost if is_known else None
+    replies = [line.body for line in lines if isinstance(line.body, Said) and line.body.usage is not None]
+    usage = sum((reply.usage or Usage() for reply in replies), Usage())
+    costs = [reply.cost for reply in replies if reply.cost is not None]
+    return usage, sum(costs, 0.0) if len(costs) == len(replies) else None

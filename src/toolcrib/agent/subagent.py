@@ -314,24 +314,19 @@ class _Run:
 
 def _last_setup(setup: TurnSetup, completion: Completion, grace: float) -> TurnSetup:
     """Return the setup of the last reply: `complete_task` is all that the model is shown, and all that is run."""
-    only = _only_completion()
-    return replace(
-        setup,
-        shown=(completion.tool,),
-        pipeline=replace(setup.pipeline, guards=(only, *setup.pipeline.guards)),
-        limits=Limits(turns=1, seconds=grace, repeats=0),
-        after_outside=frozenset(),  # nobody is asked about what is not heard
-        inbox=Inbox(),
-    )
 
-
-def _only_completion() -> BoundHook:
     async def last_word(ctx: Ctx, args: Mapping[str, Any]) -> Block | None:
         """Keep everything else from running behind the limit."""
         return None if ctx.call.name == COMPLETE else Block(f"only {COMPLETE} is heard in the last reply")
 
-    (guard,) = bind_guards([Hook(run=last_word)])
-    return guard
+    return replace(
+        setup,
+        shown=(completion.tool,),
+        pipeline=replace(setup.pipeline, guards=(*bind_guards([Hook(run=last_word)]), *setup.pipeline.guards)),
+        limits=Limits(turns=1, seconds=grace, repeats=0),
+        after_outside=frozenset(),  # nobody is asked about what is not heard
+        inbox=Inbox(),
+    )
 
 
 def _reason(end: TurnFinished) -> Reason:

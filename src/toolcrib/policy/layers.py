@@ -41,9 +41,11 @@ def layers_for(settings: PolicySettings, caller: Caller) -> tuple[Layer, ...]:
 
 def layers_of(who: ResolvedCaller) -> tuple[Layer, ...]:
     """Return every layer that speaks about a resolved caller, in the order they are judged."""
-    found = [
-        *_source_layers(who.settings),
-        *_narrowing_layers(who.settings),
+    settings = who.settings
+    found = [Layer("source", origin, each.rule(), source=source) for source, (origin, each) in settings.sources.items()]
+    if settings.narrowed is not None:
+        found.append(Layer("profile", "--profile", Rule(allow=PROFILES[settings.narrowed]), settings.narrowed))
+    found += [
         *_scope_layers(who.scopes, who.model_keys),
         *chat_layers(who),
         *_sandbox_layers(who),
@@ -61,16 +63,6 @@ def mentions_of(who: ResolvedCaller) -> frozenset[str]:
     for _, tools in who.scopes:
         scopes += [tools, *(entry for _, entry in _provider_entry(tools, who.model_keys))]
     return frozenset(fold_name(entry) for scope in scopes for entry in (*(scope.allow or ()), *scope.also_allow))
-
-
-def _source_layers(settings: PolicySettings) -> Iterator[Layer]:
-    for source, (origin, lists) in settings.sources.items():
-        yield Layer("source", origin, lists.rule(), source=source)
-
-
-def _narrowing_layers(settings: PolicySettings) -> Iterator[Layer]:
-    if settings.narrowed is not None:
-        yield Layer("profile", "--profile", Rule(allow=PROFILES[settings.narrowed]), settings.narrowed)
 
 
 def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") -> Iterator[Layer]:

@@ -206,8 +206,10 @@ def _single_argv(parsed: ParsedLine) -> tuple[str, ...] | None:
 
 
 def _join_parts(parsed: ParsedLine, commands: tuple[Plain, ...]) -> tuple[Plain | str, ...]:
-    if parsed.doubt or len(parsed.pieces) == 1:
-        return () if parsed.doubt else commands
+    if parsed.doubt:
+        return ()
+    if len(parsed.pieces) == 1:
+        return commands
     waiting = iter(commands)
     return tuple([piece if isinstance(piece, str) else next(waiting) for piece in parsed.pieces])
 

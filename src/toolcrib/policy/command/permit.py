@@ -156,11 +156,11 @@ def _match_denial(words: _Words, entries: CommandEntries, look_up: LookUp) -> De
         return Denial()
     possible = None
     for entry in entries.get(base_name(typed), ()):
-        match _match_beginning(words, entry.words[1:]):
-            case True:
-                return Denial(words, entry)
-            case None:
-                possible = Denial(words)
+        begins = _match_beginning(words, entry.words[1:])
+        if begins:
+            return Denial(words, entry)
+        if begins is None:
+            possible = Denial(words)
     for entry in entries.get("", ()):
         if matches_program(entry.words[0], typed, look_up(typed) or typed) and _match_beginning(words, entry.words[1:]):
             return Denial(words, entry)
