@@ -74,7 +74,7 @@ def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
     pictures: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "tool":
-            shown = _labelled_pictures(message, names.get(message.call_id, ""))
+            shown = _label_pictures(message, names.get(message.call_id, ""))
             words = encode_answer(message) or (_SEE_NEXT_MESSAGE if shown else "")
             yield {"role": "tool", "content": words, "tool_call_id": message.call_id}
             pictures += shown
@@ -113,7 +113,7 @@ def _call(call: Call) -> dict[str, Any]:
     return {**asked, "extra_content": extra} if extra else asked
 
 
-def _labelled_pictures(message: Message, name: str) -> list[dict[str, Any]]:
+def _label_pictures(message: Message, name: str) -> list[dict[str, Any]]:
     """Return the pictures of an answer, with words that say whose they are."""
     pictures = [part for part in message.content if isinstance(part, Image)]
     if not pictures:

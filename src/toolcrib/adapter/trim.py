@@ -26,7 +26,7 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     The cut lies inside the fence. A last text says what was left out and, when the whole is kept as a blob, its `key`.
     The `notice` stands before the first fence.
     """
-    parts, note = _bound(_merge_texts(result.content), limit, key)
+    parts, note = _fit(_merge_texts(result.content), limit, key)
     shown: list[Content] = []
     for part in parts:
         if isinstance(part, Image) or (part.source is None and is_encodable(part.text)):
@@ -47,7 +47,7 @@ def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     described = [
         part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]") for part in result.content
     ]
-    parts, note = _bound(described, limit)
+    parts, note = _fit(described, limit)
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
     return Result(content=(*shown, *note), details=result.details, status=result.status)
 
@@ -78,7 +78,7 @@ def result_text(result: Result) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _bound(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[Content], tuple[Text, ...]]:
+def _fit(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[Content], tuple[Text, ...]]:
     """Return the parts until `limit` characters of text are spent, and a text about the rest; pictures do not count."""
     whole = _length(parts)
     if whole <= limit:

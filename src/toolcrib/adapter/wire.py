@@ -56,7 +56,7 @@ def encode_signature(value: Mapping[str, Any]) -> str:
 
 
 def decode_signature(mark: str) -> dict[str, Any]:
-    """Return the object of a mark, an empty one when the mark was not made by `sealed`."""
+    """Return the object of a mark, an empty one when `encode_signature` did not make it."""
     try:
         value = orjson.loads(mark)
     except orjson.JSONDecodeError:

@@ -226,12 +226,12 @@ def agent_files(folder: Path, parse: Parse) -> tuple[AgentFile, ...]:
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError as error:
-        return (_broken(folder, f"it cannot be read ({error.strerror})"),)
+        return (_unreadable(folder, f"it cannot be read ({error.strerror})"),)
     found = tuple(read_agent_file(folder / name, parse) for name in names[:_MAX_FILES])
     if len(names) <= _MAX_FILES:
         return found
     left = f"{len(names)} files are more than the {_MAX_FILES} that are read; the last ones were left out"
-    return (*found, _broken(folder, left))
+    return (*found, _unreadable(folder, left))
 
 
 def read_agent_file(path: Path, parse: Parse) -> AgentFile:
@@ -239,9 +239,9 @@ def read_agent_file(path: Path, parse: Parse) -> AgentFile:
     try:
         raw = _bytes(path)
     except OSError as error:
-        return _broken(path, f"it cannot be read ({error.strerror})")
+        return _unreadable(path, f"it cannot be read ({error.strerror})")
     except DeclarationError as error:
-        return _broken(path, str(error))
+        return _unreadable(path, str(error))
     digest, header = hashlib.sha256(raw).hexdigest(), Header(str(path))
     try:
         text = raw.decode("utf-8-sig")
@@ -252,7 +252,7 @@ def read_agent_file(path: Path, parse: Parse) -> AgentFile:
     return AgentFile(path=path, digest=digest, agent=agent, lines=header.lines, complaints=tuple(header.complaints))
 
 
-def _broken(path: Path, sentence: str) -> AgentFile:
+def _unreadable(path: Path, sentence: str) -> AgentFile:
     return AgentFile(path=path, complaints=(f"{escape_unprintable(str(path))}: {sentence}",))
 
 

@@ -22,7 +22,7 @@ _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than a
 
 def advice(loaded: Loaded) -> Iterator[Finding]:
     """Yield what is odd about the file, as it stands."""
-    yield from _left_out(loaded)
+    yield from _ignored_keys(loaded)
     for section in loaded.unused:
         yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
     if loaded.exposed:
@@ -31,13 +31,13 @@ def advice(loaded: Loaded) -> Iterator[Finding]:
     for name, channel in loaded.config.channels.items():
         yield from _who_may_write(channel, loaded.origin("channels", name))
     yield from _owners(loaded)
-    yield from _spawnable(loaded)
-    yield from _plugins(loaded)
+    yield from _unknown_subagents(loaded)
+    yield from _idle_plugins(loaded)
     yield from _commands(loaded)
     yield from _networks(loaded)
 
 
-def _left_out(loaded: Loaded) -> Iterator[Finding]:
+def _ignored_keys(loaded: Loaded) -> Iterator[Finding]:
     for key in loaded.ignored:
         word = key.rpartition(".")[2]
         meant = get_close_matches(word, _NARROWING, n=1, cutoff=0.8) if _RULED.search(key) else []
@@ -88,7 +88,7 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
                 yield Finding("dead", "warning", origin, what, "write id:.. or e164:+..")
 
 
-def _spawnable(loaded: Loaded) -> Iterator[Finding]:
+def _unknown_subagents(loaded: Loaded) -> Iterator[Finding]:
     """Agents that another one may start, by an id that nobody has."""
     ids = loaded.config.agent_ids()
     for key, agent in loaded.config.agents_by_key().items():
@@ -100,7 +100,7 @@ def _spawnable(loaded: Loaded) -> Iterator[Finding]:
                 yield Finding("unknown", "warning", origin, f"no agent is called {wanted!r}", remedy)
 
 
-def _plugins(loaded: Loaded) -> Iterator[Finding]:
+def _idle_plugins(loaded: Loaded) -> Iterator[Finding]:
     """Plugins that are set up and never turned on."""
     listed = loaded.config.plugins.get("allow", ())
     for name, entry in loaded.config.plugins.items():

@@ -13,7 +13,8 @@ from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import nearest
 
-from .openclaw import Key, Translated
+from .openclaw import Translated
+from .positions import KeyPath
 from .read import Document
 from .settings import Config
 
@@ -44,7 +45,7 @@ def complaint(error: ValidationError, translated: Translated) -> ConfigError:
     return ConfigError(conceal(_shorten(sentence), translated.document) + more, at)
 
 
-def unknown_keys(error: ValidationError) -> list[Key]:
+def unknown_keys(error: ValidationError) -> list[KeyPath]:
     """Return the paths of the keys that no section knows."""
     return [_key(detail) for detail in error.errors(include_url=False) if detail["type"] == "extra_forbidden"]
 
@@ -80,18 +81,18 @@ def _shorten(sentence: str) -> str:
     return clean if len(clean) <= _MAX_CHARS else f"{clean[: _MAX_CHARS - _TAIL]}…{clean[-_TAIL:]}"
 
 
-def _at(value: Any, path: Key) -> Any:
+def _at(value: Any, path: KeyPath) -> Any:
     for part in path:
         value = value[part]
     return value
 
 
-def _key(detail: ErrorDetails) -> Key:
+def _key(detail: ErrorDetails) -> KeyPath:
     """Return the path in the file: pydantic's own, without its words for variants and keys."""
     return tuple(part for part in detail["loc"] if not (isinstance(part, str) and (part in _FORMS or part == "[key]")))
 
 
-def _move_key(key: Key, sentence: str, whole: Any) -> tuple[Key, str]:
+def _move_key(key: KeyPath, sentence: str, whole: Any) -> tuple[KeyPath, str]:
     """Return key and sentence; a key of the section that the sentence begins with is moved over."""
     try:
         section = _at(whole, key)
@@ -119,7 +120,7 @@ def _sentence(detail: ErrorDetails) -> str:
     return message if detail["type"] == "value_error" else message[:1].lower() + message[1:]
 
 
-def _unknown(key: Key) -> str:
+def _unknown(key: KeyPath) -> str:
     known = {name.lower(): name for name in sorted(_keys_at(Config, key[:-1]))}
     meant = nearest(str(key[-1]), known)
     if meant:
@@ -127,7 +128,7 @@ def _unknown(key: Key) -> str:
     return f"unknown key; known here: {', '.join(known.values()) or 'none'}"
 
 
-def _keys_at(kind: Any, path: Key) -> set[str]:
+def _keys_at(kind: Any, path: KeyPath) -> set[str]:
     """Return the keys that the section at `path` knows, where `kind` is what stands at the path's beginning."""
     found: set[str] = set()
     for each in _alternatives(kind):

@@ -27,8 +27,8 @@ from toolcrib.policy.settings import (
 )
 
 from .complain import complaint, conceal, unknown_keys
-from .openclaw import Key, Translated, from_openclaw
-from .positions import format_path
+from .openclaw import Translated, from_openclaw
+from .positions import KeyPath, format_path
 from .read import Document, document, read_document
 from .settings import (
     UNUSED,
@@ -58,10 +58,10 @@ def _check_examples(config: Config, translated: Translated) -> None:
                     raise ConfigError(sentence, translated.place((*path, "examples", expected, at)))
 
 
-def _list_examples(config: Config) -> Iterator[tuple[Key, Lines, CommandRules]]:
+def _list_examples(config: Config) -> Iterator[tuple[KeyPath, Lines, CommandRules]]:
     """Yield every list of examples with its place and the rules it is about."""
     own = config.tools.exec
-    path: Key = ("tools", "exec")
+    path: KeyPath = ("tools", "exec")
     if "examples" in own.model_fields_set:
         yield path, own.examples, rules_from(own)
     for key, agent in config.agents_by_key().items():
@@ -187,9 +187,9 @@ def _only_switches(section: Any) -> bool:
     )
 
 
-def _drop_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Key]]:
+def _drop_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[KeyPath]]:
     """Return the value without the keys no section knows, and those keys."""
-    dropped: list[Key] = []
+    dropped: list[KeyPath] = []
     while True:
         try:
             _validate(value)
@@ -203,7 +203,7 @@ def _drop_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Key
             return value, dropped
 
 
-def _drop(value: Any, paths: frozenset[Key], here: Key) -> Any:
+def _drop(value: Any, paths: frozenset[KeyPath], here: KeyPath) -> Any:
     if isinstance(value, Mapping):
         return {k: _drop(v, paths, (*here, k)) for k, v in value.items() if (*here, k) not in paths}
     if isinstance(value, list):
@@ -211,7 +211,7 @@ def _drop(value: Any, paths: frozenset[Key], here: Key) -> Any:
     return value
 
 
-_Origin = Callable[[Key], str]
+_Origin = Callable[[KeyPath], str]
 
 
 def _policy(config: Config, origin: _Origin) -> PolicySettings:
@@ -256,7 +256,7 @@ def _with_local_belt(config: Config) -> ToolsSettings:
     return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, "local": entry}})
 
 
-def _channel(channel: ChannelSettings, path: Key, origin: _Origin) -> ChannelPolicy:
+def _channel(channel: ChannelSettings, path: KeyPath, origin: _Origin) -> ChannelPolicy:
     return ChannelPolicy(
         origin=origin(path),
         groups=_groups(channel.groups, path, origin),
@@ -269,7 +269,7 @@ def _channel(channel: ChannelSettings, path: Key, origin: _Origin) -> ChannelPol
     )
 
 
-def _groups(groups: Mapping[str, GroupSettings], path: Key, origin: _Origin) -> Mapping[str, GroupPolicy]:
+def _groups(groups: Mapping[str, GroupSettings], path: KeyPath, origin: _Origin) -> Mapping[str, GroupPolicy]:
     return {
         id: GroupPolicy(origin=origin((*path, "groups", id)), tools=group.tools, by_sender=group.tools_by_sender)
         for id, group in groups.items()

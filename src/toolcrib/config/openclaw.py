@@ -18,8 +18,6 @@ from .positions import KeyPath, format_path, place
 from .read import Document
 from .values import is_address
 
-Key = KeyPath
-
 
 @dataclass(frozen=True, slots=True)
 class Translated:
@@ -31,11 +29,11 @@ class Translated:
 
     document: Document = field(repr=False)
     value: Mapping[str, Any] = field(repr=False)
-    moved: Mapping[Key, Key] = field(default_factory=dict)
-    ignored: tuple[Key, ...] = ()
-    eclipsed: tuple[tuple[Key, Key], ...] = ()
+    moved: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
+    ignored: tuple[KeyPath, ...] = ()
+    eclipsed: tuple[tuple[KeyPath, KeyPath], ...] = ()
 
-    def key(self, path: Key) -> Key:
+    def key(self, path: KeyPath) -> KeyPath:
         """Return the key path in the file of the thing at `path`."""
         for end in range(len(path), 0, -1):
             theirs = self.moved.get(path[:end])
@@ -43,16 +41,16 @@ class Translated:
                 return (*theirs, *path[end:])
         return path
 
-    def origin(self, path: Key) -> str:
+    def origin(self, path: KeyPath) -> str:
         """Return where the thing at `path` stands in the file, as people write it."""
         return format_path(self.key(path))
 
-    def place(self, path: Key) -> ConfigLocation:
+    def place(self, path: KeyPath) -> ConfigLocation:
         """Return file, line and key path of the thing at `path`."""
         return _place(self.document, self.key(path))
 
 
-def _place(document: Document, path: Key) -> ConfigLocation:
+def _place(document: Document, path: KeyPath) -> ConfigLocation:
     """Return where the thing at `path` of the file stands: its own line, or that of the nearest key around it."""
     near = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in document.places), None)
     at = ConfigLocation() if near is None else document.places[near]
@@ -63,22 +61,22 @@ class Notes:
     """Collects what moved and what was left out while a file is told anew."""
 
     def __init__(self, document: Document) -> None:
-        self.moved: dict[Key, Key] = {}
-        self.ignored: list[Key] = []
-        self.eclipsed: list[tuple[Key, Key]] = []
+        self.moved: dict[KeyPath, KeyPath] = {}
+        self.ignored: list[KeyPath] = []
+        self.eclipsed: list[tuple[KeyPath, KeyPath]] = []
         self._document = document
 
-    def refusal(self, path: Key, sentence: str) -> ConfigError:
+    def refusal(self, path: KeyPath, sentence: str) -> ConfigError:
         """Return the error that the thing at `path` of the file is."""
         return ConfigError(sentence, _place(self._document, path))
 
-    def mapping(self, value: Any, path: Key) -> Mapping[str, Any]:
+    def mapping(self, value: Any, path: KeyPath) -> Mapping[str, Any]:
         """Return a section, an empty one for none."""
         if not isinstance(value, Mapping | None):
             raise self.refusal(path, "should be a mapping")
         return value or {}
 
-    def names(self, value: Any, path: Key) -> list[str]:
+    def names(self, value: Any, path: KeyPath) -> list[str]:
         """Return a list of names, nothing for none."""
         if value is None:
             return []
@@ -95,7 +93,7 @@ def set_keys(section: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in section.items() if value is not None}
 
 
-def lists(rule: Any, path: Key, notes: Notes) -> Any:
+def lists(rule: Any, path: KeyPath, notes: Notes) -> Any:
     """Return a scope without an empty allow list, which limits nothing there.
 
     Entries that can match no tool are left out and told; a list that loses all of them still permits nothing.
@@ -117,7 +115,7 @@ _SPACES, _ROOMS = ("guilds", "teams"), ("channels", "rooms")
 _USED = ("requireMention", "tools", "toolsBySender")
 
 
-def channel(entry: Any, path: Key, notes: Notes) -> Any:
+def channel(entry: Any, path: KeyPath, notes: Notes) -> Any:
     """Return a channel with all its groups in one place."""
     if not isinstance(entry, Mapping):
         return entry
@@ -130,7 +128,7 @@ def channel(entry: Any, path: Key, notes: Notes) -> Any:
     return told
 
 
-def _account(account: Any, path: Key, notes: Notes) -> Any:
+def _account(account: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(account, Mapping):
         return account
     told = _with_groups(set_keys(account), path, notes)
@@ -138,7 +136,7 @@ def _account(account: Any, path: Key, notes: Notes) -> Any:
     return {key: told[key] for key in ("groups",) if key in told}
 
 
-def _with_groups(told: dict[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+def _with_groups(told: dict[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return the channel or account with guilds, teams and rooms among its groups."""
     groups = told.pop("groups", {})
     if not isinstance(groups, Mapping):
@@ -155,10 +153,10 @@ def _with_groups(told: dict[str, Any], path: Key, notes: Notes) -> dict[str, Any
     return {**rest, "groups": gathered} if gathered else rest
 
 
-_Found = Iterator[tuple[str, Key, Any]]
+_Found = Iterator[tuple[str, KeyPath, Any]]
 
 
-def _rooms(told: Mapping[str, Any], path: Key, notes: Notes) -> _Found:
+def _rooms(told: Mapping[str, Any], path: KeyPath, notes: Notes) -> _Found:
     """Yield every group that does not stand under `groups`: its id here, its place there, what is written."""
     for key in (*_SPACES, *_ROOMS):
         for id, entry in set_keys(notes.mapping(told.get(key), (*path, key))).items():
@@ -168,7 +166,7 @@ def _rooms(told: Mapping[str, Any], path: Key, notes: Notes) -> _Found:
                 yield from _space(id, entry, (*path, key, id), notes)
 
 
-def _space(id: str, entry: Any, path: Key, notes: Notes) -> _Found:
+def _space(id: str, entry: Any, path: KeyPath, notes: Notes) -> _Found:
     written = entry if isinstance(entry, Mapping) else {}
     rooms, slug = notes.mapping(written.get("channels"), (*path, "channels")), written.get("slug")
     for name in dict.fromkeys([id, slug] if isinstance(slug, str) and slug.strip() else [id]):
@@ -177,7 +175,7 @@ def _space(id: str, entry: Any, path: Key, notes: Notes) -> _Found:
         yield f"{name}/*", path, entry
 
 
-def _group(group: Any, path: Key, notes: Notes) -> Any:
+def _group(group: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(group, Mapping):
         return group
     told = {key: value for key, value in set_keys(group).items() if key in _USED}
@@ -190,7 +188,7 @@ def _group(group: Any, path: Key, notes: Notes) -> Any:
     return told
 
 
-def _senders(rules: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+def _senders(rules: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return the rules by sender; of two spellings of one sender the first counts there, and a blank one is nobody."""
     told: dict[str, Any] = {}
     first: dict[str, str] = {}
@@ -229,7 +227,7 @@ def from_openclaw(document: Document) -> Translated:
 # Tools
 
 
-def _tools(tools: Any, path: Key, notes: Notes) -> Any:
+def _tools(tools: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(tools, Mapping):
         return tools
     told: dict[str, Any] = lists(tools, path, notes)
@@ -245,7 +243,7 @@ def _tools(tools: Any, path: Key, notes: Notes) -> Any:
     return told
 
 
-def _providers(providers: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+def _providers(providers: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return the entries; of two spellings of one provider the last counts there."""
     last = {key.strip().lower(): key for key in providers}
     for key in providers:
@@ -255,7 +253,7 @@ def _providers(providers: Mapping[str, Any], path: Key, notes: Notes) -> dict[st
     return {key: lists(providers[key], (*path, key), notes) for key in last.values() if providers[key] is not None}
 
 
-def _exec(section: Mapping[str, Any], path: Key, notes: Notes) -> dict[str, Any]:
+def _exec(section: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return how commands run; the machine of the gateway is `host` here, and there are no nodes."""
     told = set_keys(section)
     if told.get("host") == "gateway":
@@ -295,7 +293,7 @@ def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> No
     notes.ignored += [(*path, key) for key in defaults if key not in used]
 
 
-def _agent(agent: Any, path: Key, notes: Notes) -> Any:
+def _agent(agent: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(agent, Mapping):
         return agent
     told, ours = set_keys(agent), ("agents", path[-1])
@@ -315,7 +313,7 @@ def _agent(agent: Any, path: Key, notes: Notes) -> Any:
     return told
 
 
-def _model(told: dict[str, Any], model: Any, path: Key, notes: Notes) -> tuple[str, ...]:
+def _model(told: dict[str, Any], model: Any, path: KeyPath, notes: Notes) -> tuple[str, ...]:
     """Take the model of agents that name none; it is `models.default` here."""
     if isinstance(model, Mapping):
         model, path = model.get("primary"), (*path, "primary")
@@ -326,7 +324,7 @@ def _model(told: dict[str, Any], model: Any, path: Key, notes: Notes) -> tuple[s
     return ("model",)
 
 
-def _sandbox(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> None:
+def _sandbox(told: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:
     sandbox = notes.mapping(defaults, path)
     kept = {key: sandbox[key] for key in ("mode", "workspaceAccess") if sandbox.get(key) is not None}
     if kept:
@@ -335,7 +333,7 @@ def _sandbox(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> No
     notes.ignored += [(*path, key) for key in sandbox if key not in kept]
 
 
-def _subagents(told: dict[str, Any], defaults: Any, path: Key, notes: Notes) -> None:
+def _subagents(told: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:
     subagents = notes.mapping(defaults, path)
     names = {"maxConcurrent": "maxConcurrent", "maxSpawnDepth": "maxDepth"}
     kept = {ours: subagents[theirs] for theirs, ours in names.items() if subagents.get(theirs) is not None}

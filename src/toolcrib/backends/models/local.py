@@ -149,7 +149,7 @@ class LocalModel:
     async def reply(self, request: Request, /) -> AsyncIterator[ReplyEvent]:
         """Ask once; what begins with a brace is a call, by the grammar."""
         try:
-            http = await self._connected()
+            http = await self._start()
         except CribError as error:
             yield Replied(Message(role="assistant", finish="error", by=self.card.name), error=str(error))
             return
@@ -173,7 +173,7 @@ class LocalModel:
         if self._server is not None:
             await in_thread(self._server.stop)
 
-    async def _connected(self) -> HttpModel:
+    async def _start(self) -> HttpModel:
         async with self._starting:
             if self._server is not None and not self._server.is_running:
                 self._http = None  # it died; the next one may do better
