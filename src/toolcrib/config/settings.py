@@ -4,9 +4,9 @@ Sections that no part of this build reads yet are checked all the same; `UNUSED`
 is about one key of several begins its sentence with `key: `, so that the complaint can point at it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -58,17 +58,18 @@ _FORM = Discriminator(_form)
 _TEXT, _LIST, _MAP = Tag("<text>"), Tag("<list>"), Tag("<map>")
 
 
-T = TypeVar("T")
-
-
-def _distinct(things: Mapping[str, T], same: Any, what: str) -> Mapping[str, T]:
+def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:
     """Refuse two keys that mean one thing: only one of them would count, and the other's denies would be lost."""
-    seen: dict[str, str] = {}
-    for key in things:
-        first = seen.setdefault(same(key), key)
-        if first != key:
-            raise ValueError(f"{key}: is the same {what} as {quote_value(first)}; merge the two")
-    return things
+
+    def check(things: Mapping[str, Any]) -> Mapping[str, Any]:
+        seen: dict[str, str] = {}
+        for key in things:
+            first = seen.setdefault(same(key), key)
+            if first != key:
+                raise ValueError(f"{key}: is the same {what} as {quote_value(first)}; merge the two")
+        return things
+
+    return AfterValidator(check)
 
 
 class Lines(Section):
@@ -142,7 +143,7 @@ class GroupSettings(Section):
     require_mention: Bool | None = Field(default=None, alias="requireMention")
 
 
-_Groups = Annotated[Mapping[Words, GroupSettings], AfterValidator(lambda groups: _distinct(groups, fold_name, "group"))]
+_Groups = Annotated[Mapping[Words, GroupSettings], _distinct(fold_name, "group")]
 
 
 class AccountSettings(Section):
@@ -155,9 +156,7 @@ class ChannelSettings(Section):
     allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
     owners: tuple[OwnerName, ...] = ()
     groups: _Groups = Field(default_factory=dict)
-    accounts: Annotated[
-        Mapping[Words, AccountSettings], AfterValidator(lambda accounts: _distinct(accounts, fold_name, "account"))
-    ] = Field(default_factory=dict)
+    accounts: Annotated[Mapping[Words, AccountSettings], _distinct(fold_name, "account")] = Field(default_factory=dict)
 
 
 class DockerSettings(Section):
@@ -346,9 +345,8 @@ class Expectation(Section):
     lacks: tuple[Words, ...] = ()
 
 
-_Agents = Annotated[
-    Annotated[Mapping[AgentId, AgentSettings], _MAP] | Annotated[tuple[AgentSettings, ...], _LIST], _FORM
-]
+_AgentMap = Annotated[Mapping[AgentId, AgentSettings], _distinct(session.to_agent, "agent"), _MAP]
+_Agents = Annotated[_AgentMap | Annotated[tuple[AgentSettings, ...], _LIST], _FORM]
 
 
 def _agents(agents: _Agents) -> _Agents:
@@ -357,7 +355,6 @@ def _agents(agents: _Agents) -> _Agents:
         for id, agent in agents.items():
             if agent.id is not None and agent.id != id:
                 raise ValueError(f"{id}: is also called {quote_value(agent.id)}; give it one id")
-        _distinct(agents, session.to_agent, "agent")
         return agents
     seen: dict[str, str] = {}
     for at, agent in enumerate(agents):
@@ -400,9 +397,7 @@ class Config(Section):
     tools: ToolSettings = ToolSettings()
     limits: LimitSettings = LimitSettings()
     agents: Annotated[_Agents, AfterValidator(_agents)] = Field(default_factory=dict)
-    channels: Annotated[
-        Mapping[Words, ChannelSettings], AfterValidator(lambda channels: _distinct(channels, _channel, "channel"))
-    ] = Field(default_factory=dict)
+    channels: Annotated[Mapping[Words, ChannelSettings], _distinct(_channel, "channel")] = Field(default_factory=dict)
     owners: tuple[OwnerName, ...] = ()
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

@@ -183,8 +183,6 @@ def _pattern(text: str) -> str:
 Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
 
 
-AnyNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
-
 Port = Annotated[StrictInt, Field(ge=1, le=65_535)]
 
 _MIN_PREFIX_BITS = {4: 8, 6: 16}  # the shortest prefix that is still somebody's network, by address version
@@ -235,7 +233,7 @@ def _network(text: str) -> str:
     return plain
 
 
-def _is_too_wide(network: AnyNetwork) -> bool:
+def _is_too_wide(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
     if isinstance(network, ipaddress.IPv4Network):
         return network.prefixlen < _MIN_PREFIX_BITS[4]
     if any(network.subnet_of(own) for own in _OWN):
