@@ -1,9 +1,9 @@
 """The body of a request: the bytes that go to a provider for one streamed reply."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request
@@ -16,11 +16,20 @@ from .conversation import CallIds, Exchange, assign_ids, exchanges, fit_exchange
 from .options import mark_last_block, mark_turns, request_options
 from .wire import to_json
 
-_ENCODE_TURNS = {
-    "openai": openai.encode_turns,
-    "responses": responses.encode_turns,
-    "anthropic": anthropic.encode_turns,
-    "gemini": gemini.encode_turns,
+
+class _Spelling(NamedTuple):
+    """How an API spells a request: the field of its turns, the turns, and the tools."""
+
+    turns: bytes
+    encode_turns: Callable[..., list[dict[str, Any]]]
+    declare_all: Callable[[Sequence[Tool], Target], list[dict[str, Any]]]
+
+
+_SPELLINGS: Mapping[Api, _Spelling] = {
+    "openai": _Spelling(b"messages", openai.encode_turns, openai.declare_all),
+    "responses": _Spelling(b"input", responses.encode_turns, responses.declare_all),
+    "anthropic": _Spelling(b"messages", anthropic.encode_turns, anthropic.declare_all),
+    "gemini": _Spelling(b"contents", gemini.encode_turns, gemini.declare_all),
 }
 _KEY = "adapter.written"
 _MAX_FORMS = 4  # forms of one conversation: models that take turns in it, or tools that change
@@ -117,25 +126,13 @@ class _HistoryEncoder:
         self._pairs = list(exchanges([*self._open, *new[place:]]))[:replies] if replies else []
 
     def _turns(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        return _ENCODE_TURNS[self._target.api](messages, self._names, self._target, opens=self._last is None)
+        return _SPELLINGS[self._target.api].encode_turns(messages, self._names, self._target, opens=self._last is None)
 
 
 def _system_messages(stretch: Iterable[Exchange]) -> list[Message]:
     return [each.message for each in stretch if each.message.role == "system"]
 
 
-_TURNS_FIELD: Mapping[Api, bytes] = {
-    "openai": b"messages",
-    "responses": b"input",
-    "anthropic": b"messages",
-    "gemini": b"contents",
-}
-_DECLARE_ALL = {
-    "openai": openai.declare_all,
-    "responses": responses.declare_all,
-    "anthropic": anthropic.declare_all,
-    "gemini": gemini.declare_all,
-}
 _CACHED_BELTS = 64  # belts, the least used forgotten first
 
 
@@ -146,13 +143,13 @@ def encode_body(request: Request, target: Target) -> bytes:
     prompt = prepare([Message(role="system", content=(Text(request.system),))], target) if request.system else []
     fields = request_options(request, target, said.turns) | _system([*prompt, *said.system], target)
     turns = mark_turns(said.turns, target.keep) if target.api == "anthropic" else said.turns
-    first = _ENCODE_TURNS[target.api](prompt, {}, target) if target.api in ("openai", "responses") else []
+    first = _SPELLINGS[target.api].encode_turns(prompt, {}, target) if target.api in ("openai", "responses") else []
     written: list[bytes | bytearray] = [*map(to_json, first), said.done, *map(to_json, turns)]
     # joined once, at the end: the turns that are done are most of the bytes, and are copied no more often than needed
     pieces: list[bytes | bytearray] = [
         to_json(fields)[:-1],
         b',"' if fields else b'"',
-        _TURNS_FIELD[target.api],
+        _SPELLINGS[target.api].turns,
         b'":[',
     ]
     for at, piece in enumerate(piece for piece in written if piece):
@@ -181,7 +178,7 @@ def _wire_names(tools: tuple[Tool, ...], target: Target) -> Mapping[str, str]:
 
 @lru_cache(maxsize=_CACHED_BELTS)
 def _encode_tools(tools: tuple[Tool, ...], target: Target) -> bytes:
-    declared = _DECLARE_ALL[target.api](tools, target)
+    declared = _SPELLINGS[target.api].declare_all(tools, target)
     return to_json(mark_last_block(declared, target.keep) if target.api == "anthropic" else declared)
 
 
