@@ -3,6 +3,7 @@
 It is read a piece at a time and within bounds, without trust in what its header says.
 """
 
+import contextlib
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.wire import as_object
@@ -139,13 +140,13 @@ class Answer:
         if self._json is not None:
             return self._read_whole(bytes(self._json))
         values = []
-        for sent in self._events.close():
-            try:
-                values = self._values([sent])
-            except FailedError:
-                continue  # half of an event: the reply broke off, which is told
+        with contextlib.suppress(FailedError):  # half of an event: the reply broke off, which is told
+            values = self._values(self._events.close())
         if not self._count:
-            raise self._no_answer()
+            said = self._label.quote(self._head.decode(errors="replace")) if self._head.strip() else ""
+            if not said:
+                raise FailedError(f"{self._label.provider} sent an empty answer", 0.0)
+            raise FailedError(f"{self._label.address} sent what is no model's answer: {said}", 0.0)
         return values
 
     def _begin(self, piece: bytes) -> bytes:
@@ -212,9 +213,3 @@ class Answer:
         return FailedError(
             f"{self._label.provider} was stopped: it sent an event of more than {MAX_EVENT_BYTES:,} bytes"
         )
-
-    def _no_answer(self) -> FailedError:
-        said = self._label.quote(self._head.decode(errors="replace")) if self._head.strip() else ""
-        if not said:
-            return FailedError(f"{self._label.provider} sent an empty answer", 0.0)
-        return FailedError(f"{self._label.address} sent what is no model's answer: {said}", 0.0)

@@ -278,7 +278,6 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     api_key: str = "",
     headers: Mapping[str, str] = {},
     env: Mapping[str, str],
-    card: ModelCard | None = None,
     patience: Patience = PATIENCE,
 ) -> HttpModel:
     """Return the model that answers to these names.
@@ -304,7 +303,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     sent = {**_BASE_HEADERS, **wire.headers, **(wire.key_headers(key) if key else {}), **headers}
     _refuse_unsendable(provider, sent)
     is_here = is_loopback(parts.hostname or "")
-    card = card or card_for(provider, model)
+    card = card_for(provider, model)
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
     return HttpModel(
         card,
