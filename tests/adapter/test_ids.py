@@ -3,9 +3,14 @@
 import pytest
 
 from toolcrib.adapter.cards import Api, Target
-from toolcrib.adapter.conversation import MISTRAL, IdRule, id_rule_for, wire_ids
+from toolcrib.adapter.conversation import MISTRAL, CallIds, IdRule, id_rule_for
 
 LONG = "x" * 70
+
+
+def wire_ids(ids: list[str], rule: IdRule) -> list[str]:
+    given = CallIds(rule)
+    return [given.next(own) for own in ids]
 
 
 @pytest.mark.parametrize(

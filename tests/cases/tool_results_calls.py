@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from toolcrib.adapter.cards import Target
-from toolcrib.adapter.conversation import MISTRAL, IdRule, answer_message, exchanges, prepare, wire_ids
+from toolcrib.adapter.conversation import MISTRAL, CallIds, IdRule, answer_message, exchanges, prepare
 from toolcrib.define.message import Call, Message, Part
 from toolcrib.define.result import Image, Result, Text
 
@@ -27,15 +27,15 @@ def _id(args: Json) -> str:
     given, mode = args.get("id") or "", args.get("mode", "strict")
     if not any(char.isascii() and char.isalnum() for char in given):
         # the word for an id that was never given, or had nothing in it, is theirs
-        nothing = {"strict": "sanitizedtoolid", "strict9": wire_ids(["sanitized"], MISTRAL)[0]}
+        nothing = {"strict": "sanitizedtoolid", "strict9": CallIds(MISTRAL).next("sanitized")}
         return nothing[mode] if given else {"strict": "defaulttoolid", "strict9": "defaultid"}[mode]
-    return wire_ids([given], _RULES[mode])[0]
+    return CallIds(_RULES[mode]).next(given)
 
 
 def _ids(args: Json) -> list[Any]:
     given = [own for message in args["messages"] for own in _ids_in(message)]
-    wired = wire_ids(list(dict.fromkeys(given)), _RULES[args.get("mode", "strict")])
-    made = dict(zip(dict.fromkeys(given), wired, strict=True))
+    ids = CallIds(_RULES[args.get("mode", "strict")])
+    made = {own: ids.next(own) for own in dict.fromkeys(given)}
     return [_with_ids(message, made) for message in args["messages"]]
 
 

@@ -174,9 +174,10 @@ _FREE = Price(input=0, output=0)
 def card_for(provider: str, model: str) -> ModelCard:
     """Return what is known of a model; a server of one's own asks nothing."""
     asked = _ALSO.get(provider, provider)
+    own_first = sorted([*_MADE.items(), ("", _OPEN)], key=lambda entry: entry[0] != asked)
     name = model.lower().rpartition("/")[2]
     maker, family = next(
-        ((maker, family) for maker, table in _tables(asked) for family in table if re.match(family.pattern, name)),
+        ((maker, family) for maker, table in own_first for family in table if re.match(family.pattern, name)),
         ("", None),
     )
     price = _FREE if asked in _HERE else None
@@ -194,8 +195,3 @@ def card_for(provider: str, model: str) -> ModelCard:
 def target_for(provider: str, model: str, card: ModelCard, *, api: Api) -> Target:
     """Return how the model is spoken to."""
     return Target(api=api, model=model, sees=card.sees, provider=provider, longest=card.longest)
-
-
-def _tables(provider: str) -> list[tuple[str, tuple[_Family, ...]]]:
-    """Return the tables, those of the provider's own models first."""
-    return sorted([*_MADE.items(), ("", _OPEN)], key=lambda entry: entry[0] != provider)

@@ -1,6 +1,6 @@
 """A conversation made fit for one model, so that the file of a provider has only to spell it.
 
-What `prepared` promises to it:
+What `prepare` promises to it:
 
 - an assistant message is followed by one answer for each of its calls, in order, and no answer stands elsewhere
 - ids of calls are valid for the API and unique, the same in call and answer; names of calls are names
@@ -84,12 +84,6 @@ class CallIds:
             fit = _distinguish_id(own, again, self.rule)
         self.taken[fit] = own
         return fit
-
-
-def wire_ids(ids: Sequence[str], rule: IdRule) -> list[str]:
-    """Return an id for each that the rule takes, every one different."""
-    given = CallIds(rule)
-    return [given.next(own) for own in ids]
 
 
 def _clean_id(own: str, rule: IdRule) -> str:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from toolcrib.define.event import Replied, ReplyEvent, Usage
-from toolcrib.define.message import Message, Part
+from toolcrib.define.message import Finish, Message, Part
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
 
@@ -277,6 +277,7 @@ def _format_path(path: _Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[:80].lstrip(".")
 
 
+_FINISHES: Mapping[str, Finish] = {"STOP": "stop", "MAX_TOKENS": "length"}
 _REFUSED = frozenset(
     [
         "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
@@ -330,13 +331,10 @@ class ReplyStream:
             return self._reply.end("error", self._error)
         if self._blocked:
             return self._reply.end("refused", f"the provider refused the conversation: {self._blocked}")
-        match self._reason:
-            case "":
-                return self._reply.end("error", BROKE_OFF)
-            case "STOP":
-                return self._reply.end("stop")
-            case "MAX_TOKENS":
-                return self._reply.end("length")
+        if not self._reason:
+            return self._reply.end("error", BROKE_OFF)
+        if self._reason in _FINISHES:
+            return self._reply.end(_FINISHES[self._reason])
         if self._reason in _REFUSED:
             return self._reply.end("refused", f"the provider refused to let the model go on: {self._why}")
         return self._reply.end("error", f"the provider broke the reply off: {self._why}")

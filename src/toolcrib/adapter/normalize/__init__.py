@@ -16,8 +16,6 @@ from toolcrib.adapter.wire import sanitize
 
 from .walk import Dialect, SchemaWalk
 
-_Loss = tuple[str, str]
-
 _PORTABLE = Dialect()
 
 
@@ -25,7 +23,7 @@ class ShownSchema(NamedTuple):
     """A schema as a provider is shown it, and what it is not told: (place, keyword), the root's place being empty."""
 
     schema: dict[str, Any]
-    losses: tuple[_Loss, ...] = ()
+    losses: tuple[tuple[str, str], ...] = ()
 
     @property
     def clauses(self) -> list[str]:
