@@ -10,6 +10,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from toolcrib.agent.session_log import recall
+from toolcrib.app import Running
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
@@ -53,18 +54,10 @@ _Command = Callable[[str], Awaitable[After | None]]
 
 
 class ChatCommands:
-    """Carries out commands; `stop` stops the turn and tells whether one ran, `running` whether one does."""
+    """Carries out commands; `turn` returns the turn that runs."""
 
-    def __init__(
-        self,
-        chat: ChatSession,
-        screen: ChatScreen,
-        undo: Undo,
-        *,
-        stop: Callable[[], bool],
-        running: Callable[[], bool],
-    ) -> None:
-        self._chat, self._screen, self._undo, self._stop, self._running = chat, screen, undo, stop, running
+    def __init__(self, chat: ChatSession, screen: ChatScreen, undo: Undo, turn: Callable[[], Running | None]) -> None:
+        self._chat, self._screen, self._undo, self._turn = chat, screen, undo, turn
         self._known: dict[str, _Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
             "session": self._session, "undo": self._undo_change, "stop": self._stop_turn, "help": self._help,
@@ -80,7 +73,7 @@ class ChatCommands:
             near = nearest(name[:64], list(self._known))
             hint = f"did you mean /{near[0]}?" if near else "/help shows what there is"
             raise CribError(f"there is no command /{escape(name[:64])}; {hint}")
-        if self._running() and (name in _IDLE_ONLY or (name in _IDLE_ONLY_WITH_WORD and rest.strip())):
+        if self._turn() and (name in _IDLE_ONLY or (name in _IDLE_ONLY_WITH_WORD and rest.strip())):
             raise CribError(f"a turn runs; /stop ends it, and then /{name} can be done")
         return await command(rest.strip()) or "go on"
 
@@ -177,7 +170,9 @@ class ChatCommands:
         self._screen.say(f"Undone: {await self._undo.undo()}.", "good")
 
     async def _stop_turn(self, rest: str) -> None:
-        if not self._stop():
+        if turn := self._turn():
+            turn.stop()
+        else:
             self._screen.say("Nothing runs.", "dim")
 
     async def _help(self, rest: str) -> None:

@@ -85,9 +85,7 @@ class ChatLoop:
                 return await surface.ask(prompt)
 
         self._surface, self._screen = surface, screen
-        commands = ChatCommands(
-            self._chat, screen, self._undo, stop=self._stop_turn, running=lambda: self._turn is not None
-        )
+        commands = ChatCommands(self._chat, screen, self._undo, lambda: self._turn)
         approvals = self._chat.crib.approvals
         door = (
             ask_at_terminal(approvals, ask, lambda text: self._question(text, screen))
@@ -165,13 +163,6 @@ class ChatLoop:
             self._turn.stop()
         if self._answering is not None:
             await asyncio.wait([self._answering])
-
-    def _stop_turn(self) -> bool:
-        """Stop the turn that runs; return whether one did."""
-        if self._turn is None:
-            return False
-        self._turn.stop()
-        return True
 
     # what is shown around turns
 
