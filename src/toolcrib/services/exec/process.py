@@ -43,11 +43,6 @@ class StartedProcess:
         """Whether more was printed than is kept in memory."""
         return self.running.total > len(self.running.tail())
 
-    @property
-    def size(self) -> int:
-        """How many bytes of memory it takes, about."""
-        return len(self.running.tail()) + 1_000
-
     def text(self) -> str:
         """Return what was printed, as far as it is kept; of a program that draws, what stands on its screen."""
         data = self.running.tail()
@@ -225,7 +220,7 @@ class ProcessTable:
         size = 0
         for each in ended:
             count[each.scope] += 1
-            size += each.size
+            size += len(each.running.tail()) + 1_000  # about what it takes of memory
             is_old = self._now() - (each.seen.ended_at or 0.0) > self._terms.seconds
             if is_old or count[each.scope] > self._terms.ended or size > self._terms.bytes:
                 self.forget(each)
@@ -244,12 +239,14 @@ def short_name(command: str) -> str:
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Return a text that is too long without its middle; what is beyond the basic plane counts twice."""
-    if sum(map(_width, text)) <= most:
+    """Return a text that is too long without its middle, counted in units of UTF-16."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    if len(units) <= 2 * most:
         return text
-    half = max(0, (most - 3) // 2)
-    end = _take_width(text[::-1], half)[::-1]
-    return f"{_take_width(text, half)}{'...'[:most]}{end}"
+    kept = 2 * max(0, (most - 3) // 2)
+    # half a character at either cut is left out
+    start, end = (each.decode("utf-16-le", "ignore") for each in (units[:kept], units[len(units) - kept :]))
+    return f"{start}{'...'[:most]}{end}"
 
 
 def format_duration(milliseconds: float) -> str:
@@ -262,16 +259,3 @@ def format_duration(milliseconds: float) -> str:
 
 def _unquote(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] in "\"'" and word[-1] == word[0] else word
-
-
-def _take_width(text: str, most: int) -> str:
-    taken = 0
-    for at, char in enumerate(text):
-        taken += _width(char)
-        if taken > most:
-            return text[:at]
-    return text
-
-
-def _width(char: str) -> int:
-    return 2 if ord(char) > 0xFFFF else 1
