@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from toolcrib.adapter import losses
@@ -42,7 +41,7 @@ from toolcrib.services.subagents.service import Subagents
 
 from .background import SubagentStarter
 from .belt import Belt, BeltSource, PortsOf, terms_of
-from .features import FEATURES, TURN_FEATURES, find_secrets, guards_of, mount_features, mount_turn_features
+from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .sources import collect_tools, folders_for, list_enabled_plugins, offers_from_program
 from .stores import redact_for, state_in, stores_for
@@ -163,36 +162,26 @@ class Crib:
                 raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def lint(self, provider: str | None = None) -> list[Finding]:
         """Return what is odd about the configuration, the plugins and, for one provider, the schemas."""
-        found = lint(
-            self.loaded.policy, self.catalog.tools, self.catalog.groups, self._expects(), self._belts.belts.belt_for
-        )
+        expects = list[Expect]()
+        for at, each in enumerate(self.config.expect):
+            caller = self.models.assign(_caller_from_expected(each.caller))
+            expects.append(Expect(origin=f"expect[{at}]", caller=caller, has=each.has, lacks=each.lacks))
+        catalog = self.catalog
+        found = lint(self.loaded.policy, catalog.tools, catalog.groups, expects, self._belts.belts.belt_for)
         found += advice(self.loaded)
-        found += map(_finding_from_problem, self.catalog.problems)
+        found += map(_finding_from_problem, catalog.problems)
         if provider is not None:
-            for tool in self.catalog.tools.values():
+            for tool in catalog.tools.values():
                 for loss in losses(tool, provider):
                     what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
         redact = redact_for(self.loaded) or str
         return [replace(each, message=redact(each.message), remedy=redact(each.remedy)) for each in found]
-
-    def _expects(self) -> list[Expect]:
-        return [
-            Expect(
-                origin=f"expect[{at}]",
-                caller=self.models.assign(_caller_from_expected(each.caller)),
-                has=each.has,
-                lacks=each.lacks,
-            )
-            for at, each in enumerate(self.config.expect)
-        ]
 
 
 def open(  # noqa: PLR0913  each by name, and all have a default
@@ -300,7 +289,7 @@ def build(
         host=host,
         slots=slots,
     )
-    turn_features = mount_turn_features(behind, turn_mounts)
+    turn_features = mount_features(behind, turn_mounts)
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
     exits.callback(ports_of.close)
@@ -326,10 +315,13 @@ def _pipeline(
     loaded: Loaded, offers: Sequence[Offer], stores: Stores, features: Sequence[Feature], approver: Approver
 ) -> CallPipeline:
     """Return what every call goes through."""
+    # of features, those mounted first stand nearest to the call: what the judge judged is what runs
+    guards = [guard for offer in offers for guard in offer.before]
+    guards += [guard for feature in reversed(features) for guard in feature.guards]
     return CallPipeline(
         approver=approver,
         record=stores.record,
-        guards=bind_guards([*(guard for offer in offers for guard in offer.before), *guards_of(features)]),
+        guards=bind_guards(guards),
         observers=bind_observers(hook for offer in offers for hook in offer.after),
         blobs=stores.blobs,
         redact=redact_for(loaded) or str,

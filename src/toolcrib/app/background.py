@@ -19,7 +19,6 @@ from toolcrib.define.log import Line, Noted, SessionHead
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.result import Text
-from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, TurnRequest
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.resolve import agent_of, child_of
@@ -84,6 +83,8 @@ class SubagentStarter:
         head = SessionHead(key=request.key, made_at=now, changed_at=now, parents=child.parents, title=title)
         known = await self._store.make(head)
         above = turn_of(caller)
+        # of the belt's tools, those that were handed to it alone go to the child
+        tools, catalog = above.setup.belt.tools.values() if above else (), self._belts.catalog
         if task is None:
             limits, model = limits_of(self._loaded.config, request.agent), self._inherit_model(request.agent, caller)
             first = f"{_TASK}{request.text}"
@@ -98,18 +99,12 @@ class SubagentStarter:
                 session=request.key,
                 caller=child,
                 model=request.model or model,
-                extra=self._find_extra(above.setup.belt.tools.values()) if above else (),
+                extra=tuple(tool for tool in tools if tool.source.startswith("client:") and tool.name not in catalog),
                 approver=above.setup.pipeline.approver if above else None,
                 limits=limits,
                 effort=request.effort,
                 task=task,
             )
-        )
-
-    def _find_extra(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
-        """Return those of a belt's tools that were handed to it alone."""
-        return tuple(
-            each for each in tools if each.source.startswith("client:") and each.name not in self._belts.catalog
         )
 
     def _inherit_model(self, agent: str, caller: Caller) -> Model | None:

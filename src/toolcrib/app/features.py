@@ -16,7 +16,6 @@ from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.config.read import Document
 from toolcrib.define.errors import CribError
-from toolcrib.define.plugin import Hook
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services import agents, approvals, audit, exec, mcp, sessions
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
@@ -43,22 +42,11 @@ def mount_features(core: C, mounts: Iterable[Callable[[C], Feature]]) -> tuple[F
     features: list[Feature] = []
     for mount in mounts:
         feature = mount(core)
+        if feature.guards and isinstance(core, TurnCore):  # it would come too late: the pipeline is made
+            raise CribError("a feature that looks at turns brings no guards; mount them by one in FEATURES")
         core.mounted.extend(feature.services)
         features.append(feature)
     return tuple(features)
-
-
-def mount_turn_features(core: TurnCore, mounts: Iterable[TurnMount]) -> tuple[Feature, ...]:
-    """Mount what stands behind turns; a guard of it would come too late, so there must be none."""
-    features = mount_features(core, mounts)
-    if any(feature.guards for feature in features):
-        raise CribError("a feature that looks at turns brings no guards; mount them by one in FEATURES")
-    return features
-
-
-def guards_of(features: Sequence[Feature]) -> list[Hook]:
-    """Return the guards of features, those mounted first nearest to the call: what the judge judged is what runs."""
-    return [guard for feature in reversed(features) for guard in feature.guards]
 
 
 def find_secrets(document: Document, *path: str) -> Iterator[str]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import replace
 from secrets import token_hex
-from types import TracebackType
 from typing import Any, Self
 
 from toolcrib.agent.hooks import match_outside_tools
@@ -203,9 +202,7 @@ class Running(AsyncIterator[Event]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.stop()
         await asyncio.wait([self._task])
 
@@ -234,7 +231,7 @@ class TurnStarter:
         for running in self._going:
             running.stop()
         for running in tuple(self._going):
-            await running.__aexit__(None, None, None)
+            await running.__aexit__()
 
 
 class SetupResolver:

@@ -89,7 +89,13 @@ class Serving:
 
     async def serve(self, line: Pipes | socket.socket, token: AccessToken | None) -> None:
         """Serve until the client is gone, or this is cancelled; over HTTP there has to be a token."""
-        async with self._crib, self._attach_person(is_free=token is not None), self._watch_tools():
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._crib)
+            if token is not None and is_attended():
+                await stack.enter_async_context(ask_at_terminal(self._crib.approvals))
+            elif self._asks:
+                stack.callback(self._crib.approvals.on_question(_announce_question))
+            await stack.enter_async_context(self._watch_tools())
             if isinstance(line, tuple):
                 await serve_stdio(self._server, *line)
             elif token is not None:
@@ -102,10 +108,8 @@ class Serving:
         if token[1]:
             click.echo(f"toolcrib: clients have to show the token {token[0]}", err=True)
         if unmet := self._crib.mcp.unmet():
-            click.echo(
-                f"toolcrib: the tools of {', '.join(map(escape_controls, unmet))} come as soon as they answer",
-                err=True,
-            )
+            names = ", ".join(map(escape_controls, unmet))
+            click.echo(f"toolcrib: the tools of {names} come as soon as they answer", err=True)
 
     @contextlib.asynccontextmanager
     async def _watch_tools(self) -> AsyncIterator[None]:
@@ -132,21 +136,6 @@ class Serving:
             detach()
             telling.cancel()
             await asyncio.wait([telling])
-
-    @contextlib.asynccontextmanager
-    async def _attach_person(self, *, is_free: bool) -> AsyncIterator[None]:
-        approvals = self._crib.approvals
-        if is_free and is_attended():
-            async with ask_at_terminal(approvals):
-                yield
-        elif not self._asks:
-            yield
-        else:
-            detach = approvals.on_question(_announce_question)
-            try:
-                yield
-            finally:
-                detach()
 
 
 def _announce_question(question: Question) -> None:

@@ -122,7 +122,6 @@ def crib_from_options(
 
 def ask_owner(options: ConfigOptions, method: str, params: Mapping[str, Any] | None = None, **how: bool) -> Any:
     """Return what a service answers to the owner at this terminal; `how` is what `crib_from_options` takes."""
-
     return with_owner(options, lambda ask: ask(method, params), **how)
 
 

@@ -96,7 +96,11 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
     # now that it counts, whatever else stands in its way is found where it is put beside the others
     listed = ask_owner(options, "agents.registered", import_plugins=True)
     if not any(each["file"] and Path(each["file"]).absolute() == file.absolute() for each in listed["agents"]):
-        _print_why_not(file, listed["problems"])
+        # something is wrong with it, or nobody looks there
+        own = [each for each in listed["problems"] if each.startswith((f"{file}:", f"{file.absolute()}:"))]
+        nowhere = f"{file}: nobody looks for agents there; put it into .toolcrib/agents of the workspace"
+        for sentence in own or [nowhere]:
+            click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
     return 0
 
 
@@ -140,14 +144,6 @@ def _print_head(agent: Agent) -> None:
         if name not in declared and (close := nearest(name[:64], declared)):
             said = f"${{{name[:64]}}} is taken literally, no input is called so; did you mean ${{{close[0]}}}?"
             click.echo(f"toolcrib: {escape_controls(said)}", err=True)
-
-
-def _print_why_not(file: Path, problems: list[str]) -> None:
-    """Say why an accepted file brings no agent all the same: something is wrong with it, or nobody looks there."""
-    own = [each for each in problems if each.startswith((f"{file}:", f"{file.absolute()}:"))]
-    nowhere = f"{file}: nobody looks for agents there; put it into .toolcrib/agents of the workspace"
-    for sentence in own or [nowhere]:
-        click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
 
 
 def _list_tools(tools: Sequence[str] | None) -> str:

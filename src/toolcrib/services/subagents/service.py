@@ -266,7 +266,9 @@ class Subagents:
         return caller.session or f"agent:{agent_of(caller)}:main"
 
     def _choose_target(self, caller: Caller, agent: str) -> str:
-        if caller.parents or not self._is_enabled(caller):
+        settings = self._policy.agents.get(agent_of(caller))
+        is_enabled = self._policy.tools.subagents.enabled and (not settings or settings.tools.subagents.enabled)
+        if caller.parents or not is_enabled:
             why = "a subagent starts no others" if caller.parents else "tools.subagents.enabled is false"
             raise ToolError(f"no subagent can be started here: {why}", code="denied")
         own = agent_of(caller)
@@ -288,10 +290,6 @@ class Subagents:
     def _may_start(self, own: str) -> tuple[str, ...]:
         listing = self._host.agents.get(own, AgentListing())
         return tuple(each if each == "*" else to_agent(each) for each in listing.may_start)
-
-    def _is_enabled(self, caller: Caller) -> bool:
-        own = self._policy.agents.get(agent_of(caller))
-        return self._policy.tools.subagents.enabled and (own is None or own.tools.subagents.enabled)
 
     def _choose_model(self, caller: Caller, model: str) -> str:
         if not model.strip():

@@ -14,7 +14,6 @@ from toolcrib.app.models import OFFLINE
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import SessionStore
-from toolcrib.define.message import Message
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
@@ -51,15 +50,13 @@ async def summarize_session(store: SessionStore, key: str) -> Recap:
     """Return what stands in a session."""
     found = recall(await store.lines(key))
     messages = list(found.history)
-    at = next(
-        (at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user" and _words(messages[at])), 0
-    )
+    words = [message.plain_text.strip() for message in messages]
+    at = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user" and words[at]), 0)
     begun = ", ".join(dict.fromkeys(flatten(call.name) for call in found.uncertain))
     unfinished = f"{begun} began and never ended, and may have done a part of it" if begun else "That was not finished"
     last = messages[-1] if len(messages) > at + 1 else None
     is_done = last is not None and last.role == "assistant" and not last.calls
-    asked = _words(messages[at]) if messages else ""
-    return Recap(len(messages), asked, _words(last) if last and is_done else "", unfinished)
+    return Recap(len(messages), words[at] if words else "", words[-1] if is_done else "", unfinished)
 
 
 class SessionLock:
@@ -112,10 +109,6 @@ def _key_prefix(agent: str, folder: Path) -> str:
     name = to_agent(folder.name)[:_FOLDER_NAME_CHARS].strip("-_") or "folder"
     mark = hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest()[:8]
     return f"agent:{to_agent(agent)}:chat:{name}-{mark}"
-
-
-def _words(message: Message) -> str:
-    return message.plain_text.strip()
 
 
 class ChatSession:
