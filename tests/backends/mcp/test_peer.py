@@ -48,4 +48,4 @@ async def test_a_flood_of_empty_batches_is_cut_off() -> None:
     peer = ServerPeer("srv", nowhere, changed=lambda: None)
     for _ in range(5_001):
         peer.receive([])
-    assert "that nobody asked for" in await peer.wait_closed()
+    assert "that nobody asked for" in await peer.lost

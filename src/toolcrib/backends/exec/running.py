@@ -213,16 +213,18 @@ class ProcessTree:
             self._streams.close_input()
 
     def resize(self, columns: int, rows: int) -> None:
-        if self._streams.terminal is None or self._screen is None:
-            raise ToolError("the command has no terminal; start it with pty", code="unavailable")
-        if not self._ended.done():
+        screen = self._require_screen()
+        if self._streams.terminal is not None and not self._ended.done():
             self._streams.terminal.resize(columns, rows)
-        self._screen.resize(columns, rows)
+        screen.resize(columns, rows)
 
     def screen(self) -> str:
+        return self._require_screen().text()
+
+    def _require_screen(self) -> PtyScreen:
         if self._screen is None:
             raise ToolError("the command has no terminal; start it with pty", code="unavailable")
-        return self._screen.text()
+        return self._screen
 
     def signal(self, number: int) -> None:
         if not self._ended.done():

@@ -74,7 +74,6 @@ class SupervisorState:
         return self.folder if self._made else None
 
     def remove(self, name: str) -> None:
-        """Forget a command that ended."""
         self._held.pop(name, None)
         if self.folder is not None:
             with suppress(OSError):
@@ -206,7 +205,6 @@ class SupervisorClient:
         return StartedCommand(id, answer["pid"], ended)
 
     def signal(self, id: int, number: int) -> None:
-        """Send a signal to a command's processes."""
         self._send({"id": id, "signal": number})
 
     def stop(self, id: int, grace: float) -> None:
@@ -331,7 +329,14 @@ class SupervisorClient:
         """End what a supervisor that is gone has left, and settle every wait for it."""
         starting, self._starting = self._starting, {}
         ended, self._ended = self._ended, {}
-        seeing_to = asyncio.ensure_future(in_thread(_reap, self._pid, self.state, self.state.take()))
+        pid, notes = self._pid, self.state.take()
+
+        def reap() -> None:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            self.state.end(notes)
+
+        seeing_to = asyncio.ensure_future(in_thread(reap))
         self._forget()
 
         def settle_all(_: "asyncio.Future[None]") -> None:
@@ -376,13 +381,6 @@ def _spawn(control: int) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, control, 0)]
     argv = [sys.executable, "-I", "-S", "-c", _RUN, _SOURCE]
     return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True, setsigmask=())
-
-
-def _reap(pid: int, state: SupervisorState, notes: dict[str, dict[str, object]]) -> None:
-    """Reap a supervisor that has closed its end, and end what it has left."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-    state.end(notes)
 
 
 def _settle(future: "asyncio.Future[Any] | None", value: Any) -> None:

@@ -8,7 +8,7 @@ through its peer: the handshake, what it offers, and calls; every list, text and
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -33,7 +33,7 @@ _MAX_PAGES = 200
 _CURSOR_CHARS = 4_096
 
 _Message = Mapping[str, Any]
-SendMessage = Callable[[_Message], Awaitable[None]]
+SendMessage = Callable[[_Message], Coroutine[Any, Any, None]]
 
 
 class ServerPeer:
@@ -107,10 +107,6 @@ class ServerPeer:
             case _:
                 self._note()
 
-    async def wait_closed(self) -> str:
-        """Wait until the connection is lost; return why."""
-        return await asyncio.shield(self.lost)
-
     def lose(self, why: str) -> None:
         """End every wait: the connection is no more, for the reason that this clause gives."""
         if self.lost.done() or self.lost.get_loop().is_closed():
@@ -163,11 +159,7 @@ class ServerPeer:
 
     def _start_sending(self, message: _Message) -> "asyncio.Task[None]":
         """Send a message beside everything else; who does not wait for it is not told how it went."""
-
-        async def send() -> None:
-            await self._send(message)
-
-        task = asyncio.get_running_loop().create_task(send())
+        task = asyncio.get_running_loop().create_task(self._send(message))
         self._tasks.add(task)
         task.add_done_callback(self._finish_sending)
         return task
@@ -350,7 +342,7 @@ class Linked:
         return self._peer.lost.done()
 
     async def wait_closed(self) -> str:
-        return await self._peer.wait_closed()
+        return await asyncio.shield(self._peer.lost)
 
     def diagnostics(self) -> str:
         return self._peer.redact(self._transport.diagnostics())

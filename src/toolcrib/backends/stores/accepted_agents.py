@@ -27,36 +27,31 @@ class Accepted:
 
 
 class AcceptedAgents:
-    """What was accepted, in a folder of the state that no tool can write to."""
+    """What was accepted, in a folder of the state that no tool can write to: whoever could, could say yes."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @property
-    def folder(self) -> Path:
-        """Where they are kept: whoever could write there could say yes."""
-        return self._folder
+        self.folder = folder
 
     def accept(self, accepted: Accepted) -> None:
         """Keep a yes; it is on the disk when this returns."""
         _check(accepted.digest)
         body = orjson.dumps({"name": accepted.name, "file": accepted.file, "at": accepted.at})
-        fresh = self._folder / f".{token_hex(8)}"
+        fresh = self.folder / f".{token_hex(8)}"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_synced(fresh, body)
-            fresh.replace(self._folder / accepted.digest)
-            sync_folder(self._folder)
+            fresh.replace(self.folder / accepted.digest)
+            sync_folder(self.folder)
         except OSError as error:
             with contextlib.suppress(OSError):  # there may never have been one
                 fresh.unlink()
-            raise ToolError(f"the yes could not be kept in {self._folder} ({error.strerror})") from None
+            raise ToolError(f"the yes could not be kept in {self.folder} ({error.strerror})") from None
 
     def find(self, digest: str) -> Accepted | None:
         """Return the yes to this content; one that cannot be read is none."""
         _check(digest)
         try:
-            with (self._folder / digest).open("rb") as file:
+            with (self.folder / digest).open("rb") as file:
                 body = orjson.loads(file.read(_MAX_RECORD_BYTES))
             return Accepted(digest=digest, name=str(body["name"]), file=str(body["file"]), at=float(body["at"]))
         except (OSError, ValueError, KeyError, TypeError):
@@ -69,10 +64,10 @@ class AcceptedAgents:
             if (found := self.find(digest)) is None:
                 continue
             try:
-                (self._folder / digest).unlink(missing_ok=True)
-                sync_folder(self._folder)
+                (self.folder / digest).unlink(missing_ok=True)
+                sync_folder(self.folder)
             except OSError as error:
-                words = f"the yes to {found.file} could not be taken out of {self._folder} ({error.strerror})"
+                words = f"the yes to {found.file} could not be taken out of {self.folder} ({error.strerror})"
                 raise ToolError(words) from None
             gone.append(found)
         return gone
@@ -87,7 +82,7 @@ class AcceptedAgents:
 
     def _names(self) -> list[str]:
         try:
-            return [path.name for path in self._folder.iterdir() if _DIGEST.fullmatch(path.name)]
+            return [path.name for path in self.folder.iterdir() if _DIGEST.fullmatch(path.name)]
         except OSError:
             return []
 

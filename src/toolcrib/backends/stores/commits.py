@@ -165,7 +165,7 @@ class _Queue:
                 return self._file.transact(partial(_run, steps)) + told
             except _OneFailedError:  # which of them, and what of it is to be taken back, is found out step by step
                 log.debug("one of %d steps failed; each is tried alone", len(steps))
-            return self._file.transact(partial(_run_apart, steps, self._file)) + told
+            return self._file.transact(lambda db: [_try_step(job, self._file, db) for job in steps]) + told
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
             return [_Outcome(job.future, None, error) for job in steps] + told
 
@@ -193,10 +193,6 @@ def _run(jobs: list[_Job], db: apsw.Connection) -> list[_Outcome]:
         if len(jobs) == 1 or not db.in_transaction or isinstance(error, _OF_THE_DISK):
             raise
         raise _OneFailedError from error
-
-
-def _run_apart(jobs: list[_Job], file: SqliteFile, db: apsw.Connection) -> list[_Outcome]:
-    return [_try_step(job, file, db) for job in jobs]
 
 
 def _step(job: _Job, db: apsw.Connection) -> _Outcome:

@@ -159,7 +159,6 @@ class SqliteFile:
             return value
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             self._close()
 

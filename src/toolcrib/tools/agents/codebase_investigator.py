@@ -55,7 +55,6 @@ class InvestigatorReport:
 
 
 def _markdown(report: InvestigatorReport) -> str:
-    """Return a report as its reader sees it."""
     parts = [report.summary]
     if report.locations:
         parts.append("\n".join(f"- `{each.path}:{each.line}` {each.why}" for each in report.locations))

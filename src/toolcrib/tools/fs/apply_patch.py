@@ -64,7 +64,6 @@ class _Patched:
         self.summary: dict[str, list[str]] = {"added": [], "modified": [], "deleted": []}
 
     async def apply(self, section: PatchSection) -> None:
-        """Let one section happen to the files."""
         path = _plain(section.path)
         match section.kind:
             case "add":

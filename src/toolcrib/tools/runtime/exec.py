@@ -14,7 +14,6 @@ _FACTS = (
 
 
 def _render_running(state: Mapping[str, Any]) -> Result:
-    """Tell that a command goes on in the background."""
     details = {name: state[name] for name in ("status", "sessionId", "pid", "startedAt", "cwd", "name", "tail")}
     said = f"The command is still running as {state['sessionId']} (pid {state['pid']})."
     how = "Follow it with process: poll for new output, log, write, send-keys, kill."
