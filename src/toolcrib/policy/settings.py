@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from toolcrib.define.names import fold_name, nearest
+from toolcrib.define.names import fold_name, suggest
 from toolcrib.define.verdict import Rule
 
 from .match import complaint_about
@@ -72,9 +72,8 @@ def _check_entry(entry: str) -> str:
 
 def _check_profile(name: str) -> str:
     if name not in PROFILES:
-        meant = nearest(name, PROFILES)
-        hint = f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(PROFILES)}"
-        raise ValueError(f"no profile is called {name!r}; {hint}")
+        hint = suggest(name, PROFILES, f"there are {', '.join(PROFILES)}")
+        raise ValueError(f"no profile is called {name!r}{hint}")
     return name
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from toolcrib.define.agent import COMPLETE, Agent
-from toolcrib.define.names import canonical, fold_name, nearest
+from toolcrib.define.names import canonical, fold_name, suggest
 from toolcrib.define.tool import EFFECTS
 
 from .catalog import Catalog, Problem
@@ -119,9 +119,9 @@ def _complaint(entry: str, known: KnownNames, agents: frozenset[str]) -> str | N
     is_group, name = folded.startswith("group:"), canonical(entry)
     if name is not None and (name in catalog or name in agents or known.may_come(name)):
         return None
-    close = nearest(entry, catalog.groups if is_group else [*catalog, *agents])
-    hint = f"did you mean {close[0]!r}?" if close else "`toolcrib tools list` shows what there is"
-    return f"there is no {'group' if is_group else 'tool'} {entry[:64]!r}; {hint}"
+    known_names = catalog.groups if is_group else [*catalog, *agents]
+    hint = suggest(entry, known_names, "`toolcrib tools list` shows what there is")
+    return f"there is no {'group' if is_group else 'tool'} {entry[:64]!r}{hint}"
 
 
 def _find_cycles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
