@@ -1,6 +1,7 @@
 """The models that are shipped for tests: they say what they were given, and tell what they were asked."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,12 @@ async def test_a_script_that_is_at_its_end_is_told() -> None:
         await events(model)
     with pytest.raises(AssertionError, match="2 of 1"):
         model.done()
+
+
+def test_a_call_in_a_script_that_no_reply_makes_is_refused_at_once() -> None:
+    script: Any = [Call(id="1", name="ls", args={})]
+    with pytest.raises(TypeError, match=r"^a reply is words, a Message, text_reply\(...\) or call_reply\(call\), not "):
+        ScriptedModel(script)
 
 
 async def test_what_a_model_was_asked_can_be_looked_at_as_it_stood_then() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -160,6 +160,24 @@ async def test_a_programs_tools_are_on_every_belt_and_judged_like_any() -> None:
     for caller in (toolcrib.OWNER, Caller(channel="irc", sender=Sender(id="7"))):
         assert (await crib.belt(caller).call("greet", {"name": "Ann"})).plain_text == "hello Ann"
     assert crib.belt(Caller(agent="deaf")).verdicts["greet"].origin == "agents.deaf.tools"
+
+
+async def test_a_plain_function_among_a_programs_tools_is_declared() -> None:
+    def shout(text: str) -> str:
+        """Say it loudly."""
+        return text.upper()
+
+    for belt in (
+        toolcrib.open({}, tools=[shout]).belt(toolcrib.OWNER),
+        toolcrib.open({}).belt(toolcrib.OWNER, extra=[shout]),
+    ):
+        assert (await belt.call("shout", {"text": "ho"})).plain_text == "HO"
+
+
+def test_what_is_no_tool_among_a_programs_tools_is_refused() -> None:
+    no_tools: Any = ["shout"]
+    with pytest.raises(toolcrib.DeclarationError, match=r"^'shout' is no tool; give a function, or what @tool made"):
+        toolcrib.open({}, tools=no_tools)
 
 
 @pytest.mark.parametrize(("names", "holder"), [(["read"], "core"), (["mine", "mine"], "client:program")])

@@ -265,6 +265,13 @@ def test_a_name_that_is_not_canonical_is_refused(name: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
+        (
+            {"effect": {"read"}},
+            (
+                "no option 'effect'; there are label, effects, group, owner_only, optional, exclusive, timeout, limit, "
+                "requires, aliases, narrow"
+            ),
+        ),
         ({"effects": {"read", "telepathy"}}, "no effect 'telepathy'; there are execute, network, read, send, write"),
         ({"group": "FS"}, "group 'FS' is not made of a-z, 0-9, _ and -"),
         ({"group": "group:fs"}, "group 'group:fs' is not made of a-z, 0-9, _ and -"),

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -24,7 +24,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import SCOPES, Approver
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import Tool, as_tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.policy.resolve import is_owner, mark_terminal_owner, sender_key
@@ -89,7 +89,7 @@ class Crib:
     def belt(
         self,
         caller: Caller,
-        extra: Iterable[Tool] = (),
+        extra: Iterable[Tool | Callable[..., Any]] = (),
         *,
         approver: Approver | None = None,
         profile: str | None = None,
@@ -99,7 +99,7 @@ class Crib:
         `extra` are tools for this belt alone. `profile` is one more layer: the caller has nothing that is not in it,
         whatever the configuration says.
         """
-        return self._belts.belt(caller, extra, approver=approver, profile=profile)
+        return self._belts.belt(caller, map(as_tool, extra), approver=approver, profile=profile)
 
     def turn(  # noqa: PLR0913  each by name, and all have a default
         self,
@@ -108,7 +108,7 @@ class Crib:
         caller: Caller,
         session: str = "",
         model: Model | str | None = None,
-        extra: Iterable[Tool] = (),
+        extra: Iterable[Tool | Callable[..., Any]] = (),
         approver: Approver | None = None,
         limits: Limits | None = None,
         leaf: str | None = None,
@@ -124,7 +124,7 @@ class Crib:
                 session=session,
                 caller=caller,
                 model=model,
-                extra=tuple(extra),
+                extra=tuple(map(as_tool, extra)),
                 approver=approver,
                 limits=limits,
                 leaf=leaf,
@@ -187,7 +187,7 @@ class Crib:
 def open(  # noqa: PLR0913  each by name, and all have a default
     config: str | Path | Mapping[str, Any] | Loaded | None = None,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[Tool | Callable[..., Any]] = (),
     plugins: Sequence[Plugin | Offer] = (),
     services: Sequence[object] = (),
     import_plugins: bool = True,
@@ -198,10 +198,10 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     """Open a crib from a path, a mapping, or nothing for the defaults.
 
     `tools` and `plugins` are a program's own, besides those that the configuration turns on; its tools are judged like
-    any other, and a name that is taken is a DeclarationError. `services` are objects with `@rpc` methods, which tools
-    reach through `ctx.rpc`. `import_plugins=False` takes enabled plugins as their manifests
-    declare them: enough to explain and lint. `state` is the folder where sessions, the record of calls and big results
-    are kept; without one they live as long as the crib.
+    any other, a plain function is declared as `@tool` does it, and a name that is taken is a DeclarationError.
+    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes
+    enabled plugins as their manifests declare them: enough to explain and lint. `state` is the folder where sessions,
+    the record of calls and big results are kept; without one they live as long as the crib.
     """
     loaded = config if isinstance(config, Loaded) else load(Path(config) if isinstance(config, str) else config, env)
     given = Given(

@@ -1,7 +1,7 @@
 """What plugins and files bring: the plugins that the configuration turns on, and the agents of all sources."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -19,7 +19,7 @@ from toolcrib.config.settings import Config, PluginSettings
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import DeclarationError, PluginError
 from toolcrib.define.plugin import Plugin
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import Tool, as_tool
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog
@@ -62,10 +62,10 @@ def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer],
     return offers, problems
 
 
-def offers_from_program(tools: Sequence[Tool], plugins: Sequence[Plugin | Offer]) -> list[Offer]:
+def offers_from_program(tools: Sequence[Tool | Callable[..., Any]], plugins: Sequence[Plugin | Offer]) -> list[Offer]:
     """Return what a program brings itself: nobody has to name it in the configuration, for the program did."""
     brought = [each if isinstance(each, Offer) else _offer_of(each, f"plugin:{each.name}", {}) for each in plugins]
-    return [*brought, Offer(source=PROGRAM, tools=tuple(tools))] if tools else brought
+    return [*brought, Offer(source=PROGRAM, tools=tuple(map(as_tool, tools)))] if tools else brought
 
 
 def _pick_plugin(id: str, found: Mapping[str, FoundPlugin], broken: Sequence[PluginError]) -> FoundPlugin:

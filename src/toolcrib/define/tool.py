@@ -225,7 +225,11 @@ def tool(
     parameters: type[BaseModel] | Schema | None = None,
     **options: Unpack[Options],
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter."""
+    """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter.
+
+    Besides name, description and parameters: label, effects, group, owner_only, optional, exclusive, timeout, limit,
+    requires, aliases and narrow. They are the fields of `Tool`.
+    """
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:
         title = name or str(getattr(body, "__name__", ""))
@@ -239,6 +243,15 @@ def tool(
     return declare if function is None else declare(function)
 
 
+def as_tool(each: Tool | _Body) -> Tool:
+    """Return a tool as it is, and a plain function as the tool that `@tool` makes of it."""
+    if isinstance(each, Tool):
+        return each
+    if not callable(each):
+        raise DeclarationError(f"{each!r} is no tool; give a function, or what @tool made of one")
+    return tool(each)
+
+
 def tool_named(name: str, description: str, shape: Shape, run: Run = not_carried, **options: Unpack[Options]) -> Tool:
     """Return a Tool from its parts; every way of declaring one ends here."""
     return Tool(**_parts(name, description, shape, run, options))
@@ -246,6 +259,10 @@ def tool_named(name: str, description: str, shape: Shape, run: Run = not_carried
 
 def _parts(name: str, description: str, shape: Shape, run: Run, options: Options) -> dict[str, Any]:
     """Return the fields of a tool."""
+    if strange := options.keys() - Options.__annotations__.keys():
+        raise DeclarationError(
+            f"tool {name}: no option {min(strange)!r}; there are {', '.join(Options.__annotations__)}"
+        )
     effects = options.get("effects")
     if options.get("aliases"):
         _refuse_misleading(options["aliases"], shape.schema, name)

@@ -74,6 +74,9 @@ class ScriptedModel(FunctionModel):
 
     def __init__(self, script: Iterable[Reply], card: ModelCard = _CARD) -> None:
         self._script = list(script)
+        for each in self._script:
+            if not isinstance(each, Replied | Message | str):
+                raise TypeError(f"a reply is words, a Message, text_reply(...) or call_reply(call), not {each!r}")
         super().__init__(self._next, card)
 
     def _next(self, request: Request) -> Reply:
