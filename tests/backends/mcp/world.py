@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 SECRET = "s3cret-value"
 QUICK = McpTerms(first_delay=0.05, longest_delay=0.2, most_tries=3, nudge=0.0, patience=5.0, relist=0.05)
 HASTY = McpTerms(first_delay=30.0, longest_delay=30.0, nudge=30.0, patience=0.5)
-LINK = LinkTerms(handshake=20.0, listing=5.0)
+LINK = LinkTerms(handshake=60.0, listing=60.0)
 
 
 def liar(how: str, file: Path | str = "", **more: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def said(result: Result) -> tuple[str, str]:
 
 @contextlib.asynccontextmanager
 async def opened(
-    servers: Mapping[str, Any], state: Path, *, terms: McpTerms = QUICK, link: LinkTerms = LINK, ready: float = 20.0
+    servers: Mapping[str, Any], state: Path, *, terms: McpTerms = QUICK, link: LinkTerms = LINK, ready: float = 60.0
 ) -> AsyncIterator[World]:
     """Open a world with these servers; it waits until each is there or has failed, so many seconds at most."""
     config = {"mcpServers": servers}

@@ -24,6 +24,8 @@ from .process import ProcessTable, ProcessTerms, Seen, StartedProcess, describe_
 
 log = logging.getLogger("toolcrib")
 
+ExitListener = Callable[[str, Mapping[str, Any]], None]
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -117,11 +119,18 @@ class Processes:
         self._target_of, self._blobs, self._sweep, self._now = target_of, blobs, sweep, now
         self._permits, self._table = Permits(), ProcessTable(terms or ProcessTerms(), now)
         self._watchers: set[asyncio.Task[None]] = set()
+        self._listeners: dict[object, ExitListener] = {}
         self._leftovers: Sequence[Leftover] | None = None
 
     def permit(self, caller: Caller, call: str, permit: Permit) -> None:
         """Let one call of this caller start this command. Without a permit nothing is ever started."""
         self._permits.add(self._scope(caller), call, permit)
+
+    def on_exit(self, listener: ExitListener) -> Callable[[], None]:
+        """Tell a listener whenever a command in the background ends: its scope, and its row. Returns what detaches."""
+        key = object()
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
 
     async def close(self) -> None:
         """End every command."""
@@ -327,6 +336,7 @@ class Processes:
             process.seen.ended_at = self._now()
         if process.is_cut:
             process.seen.key = await self._store_output(process)
+        self._notify(process)
 
     async def _finish(self, process: StartedProcess, target: ExecTarget) -> dict[str, Any]:
         """Return what came of a command that ended while its call waited; it is not kept."""
@@ -353,6 +363,14 @@ class Processes:
         except Exception:
             log.exception("the output of %s could not be kept; its end was shown", process.id)
             return ""
+
+    def _notify(self, process: StartedProcess) -> None:
+        row = process.row(self._now())
+        for listener in tuple(self._listeners.values()):
+            try:
+                listener(process.scope, row)
+            except Exception:
+                log.exception("who listens for the end of commands failed; the others are told")
 
     async def _type(self, caller: Caller, id: str, data: bytes, *, eof: bool = False) -> dict[str, Any]:
         process = self._find(caller, id)
