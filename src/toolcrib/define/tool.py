@@ -259,15 +259,16 @@ def tool_named(name: str, description: str, shape: Shape, run: Run = not_carried
 
 def _parts(name: str, description: str, shape: Shape, run: Run, options: Options) -> dict[str, Any]:
     """Return the fields of a tool."""
+    parts: dict[str, Any] = {"name": name, "description": description, "shape": shape, "run": run}
+    if not options:
+        return parts
     if strange := options.keys() - Options.__annotations__.keys():
-        raise DeclarationError(
-            f"tool {name}: no option {min(strange)!r}; there are {', '.join(Options.__annotations__)}"
-        )
+        known = ", ".join(Options.__annotations__)
+        raise DeclarationError(f"tool {name}: no option {min(strange)!r}; there are {known}")
     effects = options.get("effects")
     if options.get("aliases"):
         _refuse_misleading(options["aliases"], shape.schema, name)
-    parts = {"name": name, "description": description, "shape": shape, "run": run, **options}
-    return parts | {"effects": EFFECTS if effects is None else frozenset(effects)}
+    return parts | options | {"effects": EFFECTS if effects is None else frozenset(effects)}
 
 
 def _refuse_misleading(aliases: Mapping[str, str], schema: Schema, name: str) -> None:
