@@ -1,16 +1,20 @@
 """Several files changed as one, also across a crash.
 
 What is about to be moved is written down first, outside of the workspace: nothing that lies in a workspace is obeyed.
+What lies among the records and is not of the form that we write is set aside, not obeyed either.
 Then every new content takes its place by a rename that keeps the old file in the stage. Marking the record as done is
 the moment the change has happened. A record found at the next start that is not marked belongs to a change that did
 not: it is undone.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
+import stat as kinds
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +28,8 @@ from .beneath import Beneath, stat_name
 from .stage import (
     StagedFile,
     exchange,
+    is_stage_name,
+    is_staged_name,
     open_left_over,
     remove_stage,
     remove_stale_stages,
@@ -36,6 +42,8 @@ from .stage import (
 
 _PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
 _PAUSE = 0.01
+_RECORD_NAME = re.compile(r"[0-9a-f]{16}\.(?:json|new|done)")
+_MAX_RECORD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,11 @@ class ChangeJournal:
         """Keep other changes of this workspace out, also those of other processes."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(self._folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fd = os.open("lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+            finally:
+                os.close(folder)
         except OSError as error:
             raise ToolError(
                 f"the crib cannot keep its journal in {str(self._folder)!r} ({error.strerror}), so nothing was changed",
@@ -80,11 +92,14 @@ class ChangeJournal:
 
     def recover(self) -> None:
         """Undo what a crash left half done; to be called under the lock."""
-        for path in sorted(self._folder.glob("*.*")):
-            if path.suffix == ".new":  # the crash came before anything was moved
+        for path in sorted(each for each in self._folder.iterdir() if _RECORD_NAME.fullmatch(each.name)):
+            if path.suffix == ".new" and not path.is_dir():  # the crash came before anything was moved
                 path.unlink()
                 continue
-            record = json.loads(path.read_bytes())
+            record = _read_record(path)
+            if record is None:
+                path.rename(path.with_suffix(".odd"))
+                continue
             if record["root"] != _identity(os.fstat(self._beneath.fd)):
                 path.unlink()  # of another folder that had this name before
                 continue
@@ -167,6 +182,46 @@ class ChangeJournal:
             path.unlink(missing_ok=True)
             raise
         return path
+
+
+def _read_record(path: Path) -> Any:
+    """Return a record; None for what we have not written: its names would lead wherever somebody likes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            return None
+        raise
+    try:
+        found = os.fstat(fd)
+        if not kinds.S_ISREG(found.st_mode) or found.st_size > _MAX_RECORD_BYTES:
+            return None
+        with open(fd, "rb", closefd=False) as file:
+            record = json.loads(file.read(_MAX_RECORD_BYTES))
+    except (ValueError, RecursionError):
+        return None
+    finally:
+        os.close(fd)
+    return record if _is_record(record) else None
+
+
+def _is_record(record: Any) -> bool:
+    if not isinstance(record, dict) or not is_stage_name(record.get("stage")):
+        return False
+    folders, steps = record.get("folders"), record.get("steps")
+    return (
+        isinstance(record.get("root"), list)
+        and isinstance(folders, list)
+        and all(isinstance(folder, str) for folder in folders)
+        and isinstance(steps, list)
+        and all(isinstance(row, dict) and _is_row(row) for row in steps)
+    )
+
+
+def _is_row(row: Mapping[str, Any]) -> bool:
+    new, inode = row.get("new"), row.get("inode")
+    is_new = is_staged_name(new) and isinstance(inode, int)
+    return isinstance(row.get("path"), str) and is_staged_name(row.get("old")) and (is_new or new is inode is None)
 
 
 def _row(step: FileStep, new: StagedFile | None) -> Mapping[str, Any]:

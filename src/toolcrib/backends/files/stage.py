@@ -10,6 +10,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat as kinds
@@ -22,6 +23,8 @@ from typing import Any
 STAGE = ".toolcrib-stage"
 
 _UNDO = ".undo"
+_FILE_NAME = re.compile(r"[0-9a-f]{16}")
+_STAGE_NAME = re.compile(rf"{re.escape(STAGE)}-[0-9a-f]{{16}}")
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOREPLACE, _EXCHANGE = 1, 2
@@ -95,14 +98,27 @@ def stage(root: int) -> Iterator[StageFolder]:
             remove_stage(root, own.name)
 
 
+def is_stage_name(name: object) -> bool:
+    """Tell whether this can be the name of a stage: nothing else may be put back from or removed."""
+    return isinstance(name, str) and _STAGE_NAME.fullmatch(name) is not None
+
+
+def is_staged_name(name: object) -> bool:
+    """Tell whether this can be the name of a file in a stage."""
+    return isinstance(name, str) and _FILE_NAME.fullmatch(name) is not None
+
+
 @contextmanager
 def open_left_over(root: int, name: str) -> Iterator[int | None]:
     """Give the folder of a change that a crash has left; None when it is not there."""
     fd = None
     for each in (name + _UNDO, name):
-        with suppress(FileNotFoundError):
+        try:
             fd = os.open(each, _OPEN_FOLDER, dir_fd=root)
             break
+        except OSError as error:  # a link or a file was put there by somebody else
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
     try:
         yield fd
     finally:
