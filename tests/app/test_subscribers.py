@@ -62,7 +62,7 @@ async def until(subscription: AsyncIterator[Event], kind: type[Event], count: in
     """Read until so many events of a kind have come."""
     seen: list[Event] = []
     while sum(isinstance(event, kind) for event in seen) < count:
-        seen.append(await asyncio.wait_for(anext(subscription), 5))
+        seen.append(await asyncio.wait_for(anext(subscription), 60))
     return seen
 
 
@@ -94,15 +94,15 @@ async def test_one_who_comes_late_gets_what_it_missed_and_then_goes_along() -> N
         first = turn.subscribe()
         steps.go_on(0)
         seen = await until(first, ToolFinished)
-        await asyncio.wait_for(steps.asked[1].wait(), 5)
+        await asyncio.wait_for(steps.asked[1].wait(), 60)
         late = turn.subscribe()
-        missed = [await asyncio.wait_for(anext(late), 5) for _ in seen]
+        missed = [await asyncio.wait_for(anext(late), 60) for _ in seen]
         assert missed == seen
         waits = asyncio.ensure_future(anext(late))
         await asyncio.sleep(0)  # it has begun to wait
         assert not waits.done()
         steps.go_on(1)
-        assert [*missed, await asyncio.wait_for(waits, 5), *await rest(late)] == [*seen, *await rest(first)]
+        assert [*missed, await asyncio.wait_for(waits, 60), *await rest(late)] == [*seen, *await rest(first)]
 
 
 async def test_one_who_comes_after_the_end_gets_all_of_it() -> None:
@@ -128,7 +128,7 @@ async def test_one_who_stops_early_stops_neither_the_turn_nor_the_others() -> No
     async with toolcrib.open({}) as crib:
         turn = steps.turn(crib)
         leaver, stayer = asyncio.ensure_future(rest(turn.subscribe())), turn.subscribe()
-        await asyncio.wait_for(steps.asked[0].wait(), 5)
+        await asyncio.wait_for(steps.asked[0].wait(), 60)
         leaver.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leaver
@@ -190,7 +190,7 @@ async def test_everybody_sees_the_end_of_a_turn_that_is_stopped() -> None:
     async with toolcrib.open({}) as crib:
         turn = steps.turn(crib)
         first, second = turn.subscribe(), turn.subscribe()
-        await asyncio.wait_for(steps.asked[0].wait(), 5)
+        await asyncio.wait_for(steps.asked[0].wait(), 60)
         turn.stop()
         ends = [(await rest(each))[-1] for each in (first, second)]
         assert ends[0] == ends[1] == await turn.end()
@@ -215,7 +215,7 @@ async def test_a_long_turn_is_remembered_without_the_pieces_of_what_has_come_who
         quick, slow = turn.subscribe(), turn.subscribe()
         seen = [*await until(slow, ToolStarted), *await until(slow, ToolProgress)]
         await until(quick, ToolProgress)
-        late = await asyncio.wait_for(anext(turn.subscribe()), 5)
+        late = await asyncio.wait_for(anext(turn.subscribe()), 60)
         may_end.set()
         await turn.end()
         for events in (await rest(turn.subscribe()), [*seen, *await rest(slow)]):

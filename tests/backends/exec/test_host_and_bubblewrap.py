@@ -51,9 +51,9 @@ async def test_an_end_has_one_true_reason(
 
 
 async def test_a_deadline_ends_the_command_and_keeps_what_it_printed(shell: Shell) -> None:
-    ended, text = await ran(shell, "echo before; sleep 1000", CommandLimits(seconds=0.5))
+    ended, text = await ran(shell, "echo before; sleep 1000", CommandLimits(seconds=3.0))
     assert (ended.reason, ended.code, text) == ("timeout", None, "before\n")
-    assert ended.duration >= 0.5
+    assert ended.duration >= 3.0
 
 
 async def test_who_ignores_polite_signals_is_killed(shell: Shell) -> None:

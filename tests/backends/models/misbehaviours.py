@@ -26,7 +26,8 @@ from .servers import APIS, Say, Server, Talk, answering, said, sent_whole, servi
 __all__ = ["BUSY", "GOOD", "MISBEHAVIOURS", "Misbehaviour", "Trouble", "misbehaving"]
 
 GOOD = Say(text="All is well.")
-QUICK = Patience(connect=1.0, idle=0.4, closing=0.2, rest=0.1, whole=20.0)
+CALM = Patience(connect=20.0, idle=20.0, closing=20.0, rest=0.1, whole=120.0)  # a busy machine answers late, too
+QUICK = replace(CALM, connect=1.5, idle=1.5, closing=0.2)  # for those who are silent
 BUSY = 5  # times as long as on a quiet machine: only what would never end is to be found
 
 Check = Callable[[Replied, Api], str]
@@ -51,7 +52,7 @@ class Misbehaviour:
     waits: float = 0.0
     within: float = 5.0  # seconds on a quiet machine
     megabytes: int = 0
-    patience: Patience = QUICK
+    patience: Patience = CALM
     check: Check = lambda replied, api: ""
     at: str = ""  # another address than the server's
     recovers: bool = True
@@ -126,19 +127,20 @@ _SOON = 7.0
 
 _ROWS = [
     # silence
-    Misbehaviour("stall before the headers", act=wrong.silent, says="0.4 seconds"),
-    Misbehaviour("stall after the headers", act=wrong.held(lambda api: b""), says="0.4 seconds"),
-    Misbehaviour("stall in mid-stream", act=wrong.held(wrong.call_announced), says="0.4 seconds"),
-    Misbehaviour("stall within a line", act=wrong.held(wrong.upto(b'"note"', 3)), says="0.4 seconds"),
+    Misbehaviour("stall before the headers", act=wrong.silent, says="1.5 seconds", patience=QUICK),
+    Misbehaviour("stall after the headers", act=wrong.held(lambda api: b""), says="1.5 seconds", patience=QUICK),
+    Misbehaviour("stall in mid-stream", act=wrong.held(wrong.call_announced), says="1.5 seconds", patience=QUICK),
+    Misbehaviour("stall within a line", act=wrong.held(wrong.upto(b'"note"', 3)), says="1.5 seconds", patience=QUICK),
     Misbehaviour(
         "stall after the reason of the end",
         wrong.held(lambda api: b"".join(wrong.without_last(api))),
         fine=_REASONED,
         runs=1,
+        patience=QUICK,
     ),
-    Misbehaviour("slow loris", act=wrong.loris, says="0.4 seconds"),
-    Misbehaviour("alive and mute", act=wrong.alive_and_mute, patience=replace(QUICK, whole=0.6), says="longer than"),
-    Misbehaviour("early hints without end", wrong.early_hints, patience=replace(QUICK, connect=0.2)),
+    Misbehaviour("slow loris", act=wrong.loris, says="1.5 seconds", patience=QUICK),
+    Misbehaviour("alive and mute", act=wrong.alive_and_mute, patience=replace(CALM, whole=1.5), says="longer than"),
+    Misbehaviour("early hints without end", wrong.early_hints, patience=QUICK),
     # cuts
     Misbehaviour("cut before the headers", act=wrong.gone),
     Misbehaviour("cut after the headers", act=wrong.cut(lambda api: b"")),
@@ -226,7 +228,6 @@ _ROWS = [
         says="arguments longer",
         within=20,
         megabytes=80,
-        patience=replace(QUICK, idle=5),
     ),
     Misbehaviour(
         "a million tiny pieces",
@@ -236,7 +237,6 @@ _ROWS = [
         says="events",
         within=40,
         megabytes=80,
-        patience=replace(QUICK, idle=5, whole=60),
     ),
     Misbehaviour(
         "ten thousand calls",
@@ -245,7 +245,6 @@ _ROWS = [
         retry=False,
         within=20,
         megabytes=80,
-        patience=replace(QUICK, idle=5),
     ),
     Misbehaviour(
         "a line of 100 mb",
@@ -254,11 +253,8 @@ _ROWS = [
         retry=False,
         within=20,
         megabytes=80,
-        patience=replace(QUICK, idle=5),
     ),
-    Misbehaviour(
-        "a packed bomb", wrong.bomb, says="bytes", retry=False, within=20, megabytes=80, patience=replace(QUICK, idle=5)
-    ),
+    Misbehaviour("a packed bomb", wrong.bomb, says="bytes", retry=False, within=20, megabytes=80),
     Misbehaviour("a head without end", wrong.endless_head, within=10),
     # events
     Misbehaviour("nul bytes", act=wrong.streams(wrong.with_event(b'data: {"x": "\0"}\n\n')), says="no JSON"),
@@ -361,7 +357,13 @@ _ROWS = [
         "no such host", wrong.silent, at="http://nobody.invalid/v1", says="http://nobody.invalid", recovers=False
     ),
     Misbehaviour(
-        "tls to a plain port", wrong.silent, at="https://127.0.0.1:{port}/v1", says="secure", retry=None, recovers=False
+        "tls to a plain port",
+        wrong.silent,
+        at="https://127.0.0.1:{port}/v1",
+        says="secure",
+        retry=None,
+        recovers=False,
+        patience=QUICK,
     ),
 ]
 
