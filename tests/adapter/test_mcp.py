@@ -27,7 +27,7 @@ def test_words_and_pictures_come_through_and_the_flag_is_kept() -> None:
     result = read(
         {"type": "text", "text": "hi"}, {"type": "image", "data": DATA, "mimeType": "image/gif"}, isError=True
     )
-    assert result.content == (Text("hi", SOURCE), Image(PNG, "image/png"))
+    assert result.content == (Text("hi", SOURCE), Image(PNG, "image/png", SOURCE))
     assert result.status == "error"
     assert result.details == {"server": "files"}
 
@@ -55,7 +55,7 @@ def test_what_a_model_cannot_be_shown_is_told_in_words(block: dict[str, Any], sa
 
 def test_a_picture_in_a_file_is_a_picture() -> None:
     block = {"type": "resource", "resource": {"uri": "file:///a.png", "blob": DATA}}
-    assert read(block).content == (Image(PNG, "image/png"),)
+    assert read(block).content == (Image(PNG, "image/png", SOURCE),)
 
 
 def test_structure_is_shown_unless_the_words_already_say_it() -> None:
@@ -104,6 +104,6 @@ def test_a_picture_beyond_five_mebibytes_is_told_in_words() -> None:
 def test_what_we_send_is_what_we_read() -> None:
     ours = Result(content=(Text("hi"), Image(PNG, "image/png")), details={"private": True}, status="error")
     read_back = mcp.read_result(mcp.encode_result(ours), "files")
-    assert read_back.content == (Text("hi", SOURCE), Image(PNG, "image/png"))
+    assert read_back.content == (Text("hi", SOURCE), Image(PNG, "image/png", SOURCE))
     assert read_back.status == "error"
     assert "private" not in str(mcp.encode_result(ours))

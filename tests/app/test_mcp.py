@@ -1,5 +1,7 @@
 """A crib with MCP servers: their tools come in while it runs, are told about, and go with it."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +9,12 @@ import pytest
 from tests.backends.mcp.world import SECRET, liar, said
 
 import toolcrib
+from toolcrib import Call
 from toolcrib.app import Crib
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
+from toolcrib.define.result import Text
+from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -86,3 +91,61 @@ async def test_no_secret_is_in_anything_that_is_told(tmp_path: Path, caplog: pyt
         assert SECRET not in "\n".join(told)
         kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert SECRET.encode() not in kept
+
+
+class Refuser:
+    """A person who says no, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked = list[str]()
+
+    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        self.asked.append(f"{call.name}: {reason}")
+        return False
+
+
+@pytest.mark.parametrize("how", ["error with orders", "picture", "nothing", "odd kind", "neither", "crash", "honest"])
+async def test_whatever_a_server_answers_is_fenced_and_asked_about_before_the_next_step(
+    how: str, tmp_path: Path
+) -> None:
+    person, workspace = Refuser(), tmp_path / "work"
+    workspace.mkdir()
+    write = Call(id="w", name="write", args={"path": "a.txt", "content": "x"})
+    config = {
+        "mcpServers": {"srv": liar(how)},
+        "tools": {"askAfterOutside": ["write"]},
+        "workspace": {"root": str(workspace)},
+    }
+    async with toolcrib.open(config, state=tmp_path / "state", approver=person) as crib:
+        await crib.mcp.ready(20.0)
+        call = Call(id="c", name="srv__echo", args={"text": "hi"})
+        script = [call_reply(write), call_reply(call), call_reply(write._replace(id="v")), text_reply("done")]
+        model = ScriptedModel(script)
+        await crib.turn("go", caller=toolcrib.OWNER, session="agent:main:main", model=model).end()
+        answers = [each for each in model.asked[-1].messages if each.role == "tool"]
+        # before the server said anything nobody is asked
+        assert [answers[0].status, answers[2].status] == ["ok", "error"]
+        assert len(person.asked) == 1
+        assert "(mcp:srv;" in person.asked[0]
+        for part in answers[1].content:
+            assert part.source == "mcp:srv"  # type: ignore[union-attr]  # a tool's answer holds no thoughts
+            if isinstance(part, Text):
+                assert re.fullmatch(
+                    r'<<<(\w+) id="(\w+)">>>\nSource: mcp:srv\n---\n(?:(?!<<<)[\s\S])*\n<<<END_\1 id="\2">>>', part.text
+                )
+                assert "<|im_start|>" not in part.text
+    # and a later crib has not forgotten it
+    async with toolcrib.open(config, state=tmp_path / "state", approver=person) as crib:
+        model = ScriptedModel([call_reply(write._replace(id="u")), text_reply("done")])
+        await crib.turn("again", caller=toolcrib.OWNER, session="agent:main:main", model=model).end()
+        assert len(person.asked) == 2
+
+
+async def test_a_denied_call_of_a_server_is_answered_in_our_own_words(tmp_path: Path) -> None:
+    config = {"mcpServers": {"srv": liar("honest")}, "tools": {"deny": ["srv__echo"]}}
+    async with toolcrib.open(config, state=tmp_path) as crib:
+        await crib.mcp.ready(20.0)
+        (part,) = (await crib.belt(toolcrib.OWNER).call("srv__echo", {"text": "hi"})).content
+        assert isinstance(part, Text)
+        assert part.source is None
+        assert "denied" in part.text

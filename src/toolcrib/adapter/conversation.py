@@ -282,7 +282,7 @@ def _drop_empty_texts(parts: Iterable[Part], *, blanks: bool) -> tuple[Part, ...
 def _fit_part(part: Part, *, takes: bool, sees: bool) -> Part:
     """Return a part as it is sent, a picture in words where it is not taken."""
     match part:
-        case Image(data=data, mime=mime):
+        case Image(data=data, mime=mime, source=source):
             kind = Image.mime_of(data) or mime
             if not data:
                 why = "; there is nothing in it"
@@ -291,10 +291,10 @@ def _fit_part(part: Part, *, takes: bool, sees: bool) -> Part:
             elif kind not in _IMAGE_TYPES:
                 why = "; models take PNG, JPEG, GIF and WebP"
             elif takes:
-                return Image(data, kind)
+                return Image(data, kind, source)
             else:
                 why = ""
-            return Text(f"[{sanitize(kind)}, {len(data):,} bytes{why}]")
+            return Text(f"[{sanitize(kind)}, {len(data):,} bytes{why}]", source)
         case Thinking(text=text):
             return Text(sanitize(text))
         case Text(text=text, source=source):

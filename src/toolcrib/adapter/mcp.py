@@ -82,7 +82,10 @@ def _check_shape(value: Any, server: str) -> tuple[list[Any], bool]:
 
 
 def _nonsense(server: str, what: str) -> ToolError:
-    return ToolError(f"the MCP server {server!r} answered with a result that {what}; the server needs mending")
+    return ToolError(
+        f"the MCP server {server!r} answered with a result that {what}; the server needs mending",
+        source=f"mcp:{server}",
+    )
 
 
 class _ResultReader:
@@ -137,10 +140,10 @@ class _ResultReader:
             self.add_text(f"[{what}, {_size(data)}: not shown]")
         else:
             self._images -= 1
-            self.content.append(picture)
+            self.content.append(picture._replace(source=self._source))
 
 
-def _image(data: str) -> Content | None:
+def _image(data: str) -> Image | None:
     if len(data) > _MAX_BASE64_CHARS:
         return None
     try:

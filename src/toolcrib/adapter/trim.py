@@ -23,29 +23,40 @@ _MAX_JSON_CHARS = 65_536
 def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str = "", notice: str = "") -> Result:
     """Return a result as the model reads it: every text with a source fenced, `limit` characters of text in all.
 
-    The cut lies inside the fence. A last text says what was left out and, when the whole is kept as a blob, its `key`.
+    The cut lies inside the fence. A picture with a source stands behind a fence that says so.
+    A last text says what was left out and, when the whole is kept as a blob, its `key`.
     The `notice` stands before the first fence.
     """
     parts, note = _fit(_merge_texts(result.content), limit, key)
     shown: list[Content] = []
     for part in parts:
-        if isinstance(part, Image) or (part.source is None and is_encodable(part.text)):
+        if part.source is None:
+            shown.append(
+                part if isinstance(part, Image) or is_encodable(part.text) else Text(replace_halves(part.text))
+            )
+            continue
+        words = part.text if isinstance(part, Text) else f"[{part.mime}, {len(part.data):,} bytes: the picture below]"
+        shown.append(Text(fence(words, part.source, token, notice=notice), part.source))
+        if isinstance(part, Image):
             shown.append(part)
-        elif part.source is None:
-            shown.append(Text(replace_halves(part.text)))
-        else:
-            shown.append(Text(fence(part.text, part.source, token, notice=notice), part.source))
-            notice = ""
+        notice = ""
     content = (*shown, *note)
     if content == result.content:
         return result
     return Result(content=content, details=result.details, status=result.status)
 
 
+def attribute(result: Result, source: str) -> Result:
+    """Return a result whose every part says where it came from; one without parts says it with an empty text."""
+    parts = (part if part.source else part._replace(source=source) for part in result.content)
+    return result._replace(content=tuple(parts) or (Text("", source),))
+
+
 def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
     described = [
-        part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]") for part in result.content
+        part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]", part.source)
+        for part in result.content
     ]
     parts, note = _fit(described, limit)
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]

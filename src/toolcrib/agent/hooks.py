@@ -24,7 +24,7 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.plugin import Ask, Block, Guard, Hook, Moment, Observer, Rewrite
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.match import Inventory, matcher_for
@@ -153,8 +153,9 @@ def match_outside_tools(
 
 
 def sources_of(messages: Iterable[Message]) -> dict[str, None]:
-    """Return where the texts of these messages came from, as far as it is outside, each once and in order."""
-    return {part.source: None for message in messages for part in message.content if type(part) is Text and part.source}
+    """Return where what these messages hold came from, as far as it is outside, each once and in order."""
+    parts = (part for message in messages for part in message.content)
+    return {part.source: None for part in parts if not isinstance(part, Thinking) and part.source}
 
 
 def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]]) -> BoundHook:

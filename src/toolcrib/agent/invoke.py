@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from toolcrib.adapter.fence import new_token
-from toolcrib.adapter.trim import RESULT_CHARS, error_text, for_watchers, is_long, present, result_text
+from toolcrib.adapter.fence import fence, new_token
+from toolcrib.adapter.trim import RESULT_CHARS, attribute, error_text, for_watchers, is_long, present, result_text
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
@@ -87,8 +87,10 @@ def _new_process() -> None:
 os.register_at_fork(after_in_child=_new_process)
 
 
-async def present_result(result: Result, limit: int, blobs: Blobs | None) -> Result:
+async def present_result(result: Result, tool: Tool, limit: int, blobs: Blobs | None) -> Result:
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
+    if tool.source.startswith(_OUTSIDE):
+        result = attribute(result, tool.source)
     key = await _keep_whole(result, blobs) if blobs is not None and is_long(result, limit) else ""
     return present(result, new_token(), limit, key=key)
 
@@ -101,14 +103,19 @@ def is_plain(result: Result, limit: int) -> bool:
     return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
 
 
-def failure_result(name: str, message: str, code: str, pipeline: CallPipeline) -> Result:
-    """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted."""
+def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, source: str | None = None) -> Result:
+    """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted.
+
+    Where words of it came from a `source` outside, it is fenced.
+    """
     try:
         words = error_text(message, pipeline.redact)
     except Exception:
         log.exception("an error of %s could not be redacted", name)
         words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
-    return Result.error(words, code=code, details={"tool": name})
+    details = {"tool": name, "error": words}
+    shown = words if source is None else fence(words, source, new_token())
+    return Result.error(shown, code=code, details=details, source=source)
 
 
 async def _keep_whole(result: Result, blobs: Blobs) -> str:
@@ -158,6 +165,7 @@ class CallWatcher:
 
 
 _NAME_CHARS = 64
+_OUTSIDE = "mcp:"  # whatever tools of such a source give back is from outside, also when an observer rewrote it
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 _make_decided, _make_started, _make_finished = constructor(Decided), constructor(Started), constructor(Finished)
@@ -192,7 +200,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     except _FAILURES as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             cancelled = error
-        result = _failure(error, call, name, pipeline)
+        result = _failure(error, call, name, pipeline, belt.tools.get(name) if course.started else None)
     finally:
         deadline.close()
         course.stopped = True
@@ -279,10 +287,10 @@ async def _run(  # noqa: C901  the steps, one after another
             result = apply_observer(observer, said, tool.name, result)
     # 8
     limit = tool.limit or pipeline.limit
-    if is_plain(result, limit):
+    if is_plain(result, limit) and not tool.source.startswith(_OUTSIDE):
         return result
     deadline.give(None)
-    return await present_result(result, limit, pipeline.blobs if "result_get" in belt.tools else None)
+    return await present_result(result, tool, limit, pipeline.blobs if "result_get" in belt.tools else None)
 
 
 def _permit(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
@@ -321,15 +329,22 @@ async def _ask(ctx: Ctx, questions: Sequence[Ask], approver: Approver | None) ->
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 
-def _failure(error: BaseException, call: Call, name: str, pipeline: CallPipeline) -> Result:
-    """Return a failure as the model may read it: ours in its own words, anybody else's in ours."""
-    if isinstance(error, CribError):
-        return failure_result(name, str(error), error.code if isinstance(error, ToolError) else "failed", pipeline)
-    if isinstance(error, asyncio.CancelledError):
-        return failure_result(name, f"{name} was cancelled", "cancelled", pipeline)
-    log.error("tool %s failed in call %s", name, call.id, exc_info=error)
-    words = f"{name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
-    return failure_result(name, words, "bug", pipeline)
+def _failure(error: BaseException, call: Call, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
+    """Return a failure as the model may read it: ours in its own words, anybody else's in ours.
+
+    Whatever a tool from outside that `ran` fails with has a source; words that are not ours are fenced, too.
+    """
+    if isinstance(error, ToolError):
+        result = failure_result(name, str(error), error.code, pipeline, error.source)
+    elif isinstance(error, CribError):
+        result = failure_result(name, str(error), "failed", pipeline)
+    elif isinstance(error, asyncio.CancelledError):
+        result = failure_result(name, f"{name} was cancelled", "cancelled", pipeline)
+    else:
+        log.error("tool %s failed in call %s", name, call.id, exc_info=error)
+        words = f"{name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
+        result = failure_result(name, words, "bug", pipeline)
+    return attribute(result, ran.source) if ran is not None and ran.source.startswith(_OUTSIDE) else result
 
 
 def _code(result: Result) -> str:

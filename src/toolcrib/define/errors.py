@@ -20,12 +20,13 @@ class CribError(Exception):
 class ToolError(CribError):
     """A tool could not do what was asked.
 
-    `code` is for programs (`not_found`, `denied`, `timeout` ...), the message is for the model.
+    `code` is for programs (`not_found`, `denied`, `timeout` ...), the message is for the model. `source` says where
+    words in it came from when they came from outside: then the model reads it between marks, like any such text.
     """
 
-    def __init__(self, message: str, *, code: str = "failed") -> None:
+    def __init__(self, message: str, *, code: str = "failed", source: str | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.source = code, source
 
 
 class ArgumentError(ToolError):

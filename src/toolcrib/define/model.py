@@ -14,7 +14,7 @@ import orjson
 from .errors import CribError
 from .event import ReplyEvent, Usage
 from .message import Message, Thinking
-from .result import Image, Text
+from .result import Image
 from .tool import Tool
 
 _PER_TOKEN = 4  # characters, on average
@@ -44,7 +44,7 @@ class History:
         """Add a message; `usage` is what its provider counted, all that went before it included."""
         self._messages.append(message)
         for part in message.content:
-            if type(part) is Text and part.source is not None:
+            if not isinstance(part, Thinking) and part.source is not None:
                 self.outside[part.source] = None
         if usage and usage.input:
             self._known, self._after = usage.input + usage.output, 0

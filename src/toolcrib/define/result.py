@@ -27,10 +27,11 @@ class Text(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A picture for the model."""
+    """A picture for the model. `source` says where it came from when it came from outside."""
 
     data: bytes
     mime: str
+    source: str | None = None
 
     @staticmethod
     def mime_of(head: bytes) -> str | None:
@@ -80,10 +81,12 @@ class Result(NamedTuple):
         return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label or path.name, details=kept)
 
     @classmethod
-    def error(cls, message: str, *, code: str = "failed", details: Mapping[str, Any] | None = None) -> Self:
-        """A failure the model should read and adapt to."""
+    def error(
+        cls, message: str, *, code: str = "failed", details: Mapping[str, Any] | None = None, source: str | None = None
+    ) -> Self:
+        """A failure the model should read and adapt to; name the `source` of words that come from outside the crib."""
         kept = {"status": "error", "error": message, "code": code, **(details or {})}
-        return cls(content=(Text(message),), details=kept, status="error")
+        return cls(content=(Text(message, source),), details=kept, status="error")
 
     @classmethod
     def pending(cls, message: str, *, details: Mapping[str, Any] | None = None) -> Self:
@@ -110,19 +113,22 @@ class Result(NamedTuple):
 
 
 def _block(part: Content) -> dict[str, Any]:
-    if isinstance(part, Image):
-        return {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
-    block = {"type": "text", "text": part.text}
+    block = {"type": "text", "text": part.text} if isinstance(part, Text) else _picture_block(part)
     return block if part.source is None else {**block, "source": part.source}
 
 
+def _picture_block(part: Image) -> dict[str, Any]:
+    return {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
+
+
 def _content(block: Any) -> Content:
+    source = block.get("source") if isinstance(block, Mapping) else None
     match block:
-        case {"type": "text", "text": str(text)} if isinstance(block.get("source"), str | None):
-            return Text(text, block.get("source"))
-        case {"type": "image", "data": str(data), "mimeType": str(mime)}:
+        case {"type": "text", "text": str(text)} if isinstance(source, str | None):
+            return Text(text, source)
+        case {"type": "image", "data": str(data), "mimeType": str(mime)} if isinstance(source, str | None):
             try:
-                return Image(base64.b64decode(data, validate=True), mime)
+                return Image(base64.b64decode(data, validate=True), mime, source)
             except ValueError as error:
                 raise ToolError("an image block holds data that is not base64") from error
     raise ToolError("a content block is neither {type: text, text} nor {type: image, data, mimeType}")

@@ -285,10 +285,8 @@ class Sessions:
 def _render_row(message: Message) -> dict[str, Any]:
     pieces, sources = [], list[str]()
     for part in message.content:
-        if isinstance(part, Image):
-            pieces.append(f"[a picture, {part.mime}]")
-        elif not isinstance(part, Thinking):
-            pieces.append(part.text)
+        if not isinstance(part, Thinking):
+            pieces.append(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text)
             sources += [part.source] if part.source else []
     text = "\n".join(pieces)
     row: dict[str, Any] = {"role": message.role, "text": text[:_TEXT_CHARS], "at": message.at}

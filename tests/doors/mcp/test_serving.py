@@ -126,10 +126,9 @@ async def test_progress_of_another_server_reaches_the_client(tmp_path: Path) -> 
         await line.until_listed("ls", "inner__echo")
         line.say(call_of(2, "inner__echo", "token", text="hi"))
         told = [(await line.hear(method="notifications/progress"))["params"] for _ in range(2)]
-        assert [(each["progress"], each["total"], each["message"]) for each in told] == [
-            (1, 2, "1 of 2 step 1"),
-            (2, 2, "2 of 2 step 2"),
-        ]
+        assert [(each["progress"], each["total"]) for each in told] == [(1, 2), (2, 2)]
+        for each, words in zip(told, ["1 of 2 step 1", "2 of 2 step 2"], strict=True):  # words from outside, so marked
+            assert f">>>\nSource: mcp:inner\n---\n{words}\n<<<END_" in each["message"]
         assert "done" in (await line.hear(2))["result"]["content"][0]["text"]
 
 

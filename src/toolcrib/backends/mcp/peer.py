@@ -133,7 +133,7 @@ class ServerPeer:
 
     def error(self, clause: str, code: str = "failed") -> ToolError:
         """Return an error whose sentence is about this server."""
-        return ToolError(f"the MCP server {self.name!r} {clause}", code=code)
+        return ToolError(f"the MCP server {self.name!r} {clause}", code=code, source=f"mcp:{self.name}")
 
     def _gone(self) -> ToolError:
         return self.error(self.lost.result(), "unavailable")

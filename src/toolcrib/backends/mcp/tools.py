@@ -1,8 +1,8 @@
 """What a server declares, as tools of ours: its words cleaned and marked as its own, its schema checked.
 
 A description is outside text that every model reads before anything was called. It is shortened, freed of whatever
-could pass for a mark or a turn, and stands behind a line of ours that says whose words they are. One that reads like
-orders to the model is left out, and the tool is reported.
+could pass for a mark or a turn, and stands between marks behind a line of ours that says whose words they are. One that
+reads like orders to the model is left out, and the tool is reported.
 """
 
 import re
@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence import defuse, suspicions
+from toolcrib.adapter.fence import defuse, fence, suspicions
 from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import DeclarationError, ToolError
-from toolcrib.define.mcp import Definition, Progressed
+from toolcrib.define.mcp import Definition, Progressed, definition_digest
 from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
 from toolcrib.define.result import Result, Text
 from toolcrib.define.schema.check import check_of_schema
@@ -31,6 +31,7 @@ AskServer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 _DESCRIPTION_CHARS, _NOTE_CHARS, _TITLE_CHARS, _NAME_CHARS = 4_000, 1_000, 80, 128
 _SCHEMA_DEPTH = 64
+_TOKEN_CHARS = 16
 _MAX_SECONDS = 2.0
 _MAX_LISTED = 500
 _NOTED = ("description", "title", "$comment")
@@ -104,12 +105,14 @@ def _tool(
         value = await call(own, args, _progress_of(ctx, server))
         return redact_result(read_result(value, server), redact)
 
+    # the same every time, so that a provider who has read it knows it again; no definition can hold its own digest
+    marked = fence(said, f"mcp:{server}", definition_digest(definition)[:_TOKEN_CHARS]) if said else ""
     tool = Tool(
         name=tool_name(server, own),
-        description=f"[{_whose(server, own)}]\n{said}" if said else f"[{_whose(server, own)}]",
+        description=f"[{_whose(server, own)}]\n{marked}".strip(),
         shape=Shape(lambda: shown, lambda _: check),
         run=run,
-        label=_words(title, _TITLE_CHARS, redact, {}) if isinstance(title, str) else "",
+        label=f"{server}: {_words(title, _TITLE_CHARS, redact, {})}" if isinstance(title, str) else "",
         source=f"mcp:{server}",
     )
     return tool, tuple(doubts)

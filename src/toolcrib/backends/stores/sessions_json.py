@@ -166,9 +166,9 @@ def _part_to_json(part: Part, keep: _Keep | None) -> dict[str, Any]:
     match part:
         case Text(text, source):
             return {"text": text} if source is None else {"text": text, "source": source}
-        case Image(data, mime):
+        case Image(data, mime, source):
             kept = {"data": base64.b64encode(data).decode()} if keep is None else {"blob": keep(data)}
-            return {**kept, "mime": mime}
+            return {**kept, "mime": mime, **_non_empty(source=source)}
         case Thinking(text, mark):
             return {"thinking": text, **_non_empty(mark=mark)}
 
@@ -324,7 +324,7 @@ def _part(value: Any, fetch: Fetch | None) -> Part:
     if fields.has("thinking"):
         part = Thinking(fields.text("thinking"), fields.text("mark", ""))
     elif fields.has("mime"):
-        part = Image(_data(fields, fetch), fields.text("mime"))
+        part = Image(_data(fields, fetch), fields.text("mime"), fields.text_or_none("source"))
     else:
         part = Text(fields.text("text"), fields.text_or_none("source"))
     return fields.done(part)

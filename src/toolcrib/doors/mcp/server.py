@@ -19,7 +19,8 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from toolcrib import __version__
 from toolcrib.adapter import mcp as wire
-from toolcrib.adapter.trim import for_watchers
+from toolcrib.adapter.fence import new_token
+from toolcrib.adapter.trim import for_watchers, present
 from toolcrib.app import Belt
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Result
@@ -137,6 +138,9 @@ class ProgressSender:
         if done is None or done <= self._last:
             done, total = self._last + 1, None
         self._last = done
+        if any(part.source for part in partial.content):  # words from outside, on their way to somebody's model
+            partial = present(Result(partial.content), new_token(), _MAX_MESSAGE_CHARS)
+            return _ProgressStep(done, total, partial.plain_text)
         words = "\n".join(block["text"] for block in wire.encode_result(partial)["content"] if block["type"] == "text")
         return _ProgressStep(done, total, words[-_MAX_MESSAGE_CHARS:])
 

@@ -245,7 +245,7 @@ class Mcp:
                 f"the MCP server {server!r} is not connected yet; try again later", code="unavailable"
             ) from None
         if each.link is None:
-            raise ToolError(each.why, code="unavailable")
+            raise ToolError(each.why, code="unavailable", source=f"mcp:{server}")
         return each.link
 
     async def _wait_settled(self, each: KnownServer) -> None:

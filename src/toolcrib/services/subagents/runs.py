@@ -12,7 +12,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
-from toolcrib.define.message import Message
+from toolcrib.define.message import Message, Thinking
 from toolcrib.define.model import Effort
 from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key
@@ -159,10 +159,10 @@ def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
 
 
 def outside_source(lines: Sequence[Line]) -> str:
-    """Return where the first text that came from outside did come from, "" when none is in the log."""
+    """Return where the first text or picture that came from outside did come from, "" when none is in the log."""
     messages = (line.body.message for line in lines if isinstance(line.body, Said))
     parts = (part for message in messages for part in message.content)
-    return next((part.source for part in parts if isinstance(part, Text) and part.source), "")
+    return next((part.source for part in parts if not isinstance(part, Thinking) and part.source), "")
 
 
 def _is_unfinished(lines: Sequence[Line]) -> bool:
