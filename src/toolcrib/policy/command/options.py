@@ -33,6 +33,8 @@ class Grammar:
     long_paths: frozenset[str] = frozenset()
     number: bool = False
     permutes: bool = True  # options may follow operands
+    glued: bool = False  # a value counts only when it is glued to its option
+    apart: str = ""  # where values are glued: the letters whose value may be the next word, a number (or a pattern, -e)
 
 
 class Use(NamedTuple):
@@ -77,9 +79,7 @@ def _read_long(word: str, args: Sequence[str], at: int, grammar: Grammar, option
     name, mark, value = word[2:].partition("=")
     takes = name in grammar.long_values or name in grammar.long_paths
     if takes and not mark:
-        if at >= len(args):
-            raise OddUseError(f"--{name} has no value")
-        value = args[at]
+        value = _take_next(f"--{name}", args, at, grammar)
         at += 1
     elif not takes and not (name in grammar.long_maybe or (name in grammar.long_flags and not mark)):
         raise OddUseError(f"its option --{name} is not one that only reads")
@@ -92,9 +92,7 @@ def _read_short(word: str, args: Sequence[str], at: int, grammar: Grammar, optio
         if letter in grammar.values or letter in grammar.paths:
             value = word[place:]
             if not value:
-                if at >= len(args):
-                    raise OddUseError(f"-{letter} has no value")
-                value = args[at]
+                value = _take_next(f"-{letter}", args, at, grammar)
                 at += 1
             options.append((letter, value))
             return at
@@ -102,6 +100,19 @@ def _read_short(word: str, args: Sequence[str], at: int, grammar: Grammar, optio
             raise OddUseError(f"its option -{letter} is not one that only reads")
         options.append((letter, ""))
     return at
+
+
+def _take_next(option: str, args: Sequence[str], at: int, grammar: Grammar) -> str:
+    """Return the next word as the value of an option; a word that the program could take for an option is none."""
+    if at >= len(args):
+        raise OddUseError(f"{option} has no value")
+    value = args[at]
+    if grammar.glued and (option[1:] not in tuple(grammar.apart) or not (value[:1].isdecimal() or option == "-e")):
+        raise OddUseError(f"{option} may take no value from the next word; glue it to the option")
+    # -5 may stand behind a program that takes such a number: read either way it is harmless
+    if value.startswith("-") and value != "-" and not (grammar.number and value[1:].isdecimal() and value.isascii()):
+        raise OddUseError(f"the value of {option} begins with a dash; glue it to the option")
+    return value
 
 
 def check_path(path: str, within: IsWithin | None) -> None:

@@ -210,6 +210,8 @@ def _check_jq(args: Sequence[str], within: IsWithin | None) -> None:
 
 def _drop_named(args: Sequence[str]) -> tuple[list[str], bool]:
     """Return jq's arguments without --arg and --argjson, and whether operands are values and not files."""
+    if "--" in args:
+        raise OddUseError("words behind its '--' may be files, whatever they look like")
     plain: list[str] = []
     positional = False
     at = 0

@@ -1,6 +1,8 @@
 """git: the subcommands that only show what a repository holds, each with the options that only shape the answer."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from .options import Grammar, IsWithin, OddUseError, Use, check_paths, names, read_use
 
@@ -14,20 +16,20 @@ _DIFF_FLAGS = """patch no-patch raw patch-with-raw patch-with-stat minimal patie
     merge-base ours theirs base no-relative no-function-context"""
 _DIFF_VALUES = """unified inter-hunk-context diff-algorithm anchored stat-width stat-name-width stat-count
     stat-graph-width output-indicator-new output-indicator-old output-indicator-context diff-filter word-diff-regex
-    src-prefix dst-prefix line-prefix ws-error-highlight skip-to rotate-to"""
+    src-prefix dst-prefix line-prefix ws-error-highlight skip-to rotate-to find-object"""
 _DIFF_MAYBE = """stat dirstat dirstat-by-file cumulative color color-moved color-moved-ws word-diff color-words
-    find-renames find-copies break-rewrites relative submodule ignore-submodules abbrev find-object
+    find-renames find-copies break-rewrites relative submodule ignore-submodules abbrev
     irreversible-delete find-copies-harder"""
 _LOG_FLAGS = """oneline graph decorate no-decorate source use-mailmap mailmap no-mailmap all branches tags remotes
     reflog reverse merges no-merges first-parent follow all-match invert-grep regexp-ignore-case basic-regexp
     extended-regexp fixed-strings perl-regexp cherry cherry-pick cherry-mark left-only right-only left-right
     boundary simplify-by-decoration full-history dense sparse simplify-merges ancestry-path topo-order date-order
     author-date-order parents children relative-date clear-decorations no-abbrev-commit abbrev-commit walk-reflogs
-    log-size full-diff show-pulls remove-empty no-walk do-walk dd remerge-diff no-diff-merges no-notes bisect
+    log-size full-diff show-pulls remove-empty no-walk do-walk dd no-diff-merges no-notes bisect
     expand-tabs no-expand-tabs count quiet numbered summary email committer"""
 _LOG_VALUES = """max-count skip since after until before author committer grep grep-reflog min-parents max-parents
-    date since-as-filter exclude glob decorate-refs decorate-refs-exclude encoding diff-merges"""
-_LOG_MAYBE = "pretty format decorate branches tags remotes notes show-notes ancestry-path no-walk group"
+    date since-as-filter exclude glob decorate-refs decorate-refs-exclude encoding diff-merges group"""
+_LOG_MAYBE = "pretty format decorate branches tags remotes notes show-notes ancestry-path no-walk"
 _REFS = Grammar(
     flags="alrvqi",
     values="",
@@ -50,8 +52,9 @@ _LOG = Grammar(
     long_values=names(_DIFF_VALUES) | names(_LOG_VALUES),
     long_maybe=names(_DIFF_MAYBE) | names(_LOG_MAYBE),
     number=True,
+    apart="nL",
 )
-_SUBCOMMANDS: Mapping[str, Grammar] = {
+_LOOSE_SUBCOMMANDS: Mapping[str, Grammar] = {
     "status": Grammar(
         flags="sbvz",
         long_flags=names("short branch show-stash long verbose no-renames ahead-behind no-ahead-behind no-column null"),
@@ -79,7 +82,7 @@ _SUBCOMMANDS: Mapping[str, Grammar] = {
     ),
     "rev-list": Grammar(
         flags="ig", values="n", long_flags=_LOG.long_flags | names("objects"), long_values=_LOG.long_values,
-        long_maybe=_LOG.long_maybe, number=True,
+        long_maybe=_LOG.long_maybe, number=True, apart="n",
     ),
     "reflog": _LOG,
     "blame": Grammar(
@@ -91,8 +94,9 @@ _SUBCOMMANDS: Mapping[str, Grammar] = {
         ),
         long_values=names("date ignore-rev since"),
         long_maybe=names("abbrev color-lines color-by-age"),
+        apart="L",
     ),
-    "annotate": Grammar(flags="lt", values="L"),
+    "annotate": Grammar(flags="lt", values="L", apart="L"),
     "branch": _REFS,
     "tag": Grammar(
         flags="li", long_flags=_REFS.long_flags, long_values=_REFS.long_values, long_maybe=_REFS.long_maybe
@@ -159,19 +163,25 @@ _SUBCOMMANDS: Mapping[str, Grammar] = {
         long_values=names("max-depth after-context before-context context threads max-count"),
         long_maybe=names("color"),
         number=True,
+        apart="eABCm",
     ),
     "remote": Grammar(flags="v", long_flags=names("verbose")),
     "stash": _LOG,
     "worktree": Grammar(flags="vz", long_flags=names("porcelain verbose")),
     "version": Grammar(long_flags=names("build-options")),
 }  # fmt: skip
-# What must follow where the bare subcommand could do more than show.
-_SHOWING: Mapping[str, frozenset[str]] = {
+# Which value an option takes from the next word, and which only when glued, differs between options, subcommands and
+# versions of git: what it does not take it reads as another option. So a value must be glued.
+_SUBCOMMANDS = {name: replace(grammar, glued=True) for name, grammar in _LOOSE_SUBCOMMANDS.items()}
+# Subcommands whose first word may be a verb that changes something: it must be one of these, and stand first.
+_VERBS: Mapping[str, frozenset[str]] = {
     "stash": names("list show"),
     "worktree": names("list"),
     "reflog": names("show"),
     "remote": names("get-url"),
 }
+_SHOW_WITHOUT_VERB = names("reflog remote")
+_CHECKS_SIGNATURES = re.compile(r"%[-+ ]?G|signature")
 _FORCES_LIST = names("l list contains no-contains merged no-merged points-at")
 
 
@@ -194,11 +204,15 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
         raise OddUseError(f"'git {name}' is not one of those that only show")
     rest = [_glued_value(word) for word in args[at + 1 :]]
     use = read_use(rest, grammar, within)
-    _check_operands(name, use)
-    if any("%G" in value or "%(signature" in value for _, value in use.options):
-        raise OddUseError("its format has signatures checked by another program")
+    _check_operands(name, rest, use)
+    for option, value in use.options:
+        if _CHECKS_SIGNATURES.search(value):
+            raise OddUseError("its format has signatures checked by another program")
+        if option == "diff-merges" and value.startswith("r"):
+            raise OddUseError("it merges again to compare, and writes for that")
     skipped = 1 if name == "grep" and not use.has("e") else 0  # the pattern
-    check_paths([_path_of(word) for word in use.operands[skipped:]], within)
+    paths = use.operands[skipped:]
+    check_paths([*paths, *(_revision_of(word) for word in paths)], within)
 
 
 def _glued_value(word: str) -> str:
@@ -208,22 +222,19 @@ def _glued_value(word: str) -> str:
     return word
 
 
-def _path_of(word: str) -> str:
-    """Return what of an operand can be a path of this machine: `HEAD:../x` names a file of a commit."""
-    before, colon, _ = word.partition(":")
-    return before if colon and before and not word.startswith(("/", ".")) else word
+def _revision_of(word: str) -> str:
+    """Return what stands before the colon of `HEAD:a`: either it or the whole word can be a path of this machine."""
+    return word.partition(":")[0] or word
 
 
-def _check_operands(name: str, use: Use) -> None:
+def _check_operands(name: str, words: Sequence[str], use: Use) -> None:
     operands = use.operands
-    if name in _SHOWING:
-        if name == "stash" and not operands:
-            raise OddUseError("'git stash' puts changes away")
-        if name == "worktree" and not operands:
-            raise OddUseError("'git worktree' without 'list' is not one of those that only show")
-        if name == "reflog" and operands and operands[0] in ("expire", "delete", "exists"):
-            raise OddUseError(f"'git reflog {operands[0]}' is not one of those that only show")
-        if name != "reflog" and operands and operands[0] not in _SHOWING[name]:
-            raise OddUseError(f"'git {name} {operands[0]}' is not one of those that only show")
+    if any(word.startswith("-") and word != "-" for word in operands):
+        raise OddUseError("a word behind its '--' begins with a dash, and may still be read as an option")
+    if name in _VERBS:
+        verb = words[0] if words else ""
+        if not (verb in _VERBS[name] if operands else name in _SHOW_WITHOUT_VERB):
+            told = f"git {name} {operands[0]}" if operands else f"git {name}"
+            raise OddUseError(f"{told!r} is not one of those that only show; the verb must be the first word")
     if name in ("branch", "tag") and operands and not use.has(*_FORCES_LIST):
         raise OddUseError(f"'git {name} {operands[0]}' makes one")

@@ -17,6 +17,7 @@ _FIND_VALUE = names(
     -mtime -mmin -atime -amin -ctime -cmin -perm -user -group -uid -gid -links -inum -used -fstype -lname -ilname
     -context -printf"""
 )
+_FIND_LESS = re.compile(r"-(?:[0-9]+[a-zA-Z]?|[ugoa]*[+=][rwxXst,ugoa+=]*)")  # less than so much, these bits at least
 _FIND_PATH = names("-newer -anewer -cnewer -samefile")
 
 
@@ -33,6 +34,8 @@ def check_find(args: Sequence[str], within: IsWithin | None) -> None:
         if word in _FIND_ALONE:
             continue
         if word in _FIND_VALUE:
+            if at < len(args) and args[at].startswith("-") and not _FIND_LESS.fullmatch(args[at]):
+                raise OddUseError(f"the value of its {word!r} begins with a dash and may be an action")
             at += 1
         elif word in _FIND_PATH:
             check_path(args[at] if at < len(args) else "", within)
