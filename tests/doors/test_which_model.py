@@ -1,6 +1,5 @@
 """Which model an agent has: every command and a turn give the same answer, whatever keys the environment holds."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from tests.backends.models.servers import Server, answering
 
 from .talking import Say, talking
-from .world import ask, crib_file
+from .world import Answer, ask, crib_file
 
 Capture = pytest.CaptureFixture[str]
 
@@ -98,9 +97,8 @@ def test_a_session_that_was_switched_is_explained_with_its_own_model(
         config = config_for(server, tmp_path, "default: 'small:one'\nagents: {other: {model: 'openai:gpt-5'}}")
         session = ("--session", "agent:main:main", "--config", config)
         ask(capsys, "run", "begin", *session)
-        switch = json.dumps({"model": "openai:gpt-5"})
-        switched = ask(capsys, "tools", "call", "session_status", switch, *session)
-        assert switched.code == 0, switched
+        switched = ask(capsys, "sessions", "switch", "agent:main:main", "openai:gpt-5", "--config", config)
+        assert switched == Answer(0, "", "openai:gpt-5 answers in agent:main:main from the next turn on\n")
         told = ask(capsys, "explain", *session, "--json")
         ask(capsys, "run", "go on", *session)
     assert told.json["caller"]["model"] == server.asked[-1].body["model"] == "gpt-5"

@@ -65,8 +65,8 @@ class World:
     def rpc(self, caller: Caller = OWNER) -> Rpc:
         return self._router.rpc_for(caller)
 
-    def admin(self) -> Rpc:
-        return self._router.rpc_for(OWNER, SCOPES)
+    def admin(self, caller: Caller = OWNER) -> Rpc:
+        return self._router.rpc_for(caller, SCOPES)
 
     async def make(self, key: str, log: Log | None = None, at: float = 1.0) -> None:
         await self.store.make(SessionHead(key=key, made_at=at, changed_at=at))

@@ -99,7 +99,7 @@ async def test_the_history_is_bounded_and_shows_the_last_messages() -> None:
 
 async def test_the_owner_switches_to_a_model_that_the_configuration_names_and_back() -> None:
     made = await world()
-    rpc = made.rpc()
+    rpc = made.admin()
     assert await rpc("sessions.switch", {"model": "gpt-5"}) == {"key": OWN, "changed": True, "model": "openai:gpt-5"}
     assert (await rpc("sessions.switch", {"model": "openai:gpt-5"}))["changed"] is False
     lines = await made.store.lines(OWN)
@@ -118,16 +118,24 @@ async def test_the_owner_switches_to_a_model_that_the_configuration_names_and_ba
 async def test_nobody_else_switches_models_not_even_in_their_own_session(caller: Caller) -> None:
     made = await world()
     with pytest.raises(ToolError, match="only the owner") as caught:
-        await made.rpc(caller)("sessions.switch", {"model": "gpt-5"})
+        await made.admin(caller)("sessions.switch", {"model": "gpt-5"})
     assert caught.value.code == "denied"
     assert await made.store.lines(OTHER) == ()
+
+
+async def test_no_tool_switches_models_not_even_one_of_the_owners_turn() -> None:
+    made = await world()
+    before = await made.store.lines(OWN)
+    with pytest.raises(ToolError, match="needs the scope 'admin'"):
+        await made.rpc()("sessions.switch", {"model": "gpt-5"})
+    assert await made.store.lines(OWN) == before
 
 
 async def test_a_running_turn_writes_the_switch_itself() -> None:
     made = await world()
     made.running[OWN] = turn = Turn()
     before = await made.store.lines(OWN)
-    await made.rpc()("sessions.switch", {"model": "gpt-5"})
+    await made.admin()("sessions.switch", {"model": "gpt-5"})
     assert turn.kept == [Switched("openai:gpt-5")]
     assert await made.store.lines(OWN) == before
 

@@ -156,14 +156,14 @@ class Sessions:
         shown.reverse()
         return {"key": head.key, "messages": shown, "before": len(messages) - len(shown)}
 
-    @rpc("sessions.switch", scope="write")
+    @rpc("sessions.switch", scope="admin")  # and no tool: the owner's model is not the owner
     async def switch(
         self,
         caller: Caller,
         model: Annotated[str, "a model that the configuration names; default goes back to the configured one"],
         key: Annotated[str, "the session; the caller's own when empty"] = "",
     ) -> dict[str, Any]:
-        """Let another model answer in a session from its next turn on. Only the owner's own callers may."""
+        """Let another model answer in a session from its next turn on. Only the owner may, at a door."""
         head = await self._find_visible(caller, key)
         # rules may give models different tools, so whoever could choose one could choose its tools (G8)
         if not self._is_owner(caller) or caller.parents:

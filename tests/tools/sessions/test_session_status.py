@@ -1,4 +1,4 @@
-"""session_status: the card of a session, and the owner's way to another model."""
+"""session_status: the card of a session; which model answers in it is nothing a model decides."""
 
 import pytest
 from tests.agent.logs import Log
@@ -54,27 +54,30 @@ async def test_the_card_of_an_empty_session_and_of_one_that_was_cut_short() -> N
     assert "about 0 tokens\n" in words(await asked(made, sessionKey="agent:broken:main"))
 
 
-async def test_the_owner_may_choose_another_model_and_go_back() -> None:
+@pytest.mark.parametrize("caller", [OWNER, BOB])
+@pytest.mark.parametrize("model", ["gpt-5", "openai:gpt-5", "default", " Default ", "test:main", "no:such"])
+async def test_a_model_cannot_choose_who_answers_and_is_told_how_the_owner_does(caller: Caller, model: str) -> None:
     made = await world()
-    result = await asked(made, model="gpt-5")
-    assert "Model: openai:gpt-5, from the next turn on" in words(result)
-    assert result.details["changedModel"] is True
-    again = await asked(made, model="openai:gpt-5")
-    assert "Model: openai:gpt-5, chosen for this session" in words(again)
-    assert again.details["changedModel"] is False
-    back = await asked(made, model="default", sessionKey="main")
-    assert (back.details["changedModel"], back.details["sessionKey"]) == (True, OWN)
-    assert "Model: test:main" in words(await asked(made))
+    for args in ({"model": model}, {"model": model, "sessionKey": OWN}, {"model": model, "sessionKey": OTHER}):
+        before = [await made.store.lines(key) for key in (OWN, OTHER)]
+        result = await asked(made, caller, **args)
+        assert (result.status, result.details["code"]) == ("error", "denied")
+        assert "the owner does it with `toolcrib sessions switch KEY MODEL` or /model in a chat" in words(result)
+        assert [await made.store.lines(key) for key in (OWN, OTHER)] == before
+
+
+async def test_no_model_at_all_is_none_and_the_card_says_what_the_owner_chose() -> None:
+    made = await world()
+    assert "Model: test:main" in words(await asked(made, model=" "))
+    await made.admin()("sessions.switch", {"model": "gpt-5", "key": OWN})
+    assert "Model: openai:gpt-5, chosen for this session" in words(await asked(made))
 
 
 @pytest.mark.parametrize(
     ("caller", "args", "code"),
     [
         (OWNER, {"sessionKey": "agent:main:nobody"}, "not_found"),
-        (OWNER, {"model": "no:such"}, "not_found"),
         (BOB, {"sessionKey": OWN}, "not_found"),
-        (BOB, {"model": "gpt-5"}, "denied"),
-        (BOB, {"sessionKey": OTHER, "model": "default"}, "denied"),
     ],
 )
 async def test_what_is_not_there_or_not_allowed_is_an_error(caller: Caller, args: dict[str, str], code: str) -> None:
@@ -82,9 +85,9 @@ async def test_what_is_not_there_or_not_allowed_is_an_error(caller: Caller, args
     assert (result.status, result.details["code"]) == ("error", code)
 
 
-async def test_in_a_turn_it_shows_the_session_of_the_turn_and_the_switch_is_kept() -> None:
-    """The whole way: a turn of a real crib asks for its own status, and switches to the offline model."""
-    model = ScriptedModel([call_reply(Call("c1", "session_status", {"model": "offline:rules"})), text_reply("done")])
+async def test_in_a_turn_it_shows_the_session_of_the_turn_and_what_its_owner_chose() -> None:
+    """The whole way: a turn of a real crib asks for its own status, and its owner lets the offline model answer."""
+    model = ScriptedModel([call_reply(Call("c1", "session_status", {})), text_reply("done")])
     crib = toolcrib.open({})
     try:
         events: list[Event] = [
@@ -94,6 +97,7 @@ async def test_in_a_turn_it_shows_the_session_of_the_turn_and_the_switch_is_kept
         assert finished.result.status == "ok"
         assert finished.result.details["sessionKey"] == OWN
         assert "State: a turn is running" in words(finished.result)
+        await crib.ask("sessions.switch", {"model": "offline:rules", "key": OWN}, caller=toolcrib.OWNER)
         status = await crib.belt(Caller(session=OWN)).call("session_status")
         assert "Model: offline:rules" in words(status)
         assert "State: idle; the last turn ended: done" in words(status)

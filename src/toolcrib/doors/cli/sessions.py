@@ -19,6 +19,7 @@ Examples:
   toolcrib sessions show agent:main:main
   toolcrib sessions export agent:main:main > main.jsonl
   toolcrib sessions import main.jsonl --as agent:main:copy
+  toolcrib sessions switch agent:main:main openai:gpt-5
   toolcrib sessions delete agent:main:copy
 """
 _COLUMNS = ("session", "lines", "changed")
@@ -118,6 +119,18 @@ def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> in
     return 0
 
 
+@command.command("switch", epilog="\b\nExamples:\n  toolcrib sessions switch agent:main:main openai:gpt-5\n")
+@click.argument("key")
+@click.argument("model")
+@config_options
+def switch(key: str, model: str, **options: Unpack[ConfigOptions]) -> int:
+    """Let MODEL answer in a session from its next turn on; `default` goes back to the configured one."""
+    told = _ask_about(options, key, "sessions.switch", model=model)
+    when = "from the next turn on" if told["changed"] else "already"
+    click.echo(f"{told['model']} answers in {told['key']} {when}", err=True)
+    return 0
+
+
 @command.command("delete", epilog="\b\nExamples:\n  toolcrib sessions delete agent:main:copy\n")
 @click.argument("key")
 @config_options
@@ -145,12 +158,12 @@ def _nest(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]
         yield from ((row, "") for row in circle)
 
 
-def _ask_about(options: ConfigOptions, key: str, method: str) -> Any:
+def _ask_about(options: ConfigOptions, key: str, method: str, **more: str) -> Any:
     """Return what a method says about one session; raise CribError with the nearest key when there is none."""
     try:
-        return ask_owner(options, method, {"key": key})
+        return ask_owner(options, method, {"key": key, **more})
     except ToolError as error:
-        if error.code != "not_found":
+        if error.code != "not_found" or "session" not in str(error):
             raise
         near = nearest_session(key, [row["key"] for row in ask_owner(options, "sessions.list", {"most": 1000})])
         hint = f"did you mean {near!r}?" if near else "`toolcrib sessions list` shows what there is"
