@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.policy.command import Judgement, judge, judge_argv, look_up_in
+from toolcrib.policy.command import CommandRules, Judgement, judge, judge_argv, look_up_in
 
 from .lines import ASKED, DENIED, FILTER_ASKED, FILTER_RUNS, RUNS
 from .rooms import DEV, FILTERS, LOOK_UP, rules_of
@@ -48,6 +48,23 @@ def test_one_plain_command_comes_back_as_its_words() -> None:
     assert found.argv == ("git", "log", "--grep=a; b", "c d", "e f")
     assert found.commands[0].program == "/usr/bin/git"
     assert (found.rule, found.origin) == ("readOnly git", "tools.exec.readOnly[9]")
+
+
+@pytest.mark.parametrize(
+    ("line", "rules", "script"),
+    [
+        ("sed -n 1p a", DEV, "/usr/bin/sed --sandbox -n 1p a"),
+        ("sed p", FILTERS, "/usr/bin/sed --sandbox p"),
+        ("diff -r a b", DEV, "/usr/bin/diff --no-dereference -r a b"),
+        ("sed p a | diff a b", DEV, "/usr/bin/sed --sandbox p a | /usr/bin/diff --no-dereference a b"),
+        ("sed -n 1p a", rules_of(allow=[["sed"]], readOnly=["sed"]), "/usr/bin/sed -n 1p a"),
+    ],
+)
+def test_what_may_only_read_is_held_to_it_by_its_own_options(line: str, rules: CommandRules, script: str) -> None:
+    found = judge(line, rules, LOOK_UP)
+    assert (found.decision, found.script) == ("run", script)
+    if found.argv is not None:
+        assert " ".join(found.argv) == script.removeprefix("/usr/bin/")
 
 
 def test_variables_set_for_one_command_come_with_it() -> None:

@@ -151,7 +151,7 @@ def _judge_parsed(
         decision=decision,
         reason=reason,
         commands=commands,
-        argv=_single_argv(parsed),
+        argv=_single_argv(parsed, commands),
         parts=_join_parts(parsed, commands),
         rule=rule,
         origin=origin,
@@ -198,10 +198,10 @@ def _decide(missing: str, rules: CommandRules, commands: Sequence[Plain]) -> tup
     return "run", f"{', '.join(dict.fromkeys([command.rule for command in commands]))} permits it"
 
 
-def _single_argv(parsed: ParsedLine) -> tuple[str, ...] | None:
+def _single_argv(parsed: ParsedLine, commands: Sequence[Plain]) -> tuple[str, ...] | None:
     if parsed.doubt or parsed.pieces[1:] not in ((), (";",)):
         return None
-    words = parsed.commands[0].words
+    words = commands[0].argv
     return words if _are_literal(words) else None
 
 

@@ -11,7 +11,7 @@ from toolcrib.define.display import quote_short
 
 from .options import IsWithin, OddUseError
 from .parse import MAX_LINE_BYTES, FoundCommand, parse
-from .programs import FILTERS, READERS, check
+from .programs import FILTERS, READERS, RESTRAINTS, check
 from .rules import CommandEntries, CommandEntry, CommandRules, LookUp, base_name, matches_program
 from .wrappers import Inner, inner_anywhere, inner_of
 
@@ -21,7 +21,8 @@ _NO_SETS: Mapping[str, str] = MappingProxyType({})
 class Plain(NamedTuple):
     """One command: its words (None for one that is not literal), the program they name, and the rule that permits it.
 
-    `program` is a whole path, or None when no trusted folder has it; `sets` are variables set for it alone.
+    `program` is a whole path, or None when no trusted folder has it; `sets` are variables set for it alone. A program
+    that may only read is given options that hold it to that besides its own words.
     """
 
     argv: tuple[str | None, ...]
@@ -44,15 +45,16 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
     if entry := _find_entry(rules.allow, name, argv, program, exact=False):
         return Plain(argv, program, f"allow {entry}", entry.origin)
     reasons: list[str] = []
+    restrained = (typed, *RESTRAINTS.get(name, ()), *argv[1:])
     if name in rules.read_only:
         why_not = _explain_odd_use(name, argv[1:], within)
         if not why_not:
-            return Plain(argv, program, f"readOnly {name}", rules.read_only[name])
+            return Plain(restrained, program, f"readOnly {name}", rules.read_only[name])
         reasons.append(f"{name!r} may only read here: {why_not}")
     if name in rules.filters:
         why_not = _explain_odd_use(name, argv[1:], None)
         if not why_not:
-            return Plain(argv, program, f"safeBins {name}", rules.filters[name])
+            return Plain(restrained, program, f"safeBins {name}", rules.filters[name])
         reasons.append(f"{name!r} may only filter its standard input here: {why_not}")
     reasons.append(f"{quote_short(typed)} is on no list of {rules.origin}")
     return Plain(argv, program, why_not=reasons[0])

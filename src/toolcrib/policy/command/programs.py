@@ -149,6 +149,11 @@ _JQ = Grammar(
 )
 
 
+# What these are given besides, where they run because they only read: should a grammar have slipped, the program
+# itself then refuses to write or to run, and follows no link out of the folders that it compares.
+RESTRAINTS: Mapping[str, tuple[str, ...]] = {"diff": ("--no-dereference",), "sed": ("--sandbox",)}
+
+
 def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
     """Raise OddUseError unless the program `name` with these arguments only reads, and only where it may."""
     _CHECKS[name](args, within)

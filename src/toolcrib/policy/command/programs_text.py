@@ -54,7 +54,8 @@ def check_find(args: Sequence[str], within: IsWithin | None) -> None:
 
 _READS_ELSEWHERE = frozenset({"env", "ENV", "import", "include", "modulemeta", "get_search_list"})
 _JQ_WORDS = re.compile(
-    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<field>\.\s*)?(?P<name>[A-Za-z_]\w*)""", re.DOTALL
+    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<bracket>[][(){}])|(?P<field>\.\s*)?(?P<name>[A-Za-z_]\w*)""",
+    re.DOTALL,
 )
 
 
@@ -62,11 +63,18 @@ def check_jq_program(program: str) -> None:
     """Raise OddUseError when a program looks at more than its input."""
     # a string may hold code, and what follows one that is left open is anybody's guess: then nothing is skipped
     skips = "\\(" not in program and program.count('"') % 2 == 0 and "\\" not in program
+    around: list[str] = []  # the brackets that are open
     for found in _JQ_WORDS.finditer(program):
-        if found["string"] or found["comment"]:
+        if found["bracket"] in ("[", "(", "{"):
+            around.append(found["bracket"])
+        elif found["bracket"]:
+            around = around[:-1]
+        elif found["string"] or found["comment"]:
             if not skips and (odd := _first_odd(found[0])):
                 raise OddUseError(f"its program may use {odd!r}")
-        elif found["name"] in _READS_ELSEWHERE and not _is_field(program, found):
+        elif found["name"] in _READS_ELSEWHERE and not _is_field(
+            program, found, in_object=skips and around[-1:] == ["{"]
+        ):
             raise OddUseError(f"its program uses {found['name']!r}, which is more than its input")
 
 
@@ -74,13 +82,13 @@ def _first_odd(text: str) -> str:
     return next((word for word in re.findall(r"[A-Za-z_]\w*", text) if word in _READS_ELSEWHERE), "")
 
 
-def _is_field(program: str, found: re.Match[str]) -> bool:
+def _is_field(program: str, found: re.Match[str], *, in_object: bool) -> bool:
     """Tell whether a name is a field: `.env`, or the key of an object that is written out, `{env: 1}`."""
     if found["field"] == ".":
         return not program[: found.start()].endswith(".")
     rest = program[found.end() :].lstrip()
     before = program[: found.start()].rstrip()
-    return rest.startswith(":") and before.endswith(("{", ",")) and not before.endswith("$")
+    return in_object and rest.startswith(":") and before.endswith(("{", ",")) and not before.endswith("$")
 
 
 # sed: a script is read command by command; those that write, run or read another file are not in the list
@@ -88,7 +96,8 @@ def _is_field(program: str, found: re.Match[str]) -> bool:
 _SED_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|(?=[/\\]))")
 _SED_ALONE = "=dDFgGhHnNpPxz"
 _SED_NUMBER = re.compile(r"[ \t]*\d*")
-_SED_LABEL = re.compile(r"[ \t]*[A-Za-z0-9_.-]*[ \t]*")
+# a label ends at `;` or a blank, for some versions at `}`: what follows must end it for all of them
+_SED_LABEL = re.compile(r"[ \t]*[A-Za-z0-9_.-]*[ \t]*(?=[;\n]|(?:[ \t]*\})+(?:[ \t;\n]|\Z)|\Z)")
 _SED_SECOND = re.compile(r"[+~]?\d+|\$|(?=[/\\])")
 _SED_FLAGS = re.compile(r"[gpiIm0-9M]*")
 _SED_TEXT = re.compile(r"(?:[^\n\\]|\\.)*", re.DOTALL)
@@ -132,7 +141,9 @@ def _skip_command(script: str, at: int) -> int:
     if name in ("q", "Q", "l", "L"):
         return _skip_match(_SED_NUMBER, script, at)
     if name in ("b", "t", "T", ":"):
-        return _skip_match(_SED_LABEL, script, at)
+        if (label := _SED_LABEL.match(script, at)) is None:
+            raise OddUseError("its script holds a label that cannot be read")
+        return label.end()
     if name in ("a", "i", "c"):
         return _skip_match(_SED_TEXT, script, at)
     raise OddUseError(f"its script holds {name!r}, which is not a command that only edits what passes through")

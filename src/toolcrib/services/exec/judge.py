@@ -121,7 +121,8 @@ class CommandRunner:
         found = [
             judge(line, each.rules, each.look_up, within=within, env=env or {}) for each in (known.own, *known.above)
         ]
-        return max(found, key=lambda judgement: _DECISIONS.index(judgement.decision))  # of equals, the caller's own
+        # of equals the one that adds most to hold programs to reading, else the caller's own
+        return max(found, key=lambda each: (_DECISIONS.index(each.decision), sum(len(it.argv) for it in each.commands)))
 
     def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:
         """Return why a yes to a command must not last; None when nothing in it can start something else."""
