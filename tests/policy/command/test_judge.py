@@ -1,5 +1,8 @@
 """The judge: attacks are asked about or denied, ordinary work runs, and what is judged is what runs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from toolcrib.policy.command import CommandRules, Judgement, judge, judge_argv, look_up_in
@@ -159,6 +162,50 @@ def test_a_denied_subcommand_is_found_behind_options() -> None:
     for line in ("git push", "git -C . push origin", "git --no-pager -c a=b push", "/usr/bin/git push"):
         assert judge(line, DEV, LOOK_UP).origin == "tools.exec.deny[2]"
     assert judge("git log push", DEV, LOOK_UP).decision == "run"
+
+
+@pytest.mark.parametrize("security", ["allowlist", "full"])
+@pytest.mark.parametrize("count", [1, 16, 17, 200, 1_500])
+def test_no_count_of_options_hides_a_denied_subcommand(security: str, count: int) -> None:
+    rules = rules_of(
+        security=security, ask="off", allow=[["git"], ["docker"]], deny=[["git", "push"], ["docker", "a", "b"]]
+    )
+    many = "--no-pager " * count
+    for line in (
+        f"git {many}push",
+        f"docker {many}a {many}b",
+        f"find . -exec git {many}push ;",
+        f"unshare git {many}push",
+    ):
+        assert judge_argv(line.split(), rules, LOOK_UP).decision == "deny", line[:40]
+
+
+@pytest.mark.parametrize("security", ["allowlist", "full"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git -c alias.p=push p",
+        "git -c include.path=./aliases p",
+        "git --config-env=alias.p=P p",
+        "git --config-env alias.p=P status",
+        "git --exec-path=. p",
+        "git p",
+        "git -C sub p",
+        "env A=1 git -c alias.status=push status",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.p GIT_CONFIG_VALUE_0=push git p",
+        "hg --config alias.p=push p",
+    ],
+)
+def test_a_denied_subcommand_under_another_name_is_asked_about(security: str, line: str) -> None:
+    lists: Mapping[str, Any] = {"allow": [["git"], ["hg"], ["env"]], "deny": [["git", "push"], ["hg", "push"]]}
+    assert judge(line, rules_of(security=security, **lists), LOOK_UP).decision == "ask"
+    assert judge(line, rules_of(security=security, ask="off", **lists), LOOK_UP).decision == "deny"
+
+
+def test_other_subcommands_run_beside_a_denied_one() -> None:
+    rules = rules_of(allow=[["git"]], deny=[["git", "push"], ["git", "remote", "add"]])
+    for line in ("git commit -m push", "git -c user.name=me commit", "git -C sub log", "git remote -v", "git"):
+        assert judge(line, rules, LOOK_UP).decision == "run", line
 
 
 def _may_last(line: str) -> bool:

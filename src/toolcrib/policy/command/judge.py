@@ -177,9 +177,10 @@ def _explain_missing(
     parsed: ParsedLine, commands: Sequence[Plain], rules: CommandRules, denial: Denial | None, env: Mapping[str, str]
 ) -> str:
     """Return why the lists do not permit a line, "" when they do."""
+    if denial is not None:
+        return f"it may run something that is denied: {parsed.doubt or 'part of it cannot be told in advance'}"
     if rules.security == "full":
-        doubt = parsed.doubt or "part of it cannot be told in advance"
-        return f"it may run something that is denied: {doubt}" if denial is not None else ""
+        return ""
     if parsed.doubt:
         return f"{_CANNOT_TELL}: {parsed.doubt}"
     given = [*env, *[name for command in commands for name in command.sets]]

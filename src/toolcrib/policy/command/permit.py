@@ -3,6 +3,7 @@
 A denial is found behind wrappers, in nested shells, in loops and substitutions.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from toolcrib.define.display import quote_short
 from .options import IsWithin, OddUseError
 from .parse import MAX_LINE_BYTES, FoundCommand, parse
 from .programs import FILTERS, READERS, RESTRAINTS, check
+from .programs_git import GIT_OWN
 from .rules import CommandEntries, CommandEntry, CommandRules, LookUp, base_name, matches_program
 from .wrappers import Inner, inner_anywhere, inner_of
 
@@ -90,7 +92,6 @@ def _explain_odd_use(name: str, args: tuple[str, ...], within: IsWithin | None) 
 _MAX_NESTED_SHELLS = 8
 _MAX_COMMANDS = 1_000  # that are looked at in one line
 _SEARCHED_WORDS = 8  # of a command that lies too deep to be followed
-_MAX_SKIPPED_OPTIONS = 16
 
 _Words = Sequence[str | None]
 
@@ -157,28 +158,54 @@ def _match_denial(words: _Words, entries: CommandEntries, look_up: LookUp) -> De
     if typed is None:
         return Denial()
     possible = None
-    for entry in entries.get(base_name(typed), ()):
+    name = base_name(typed)
+    path = look_up(typed) or typed
+    globs = [entry for entry in entries.get("", ()) if matches_program(entry.words[0], typed, path)]
+    for entry in (*entries.get(name, ()), *globs):
         begins = _match_beginning(words, entry.words[1:])
         if begins:
             return Denial(words, entry)
-        if begins is None:
+        if begins is None or (len(entry.words) > 1 and _may_rename(name, words)):
             possible = Denial(words)
-    for entry in entries.get("", ()):
-        if matches_program(entry.words[0], typed, look_up(typed) or typed) and _match_beginning(words, entry.words[1:]):
-            return Denial(words, entry)
     return possible
 
 
 def _match_beginning(words: _Words, rest: Sequence[str]) -> bool | None:
-    """Tell whether `rest` stands behind the program, at once or after options; None when it may."""
+    """Tell whether `rest` stands behind the program, at once or with options before each word; None when it may."""
     may_be = False
-    for at in range(1, min(len(words), _MAX_SKIPPED_OPTIONS) + 1):
-        beginning = words[at : at + len(rest)]
-        if list(beginning) == list(rest):
+    starts = {1}
+    for wanted in rest:
+        found: set[int] = set()
+        is_open = False
+        for at in range(1, len(words)):
+            is_open = is_open or at in starts
+            if not is_open:
+                continue
+            if words[at] == wanted:
+                found.add(at + 1)
+            may_be = may_be or words[at] is None
+            # a subcommand or an operand: what follows belongs to it
+            is_open = _is_option(words[at]) or (at > 1 and _is_option(words[at - 1]))
+        starts = found
+    return True if starts else (None if may_be else False)
+
+
+def _is_option(word: str | None) -> bool:
+    return (word or "").startswith("-")
+
+
+# What may give a subcommand another name or another program, in front of it; and what is known not to.
+_RENAMING = ("-c", "--config", "--exec-path", "--alias")
+_RENAMES_NOTHING = re.compile(r"(?:user|color|column)\.|core\.quotepath=", re.IGNORECASE)
+
+
+def _may_rename(name: str, words: _Words) -> bool:
+    """Tell whether a denied subcommand may be called by another name: by an option in front of it, or as an alias."""
+    at = 1
+    while at < len(words) and _is_option(words[at]):
+        word, following = words[at] or "", (words[at + 1] if at + 1 < len(words) else None) or ""
+        if word.startswith(_RENAMING) and not (word == "-c" and _RENAMES_NOTHING.match(following)):
             return True
-        if None in beginning:
-            may_be = True
-        word, before = (words[at] if at < len(words) else ""), (words[at - 1] if at > 1 else "")
-        if not (word or "").startswith("-") and not (before or "").startswith("-"):
-            break  # a subcommand or an operand: what follows belongs to it
-    return None if may_be else False
+        at += 2 if word in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
+    # git's own subcommands cannot be aliases; any other may be one, of whatever repository it stands in
+    return name == "git" and at < len(words) and words[at] not in GIT_OWN

@@ -182,6 +182,14 @@ _VERBS: Mapping[str, frozenset[str]] = {
 }
 _SHOW_WITHOUT_VERB = names("reflog remote")
 _CHECKS_SIGNATURES = re.compile(r"%[-+ ]?G|signature")
+# What git does itself, under names that nothing can give to anything else.
+GIT_OWN = frozenset(_SUBCOMMANDS) | names(
+    """add am apply archive bisect bundle checkout checkout-index cherry cherry-pick clean clone column commit
+    commit-tree config diff-pairs fast-export fast-import fetch format-patch fsck gc hash-object help init ls-remote
+    maintenance merge merge-file merge-tree mktag mktree mv notes pack-refs prune pull push range-diff read-tree rebase
+    replace repack reset restore rerere revert rm send-pack sparse-checkout stripspace switch symbolic-ref
+    unpack-objects update-index update-ref update-server-info var verify-commit verify-pack verify-tag write-tree"""
+)
 _FORCES_LIST = names("l list contains no-contains merged no-merged points-at")
 
 

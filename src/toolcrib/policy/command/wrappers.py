@@ -122,9 +122,10 @@ def inner_of(words: _Words) -> Iterator[Inner]:
     elif name == "command" and any(word and word[:1] == "-" and set("vV") & set(word) for word in words[1:2]):
         return  # it only says what the name stands for
     elif name == "find":
-        yield from (
-            Inner(tuple(words[at + 1 : at + 1 + _MAX_TAIL_WORDS])) for at, word in enumerate(words) if word in _FINDS
-        )
+        for at, word in enumerate(words):
+            if word in _FINDS:
+                known = at + 1 + _MAX_TAIL_WORDS >= len(words)
+                yield Inner(tuple(words[at + 1 : at + 1 + _MAX_TAIL_WORDS]), known=known)
     elif wrapper := _PRECISE.get(name):
         yield from _open_wrapper(words, wrapper)
     elif name in _LOOSE or _is_loader(name):
@@ -141,7 +142,7 @@ _MAX_TAIL_WORDS = 64  # words of a command that may start anywhere
 def inner_anywhere(words: _Words, start: int) -> Iterator[Inner]:
     """Yield every tail of the words, and every word as a text: it may be any of them."""
     for at in range(start, len(words)):
-        yield Inner(tuple(words[at : at + _MAX_TAIL_WORDS]))
+        yield Inner(tuple(words[at : at + _MAX_TAIL_WORDS]), known=at + _MAX_TAIL_WORDS >= len(words))
         word = words[at]
         if word is not None and " " in word:
             yield Inner(text=word)
