@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -12,6 +12,8 @@ from toolcrib.define.result import Content, Image, Result, Text
 
 from .cut import cut, shorten
 from .fence import defuse, fence
+
+_P = TypeVar("_P")
 
 RESULT_CHARS = 8_000
 ERROR_CHARS = 400
@@ -50,6 +52,29 @@ def attribute(result: Result, source: str) -> Result:
     """Return a result whose every part says where it came from; one without parts says it with an empty text."""
     parts = (part if part.source else part._replace(source=source) for part in result.content)
     return result._replace(content=tuple(parts) or (Text("", source),))
+
+
+def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
+    """Return a result without the secrets that `redact` knows, also in its details."""
+    details, said = result.details, str(result.details)
+    if redact(said) != said:
+        details = _redact_value(details, redact)
+    return result._replace(content=redact_parts(result.content, redact), details=details)
+
+
+def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P, ...]:
+    """Return the parts of a message without secrets in their words."""
+    return tuple(part._replace(text=redact(part.text)) if isinstance(part, Text) else part for part in parts)
+
+
+def _redact_value(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {_redact_value(key, redact): _redact_value(each, redact) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redact_value(each, redact) for each in value]
+    return value
 
 
 def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:

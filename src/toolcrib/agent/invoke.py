@@ -22,7 +22,16 @@ from typing import Any
 import orjson
 
 from toolcrib.adapter.fence import fence, new_token
-from toolcrib.adapter.trim import RESULT_CHARS, attribute, error_text, for_watchers, is_long, present, result_text
+from toolcrib.adapter.trim import (
+    RESULT_CHARS,
+    attribute,
+    error_text,
+    for_watchers,
+    is_long,
+    present,
+    redact_result,
+    result_text,
+)
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
@@ -49,8 +58,9 @@ log = logging.getLogger("toolcrib")
 class CallPipeline:
     """What every call goes through: who looks at it before and after, and what all callers are bound by.
 
-    `timeout` and `limit` (characters of text for the model) hold for tools that do not state their own. `watch` hears
-    how calls go, and has no say in them.
+    `redact` takes secrets out of a text, and is None when there is none to look for. `timeout` and `limit` (characters
+    of text for the model) hold for tools that do not state their own. `watch` hears how calls go, and has no say in
+    them.
     """
 
     record: Record
@@ -58,7 +68,7 @@ class CallPipeline:
     observers: tuple[BoundHook, ...] = ()
     approver: Approver | None = None
     blobs: Blobs | None = None
-    redact: Callable[[str], str] = str
+    redact: Callable[[str], str] | None = None
     watch: Callable[[CallEvent], None] | None = None
     timeout: float = 120.0
     limit: int = RESULT_CHARS
@@ -87,11 +97,15 @@ def _new_process() -> None:
 os.register_at_fork(after_in_child=_new_process)
 
 
-async def present_result(result: Result, tool: Tool, limit: int, blobs: Blobs | None) -> Result:
+async def present_result(result: Result, tool: Tool, limit: int, pipeline: CallPipeline, *, pages: bool) -> Result:
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
+    if pipeline.redact is not None:
+        result = redact_result(result, pipeline.redact)
     if tool.source.startswith(_OUTSIDE):
         result = attribute(result, tool.source)
-    key = await _keep_whole(result, blobs) if blobs is not None and is_long(result, limit) else ""
+    key = ""
+    if pages and pipeline.blobs is not None and is_long(result, limit):
+        key = await _keep_whole(result, pipeline.blobs)
     return present(result, new_token(), limit, key=key)
 
 
@@ -109,7 +123,7 @@ def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, s
     Where words of it came from a `source` outside, it is fenced.
     """
     try:
-        words = error_text(message, pipeline.redact)
+        words = error_text(message, pipeline.redact or str)
     except Exception:
         log.exception("an error of %s could not be redacted", name)
         words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
@@ -133,7 +147,14 @@ async def _keep_whole(result: Result, blobs: Blobs) -> str:
 class CallWatcher:
     """One call, as it is told to `watch`: in order, on the loop's own thread, and never after its end."""
 
-    def __init__(self, watch: Callable[[CallEvent], None], ctx: Ctx, verdict: Verdict | None) -> None:
+    def __init__(
+        self,
+        watch: Callable[[CallEvent], None],
+        ctx: Ctx,
+        verdict: Verdict | None,
+        redact: Callable[[str], str] | None = None,
+    ) -> None:
+        self._redact = redact
         self._watch, self._call, self._course = watch, ctx.call, ctx.course
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         ctx.course.watch = self.progress
@@ -141,7 +162,8 @@ class CallWatcher:
 
     def progress(self, partial: Result) -> None:
         """Tell what a body has so far; a body in a thread is heard on the loop's thread."""
-        event = ToolProgress(self._call, for_watchers(partial))
+        shown = partial if self._redact is None else redact_result(partial, self._redact)
+        event = ToolProgress(self._call, for_watchers(shown))
         if threading.get_ident() == self._thread:
             self._tell_in_time(event)
             return
@@ -193,7 +215,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     if verdict is None:
         name = canonical(name) or name[:_NAME_CHARS]
         verdict = belt.verdicts.get(name)
-    watched = CallWatcher(pipeline.watch, ctx, verdict) if pipeline.watch else None
+    watched = CallWatcher(pipeline.watch, ctx, verdict, pipeline.redact) if pipeline.watch else None
     cancelled: asyncio.CancelledError | None = None
     try:
         result = await _run(belt, verdict, ctx, pipeline, deadline, slot)
@@ -287,10 +309,10 @@ async def _run(  # noqa: C901  the steps, one after another
             result = apply_observer(observer, said, tool.name, result)
     # 8
     limit = tool.limit or pipeline.limit
-    if is_plain(result, limit) and not tool.source.startswith(_OUTSIDE):
+    if is_plain(result, limit) and pipeline.redact is None and not tool.source.startswith(_OUTSIDE):
         return result
     deadline.give(None)
-    return await present_result(result, tool, limit, pipeline.blobs if "result_get" in belt.tools else None)
+    return await present_result(result, tool, limit, pipeline, pages="result_get" in belt.tools)
 
 
 def _permit(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:

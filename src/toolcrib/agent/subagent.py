@@ -239,7 +239,7 @@ class _Run:
             history.outside.update(above.history.outside)  # what its parent has read may be in the query
         self.completion = Completion(agent)
         self.activity = Activity(
-            agent.name, told.tell, redact=setup.pipeline.redact, outside=lambda: self.loop.history.outside
+            agent.name, told.tell, redact=setup.pipeline.redact or str, outside=lambda: self.loop.history.outside
         )
         guards = self.completion.wrap_guards(setup.pipeline.guards, setup.belt)
         self.setup = replace(

@@ -33,7 +33,7 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.exec.judge import CommandRunner
-from toolcrib.services.feature import Core, Feature, Mount, Stores, TurnCore, TurnMount
+from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.mcp.service import Mcp
 from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.services.subagents.runs import SubagentSlots
@@ -43,8 +43,9 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, PortsOf, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
+from .secrets import LogRedactor, find_values, redact_for
 from .sources import collect_tools, folders_for, list_enabled_plugins, offers_from_program
-from .stores import redact_for, state_in, stores_for
+from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
 
@@ -78,7 +79,7 @@ class Crib:
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.subagents = core.find(Mcp), core.find(Subagents)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
-        self._features, self._exits = parts.features, parts.exits
+        self._features, self._exits, self._redact = parts.features, parts.exits, core.redact
         self._started_on: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -180,7 +181,7 @@ class Crib:
                 for loss in losses(tool, provider):
                     what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
-        redact = redact_for(self.loaded) or str
+        redact = self._redact or str
         return [replace(each, message=redact(each.message), remedy=redact(each.remedy)) for each in found]
 
 
@@ -258,7 +259,8 @@ def build(
     whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
     terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
     kept, models = state_in(folder), Models(loaded.config, env)
-    stores = stores_for(loaded, kept, folder, env)
+    redact = redact_for(find_values(loaded, env))
+    stores = stores_for(loaded, kept, folder, env, redact)
     core = Core(
         config=loaded.config,
         policy=loaded.policy,
@@ -271,16 +273,17 @@ def build(
         models=models.names(),
         terms_of=terms,
         secrets_below=partial(find_secrets, loaded.document),
+        redact=redact,
     )
     features = mount_features(core, mounts)
     router = Router([*given.services, *core.mounted])
-    ports_of, slots = PortsOf(terms, router, kept.blobs), SubagentSlots()
+    ports_of, slots = PortsOf(terms, router, stores.blobs), SubagentSlots()
     runner = SubagentRunner(loaded, models, ports_of, slots, None if folder is None else kept.sessions)
     approver = given.approver or core.find(Approvals)
-    belts = BeltSource(loaded, whole, agents, _pipeline(loaded, offers, stores, features, approver), runner)
+    belts = BeltSource(loaded, whole, agents, _pipeline(core, offers, features, approver), runner)
     moments = Moments(hook for offer in offers for hook in offer.hooks.items())
     turns = Turns(kept.sessions, stores.record, SetupResolver(loaded, models, belts), moments)
-    starter = TurnStarter(turns, models)
+    starter = TurnStarter(turns, models, redact)
     host = SubagentStarter(loaded, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
         **{each.name: getattr(core, each.name) for each in fields(core)},
@@ -293,6 +296,8 @@ def build(
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
     exits.callback(ports_of.close)
+    if redact is not None:
+        exits.callback(LogRedactor(redact).install())
     closes = (kept.close, models.close, *(each.close for each in features), turns.close, starter.close)
     for close in (*closes, *(each.close for each in turn_features)):
         exits.push_async_callback(close)
@@ -311,22 +316,20 @@ def build(
     )
 
 
-def _pipeline(
-    loaded: Loaded, offers: Sequence[Offer], stores: Stores, features: Sequence[Feature], approver: Approver
-) -> CallPipeline:
+def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], approver: Approver) -> CallPipeline:
     """Return what every call goes through."""
     # of features, those mounted first stand nearest to the call: what the judge judged is what runs
     guards = [guard for offer in offers for guard in offer.before]
     guards += [guard for feature in reversed(features) for guard in feature.guards]
     return CallPipeline(
         approver=approver,
-        record=stores.record,
+        record=core.stores.record,
         guards=bind_guards(guards),
         observers=bind_observers(hook for offer in offers for hook in offer.after),
-        blobs=stores.blobs,
-        redact=redact_for(loaded) or str,
-        timeout=float(loaded.config.tools.timeout_sec),
-        limit=loaded.config.tools.results.max_chars,
+        blobs=core.stores.blobs,
+        redact=core.redact,
+        timeout=float(core.config.tools.timeout_sec),
+        limit=core.config.tools.results.max_chars,
     )
 
 

@@ -15,7 +15,6 @@ from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemoryS
 from toolcrib.backends.stores.record import RecordFile, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionStore
@@ -24,6 +23,8 @@ from toolcrib.define.record import Record, RecordEntry
 from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
+
+from .secrets import RedactedBlobs
 
 STATE_FILE = "crib.db"
 
@@ -57,8 +58,14 @@ def user_folder(env: Mapping[str, str]) -> Path:
     return Path(named) if named else platformdirs.user_state_path("toolcrib", appauthor=False)
 
 
-def stores_for(loaded: Loaded, kept: StateFolder, folder: Path | None, env: Mapping[str, str]) -> Stores:
-    """Return all stores of a crib, as features take them.
+def stores_for(
+    loaded: Loaded,
+    kept: StateFolder,
+    folder: Path | None,
+    env: Mapping[str, str],
+    redact: Callable[[str], str] | None = None,
+) -> Stores:
+    """Return all stores of a crib, as features take them; `redact` takes secrets out of records and blobs.
 
     What people were asked and what they accepted is the user's, so it stands in a folder of the user's without one.
     """
@@ -66,12 +73,12 @@ def stores_for(loaded: Loaded, kept: StateFolder, folder: Path | None, env: Mapp
     file = loaded.config.audit.file
     if kept.commits is not None:
         to = None if file is None else RecordFile(Path(os.path.expanduser(file)))  # noqa: PTH111  Path's own raises for a user who is not there
-        record: Record = SqliteRecord(kept.commits, redact=redact_for(loaded), file=to)
+        record: Record = SqliteRecord(kept.commits, redact=redact, file=to)
     else:
         record = MemoryRecord() if file is None else _NoRecord()
     return Stores(
         sessions=kept.sessions,
-        blobs=kept.blobs,
+        blobs=kept.blobs if redact is None else RedactedBlobs(kept.blobs, redact),
         record=record,
         approvals=SqliteApprovals(SqliteFile(path)),
         pins=SqlitePins(SqliteFile(path)),
@@ -101,9 +108,3 @@ def verify_file(path: Path, *, expect: str = "", replay: bool = False) -> Report
         return verify(rows_in(path), expect=expect, rederive=judge_from if replay else None)
     except OSError as error:
         raise CribError(f"{str(path)[:200]!r} cannot be read: {error.strerror}") from None
-
-
-def redact_for(loaded: Loaded) -> Callable[[str], str] | None:
-    """Return what takes out of a text whatever the environment gave to the configuration, None when it gave nothing."""
-    document = loaded.document
-    return (lambda text: conceal(text, document)) if document.referenced else None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any, Self
 
+from toolcrib.adapter.trim import redact_parts
 from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
@@ -210,8 +211,8 @@ class Running(AsyncIterator[Event]):
 class TurnStarter:
     """Starts the turns of one crib, and stops those that still go on when it is closed."""
 
-    def __init__(self, turns: Turns, models: Models) -> None:
-        self._turns, self._models = turns, models
+    def __init__(self, turns: Turns, models: Models, redact: Callable[[str], str] | None = None) -> None:
+        self._turns, self._models, self._redact = turns, models, redact
         self._going: set[Running] = set()
 
     def start(self, request: TurnRequest) -> Running:
@@ -220,6 +221,9 @@ class TurnStarter:
         key = request.session or request.caller.session or new_key
         if isinstance(request.model, str):
             self._models.get(request.model)
+        if self._redact is not None and request.message is not None:
+            said = redact_parts(request.message.content, self._redact)
+            request = replace(request, message=replace(request.message, content=said))
         placed = replace(request, session=session.check_key(key), caller=replace(request.caller, session=key))
         running = Running(key, lambda emit, inbox: self._turns.run(placed, emit, inbox))
         self._going.add(running)

@@ -68,7 +68,10 @@ def mount(core: Core) -> Feature:
         return f"{call.name} can run something else, so every call is asked about" if runs else None
 
     stores = core.stores
-    return Feature(services=(Approvals(stores.approvals, is_owner=core.is_owner, can_lend=lend, record=stores.record),))
+    service = Approvals(
+        stores.approvals, is_owner=core.is_owner, can_lend=lend, record=stores.record, redact=core.redact or str
+    )
+    return Feature(services=(service,))
 
 
 async def _pause(event: asyncio.Event, seconds: float) -> None:
@@ -97,7 +100,9 @@ class Approvals:
         now: Callable[[], float] = time.time,
         pause: Callable[[asyncio.Event, float], Awaitable[None]] = _pause,
         record: Record | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
+        self._redact = redact
         self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
         self._lenders: dict[str, tuple[str, Lend]] = {}
@@ -213,7 +218,7 @@ class Approvals:
     # steps
 
     def _question(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> Question:
-        shown = sheet(caller, call, reason, binding)
+        shown = self._redact(sheet(caller, call, reason, binding))
         if len(shown) > self._terms.largest:
             raise ToolError(
                 f"{call.name} cannot be approved: it takes {len(shown)} characters to show it whole, and a human is "
@@ -224,12 +229,12 @@ class Approvals:
         line, can_lend = self._lenders.get(call.name, ("", self._can_lend))
         once = escape(can_lend(call, binding) or "")
         prefixes = prefix_digests(caller, call, binding, line) if line and not once else []
-        lasting = [(f"every call that begins with {quote(first)}", prefix) for first, prefix in prefixes]
+        lasting = [(self._redact(f"every call that begins with {quote(first)}"), each) for first, each in prefixes]
         return Question(
             id=token_hex(8),
             digest=digest,
             tool=call.name,
-            reason=escape(reason),
+            reason=self._redact(escape(reason)),
             shown=shown,
             person=person_of(caller),
             asked_at=now,

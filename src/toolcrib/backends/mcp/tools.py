@@ -14,12 +14,13 @@ from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import defuse, fence, suspicions
 from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
+from toolcrib.adapter.trim import redact_result
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import DeclarationError, ToolError
 from toolcrib.define.mcp import Definition, Progressed, definition_digest
 from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
@@ -151,12 +152,6 @@ _URI = {
     "properties": {"uri": {"type": "string", "description": "the address, as the list spells it"}},
     "required": ["uri"],
 }
-
-
-def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
-    """Return a result without the secrets that its server was given: it may say them back."""
-    parts = tuple(Text(redact(part.text), part.source) if isinstance(part, Text) else part for part in result.content)
-    return result._replace(content=parts)
 
 
 def _own(name: str, description: str, schema: dict[str, Any], run: Any, source: str) -> Tool:

@@ -1,0 +1,123 @@
+"""Which values are secret, and how they are taken out of every text: one set of values, one way to hide them."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from toolcrib.config.load import Loaded
+from toolcrib.define.ports import Blobs
+from toolcrib.threads import in_thread
+
+_NAME = re.compile(
+    r"(?i)(?:key|token|secret|passw(?:or)?d|pass|pwd|credentials?|cookie|signature|authorization|dsn)s?$"
+)
+# sections whose keys only sound like it: rules, and examples of callers
+_RULES = frozenset({"tools", "agents", "expect", "session", "workspace", "policy", "quotas", "limits"})
+# paths, addresses without a password, words and numbers stand in honest texts; so does what stands for want of a key
+_ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@\s]*$|[a-z_.-]*$|[A-Za-z]*$|[0-9.:]*$|[a-z]{2}_[A-Z]{2}[.\w-]*$)")
+_PLACEHOLDERS = frozenset(
+    {"ollama", "lm-studio", "dummy", "placeholder", "not-needed", "changeme", "default", "secret"}
+)
+_MIN_NAMED, _MIN_VALUE, _MIN_LINE = 6, 8, 16  # characters; anything shorter stands in ordinary words, too
+
+
+def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
+    """Return every secret that the configuration knows, that commands are lent, or that our own environment holds."""
+    found = set(_named_in(loaded.document.value))
+    for path in loaded.document.referenced:
+        value: Any = loaded.document.value
+        for part in path:
+            value = value[part]
+        found |= _when_secret(str(path[-1]), value)
+    for name in loaded.config.tools.exec.env:
+        found |= _when_secret(name, env.get(name))
+    for name, value in env.items():
+        if _NAME.search(name):
+            found |= _when_secret(name, value)
+    return frozenset(found)
+
+
+def redact_for(values: Collection[str]) -> Callable[[str], str] | None:
+    """Return what takes these values out of a text, however it quotes them; None when there is nothing to look for."""
+    if not values:
+        return None
+    words = sorted({way for value in values for way in _spellings(value)}, key=len, reverse=True)
+
+    def redact(text: str) -> str:
+        for word in words:
+            if word in text:
+                text = text.replace(word, "…")
+        return text
+
+    return redact
+
+
+def _spellings(value: str) -> Iterator[str]:
+    for each in (value, *(line for line in value.splitlines() if len(line) >= _MIN_LINE and not _ORDINARY.match(line))):
+        yield from (each, repr(each)[1:-1], json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1])
+
+
+def _named_in(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the secrets written in a configuration: below `secrets` and `headers`, and under names that say so."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if path or key not in _RULES:
+                yield from _named_in(each, (*path, str(key)))
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        for each in value:
+            yield from _named_in(each, path)
+    elif path and isinstance(value, str):
+        holds = path[0] == "secrets" or "headers" in path[:-1]
+        # `Bearer x` is said back as x
+        parts = (value, value.rpartition(" ")[2]) if holds else (value,)
+        if holds or _NAME.search(path[-1]) or "env" in path[:-1]:
+            name = "secret" if path[0] == "secrets" else path[-1]
+            yield from (part for each in parts for part in _when_secret(name, each))
+
+
+def _when_secret(name: str, value: Any) -> set[str]:
+    """Return the value when it has to be hidden: it is long enough, and its name or its look say so."""
+    if not isinstance(value, str) or value.lower() in _PLACEHOLDERS or value.startswith(("/", "~", "./")):
+        return set()
+    is_named = _NAME.search(name) is not None and len(value.strip()) >= _MIN_NAMED
+    return {value} if is_named or (len(value) >= _MIN_VALUE and not _ORDINARY.match(value)) else set()
+
+
+class LogRedactor(logging.Filter):
+    """Takes secrets out of what is logged, tracebacks included, as long as it is installed."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def install(self) -> Callable[[], None]:
+        """Begin; return what ends it."""
+        log = logging.getLogger("toolcrib")
+        log.addFilter(self)
+        return lambda: log.removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record; it is always logged."""
+        record.msg, record.args = self._redact(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = self._redact(logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
+        return True
+
+
+class RedactedBlobs:
+    """Blobs that hold no secrets: the whole of a long text is kept as its beginning was shown."""
+
+    def __init__(self, blobs: Blobs, redact: Callable[[str], str]) -> None:
+        self._blobs, self._redact = blobs, redact
+
+    async def put(self, data: bytes, /) -> str:
+        return await self._blobs.put(await in_thread(self._clean, data))
+
+    async def get(self, key: str, /) -> bytes:
+        return await self._blobs.get(key)
+
+    def _clean(self, data: bytes) -> bytes:
+        return self._redact(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
