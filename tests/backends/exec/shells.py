@@ -60,7 +60,7 @@ def left(mark: str) -> list[int]:
     return found
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Return when the condition holds; fail after so long."""
     end = time.monotonic() + seconds
     while not condition():

@@ -305,7 +305,7 @@ async def test_a_cancelled_search_ends_its_program(make: Make, tmp_path: Path) -
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    for _ in range(500):
+    for _ in range(6_000):
         if not Path(f"/proc/{pid}").exists():
             return
         await asyncio.sleep(0.01)
