@@ -160,20 +160,34 @@ def test_groups_come_from_what_the_tools_say_about_themselves() -> None:
         [
             CORE,
             Offer(source="core", tools=(*declared("agents_list"), *declared("exec", group="runtime"))),
-            Offer(source="plugin:shop", tools=(*declared("dice"), *declared("shelf", group="fs"))),
+            Offer(source="plugin:shop", tools=(*declared("dice"), *declared("shelf", group="goods"))),
             Offer(source="channel:irc", tools=declared("irc_op")),
             Offer(source="agent", tools=declared("reader")),
         ]
     )
     assert catalog.groups == {
         "group:plugins": {"dice", "shelf"},
-        "group:fs": {"read", "write", "shelf"},
+        "group:fs": {"read", "write"},
+        "group:goods": {"shelf"},
         "group:automation": {"cron"},
         "group:openclaw": {"cron", "agents_list"},
         "group:runtime": {"exec"},
         "shop": {"dice", "shelf"},
         "group:agents": {"reader"},
     }
+
+
+@pytest.mark.parametrize("group", ["fs", "automation", "plugins", "openclaw", "mcp", "agents"])
+def test_a_plugin_cannot_put_its_tool_into_a_core_group(group: str) -> None:
+    tools = (*declared("dice"), *declared("shelf", group=group))
+    made = Offer(source="plugin:mall", tools=(lambda config: declared("card", group=group),))
+    catalog = collect_catalog([CORE, Offer(source="plugin:shop", tools=tools), made])
+    assert sorted(catalog) == ["cron", "dice", "read", "write"]
+    sentence = f"names the core group {group!r} as its own; it was left out"
+    assert catalog.problems == (
+        Problem("plugin:shop", f"plugin:shop: 'shelf' {sentence}"),
+        Problem("plugin:mall", f"plugin:mall: 'card' {sentence}"),
+    )
 
 
 def test_the_group_of_plugins_exists_without_plugins() -> None:

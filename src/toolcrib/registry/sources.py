@@ -1,7 +1,8 @@
 """Six sources into one catalog: shelf, plugins, channels, connected clients, MCP servers, agents.
 
-Whoever comes first keeps a name. A later tool of the same name, a plugin called like a core tool or a group, and a
-factory that raises are left out and reported: nothing is taken in silently and nothing takes the others down.
+Whoever comes first keeps a name. A later tool of the same name, a plugin called like a core tool or a group, a tool of
+a plugin that names a core group, and a factory that raises are left out and reported: nothing is taken in silently and
+nothing takes the others down.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,8 @@ from .catalog import Catalog, Problem
 
 PROGRAM = "client:program"
 """The source of what a program brings itself."""
+
+_DERIVED = frozenset({"plugins", "mcp", "agents", "openclaw"})  # groups that are made of where tools come from
 
 # In this order: a core tool can never be displaced by anything that is installed or connected.
 _KINDS = ("core", "plugin", "channel", "client", "mcp", "agent")
@@ -52,6 +55,12 @@ def collect_catalog(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -
             told.append(Problem(offer.source, refusal))
             continue
         for tool in _make_tools(offer, told):
+            if _joins_core(tool, tools):
+                sentence = (
+                    f"{offer.source}: {tool.name!r} names the core group {tool.group!r} as its own; it was left out"
+                )
+                told.append(Problem(offer.source, sentence))
+                continue
             first = tools.setdefault(tool.name, tool)
             if first is not tool:
                 sentence = f"{offer.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
@@ -74,6 +83,18 @@ def _refuse_owner(source: str, tools: Mapping[str, Tool]) -> str | None:
     if owner == "plugins" or any(tool.group == owner for tool in core):
         return f"plugin {owner!r} is called like a group of core tools; it was left out"
     return None
+
+
+def _joins_core(tool: Tool, tools: Mapping[str, Tool]) -> bool:
+    """Tell whether somebody else's tool calls itself one of a group that rules and profiles know as ours.
+
+    Taking only the group away would be no answer: a rule that denies the group would miss the tool.
+    """
+    kind = tool.source.partition(":")[0]
+    if tool.group is None or kind in ("core", "channel", "agent") or tool.source == PROGRAM:
+        return False
+    group = fold_name(tool.group)
+    return group in _DERIVED or any(each.source == "core" and each.group == group for each in tools.values())
 
 
 def _make_tools(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
