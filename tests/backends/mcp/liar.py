@@ -110,6 +110,11 @@ def flood(id: Any) -> None:
         send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 100}})
 
 
+def large_flood(id: Any) -> None:
+    while True:
+        send({"method": "notifications/message", "params": {"level": "info", "data": "x" * 8_000_000}})
+
+
 def other(id: Any) -> None:
     for each in (id + 1, str(id), None, True, [id], -1):
         send({"id": each, "result": text("not yours")})
@@ -153,6 +158,7 @@ def big(id: Any) -> None:
 ANSWERS: dict[str, Callable[[Any], None]] = {
     "huge line": huge,
     "flood": flood,
+    "large flood": large_flood,
     "other ids": other,
     "unknown progress": unknown_progress,
     "asking": asking,
@@ -195,8 +201,8 @@ def answer(message: Json, how: str, file: str) -> None:
             spoken = "1999-01-01" if how == "old protocol" else message["params"]["protocolVersion"]
             info = {"name": "liar\x1b[2J", "version": "1"}
             send({"id": id, "result": {"protocolVersion": spoken, "capabilities": can, "serverInfo": info}})
-            if how == "flood at connect":
-                flood(id)
+            if how in ("flood at connect", "large flood at connect"):
+                (flood if how == "flood at connect" else large_flood)(id)
         case {"method": "tools/list", "id": _} if how == "hang at list":
             time.sleep(600)
         case {"method": "tools/list", "id": id} if how == "endless list":

@@ -45,6 +45,7 @@ def said_by(server: str, words: str) -> Any:
     [
         ("huge line", "error", "the MCP server 'bad' was cut off: it sent a line of more than 16,777,216 bytes"),
         ("flood", "error", r"the MCP server 'bad' was cut off: it sent 5,000 messages in 10 seconds that nobody asked"),
+        ("large flood", "error", "it sent more than 33,554,432 bytes in 10 seconds that nobody asked for"),
         ("bad json", "error", "the MCP server 'bad' was cut off: it sent a message that is no JSON"),
         ("not utf-8", "error", "the MCP server 'bad' was cut off: it sent a message that is no JSON"),
         ("crash", "error", r"the MCP server 'bad' (ended with the code 7|closed its (output|input))"),

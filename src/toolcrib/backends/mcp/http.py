@@ -42,10 +42,10 @@ class HttpLink:
         """Post a message, and take in what its answer holds; for a request, that has to hold the answer."""
         heard = False
 
-        def take(each: Any) -> None:
+        def take(each: Any, size: int) -> None:
             nonlocal heard
             heard = heard or (isinstance(each, dict) and each.get("id") == message.get("id") and "method" not in each)
-            self._peer.receive(each)
+            self._peer.receive(each, size)
 
         async with self._request("POST", encode(message)) as response:
             if response.status_code == 404 and self._session:
@@ -115,7 +115,7 @@ class HttpLink:
         finally:
             await response.aclose()
 
-    async def _take(self, response: httpx2.Response, take: Callable[[Any], None]) -> None:
+    async def _take(self, response: httpx2.Response, take: Callable[[Any, int], None]) -> None:
         """Take in the messages of an answer: one JSON value, or events as they come."""
         is_stream = "event-stream" in response.headers.get("content-type", "")
         events, whole, size = EventReader(MESSAGE_BYTES), bytearray(), 0
@@ -128,17 +128,21 @@ class HttpLink:
                     )
                 if is_stream:
                     for sent in events.feed(piece):
-                        take(_message(sent.data))
+                        self._read_message(sent.data, take)
                 else:
                     whole += piece
             for sent in events.close() if is_stream else ():
-                take(_message(sent.data))
+                self._read_message(sent.data, take)
         except TooLongError:
             raise ToolError(
                 f"it was cut off: it sent an event of more than {MESSAGE_BYTES:,} bytes", code="too_large"
             ) from None
         if whole.strip():
-            take(_message(bytes(whole)))
+            self._read_message(bytes(whole), take)
+
+    def _read_message(self, data: bytes, take: Callable[[Any, int], None]) -> None:
+        if self._peer.admit(len(data)):
+            take(_message(data), len(data))
 
 
 async def connect_over_http(url: str, headers: Mapping[str, str], terms: LinkTerms, make_peer: MakePeer) -> Linked:

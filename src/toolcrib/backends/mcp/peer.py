@@ -23,6 +23,8 @@ log = logging.getLogger("toolcrib")
 MESSAGE_BYTES = 16 * 1024 * 1024  # bytes of one message
 _MAX_WAITING = 256  # requests of ours at once
 _MAX_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
+_MAX_UNASKED_BYTES = 32 * 1024 * 1024  # bytes of such messages in that time
+_LONG = 1024 * 1024  # bytes; nothing so long is of use when nobody waits for an answer
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
 _WORDS_CHARS = 400
 _MAX_NUMBER = 2**53
@@ -49,7 +51,7 @@ class ServerPeer:
         self._next = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._progress: dict[int, tuple[Progressed, float]] = {}
-        self._unasked, self._since = 0, 0.0
+        self._unasked, self._unasked_bytes, self._since = 0, 0, 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -88,7 +90,15 @@ class ServerPeer:
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         await self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
 
-    def receive(self, message: Any) -> None:
+    def admit(self, size: int) -> bool:
+        """Count the bytes of a message before it is read: reading holds up everybody. Return whether to read it."""
+        self._note(0, size)
+        return not self.lost.done() and (size <= _LONG or bool(self._waiting))
+
+    def receive(self, message: Any, size: int = 0) -> None:
+        """Take a message; of `size` admitted bytes, those of an answer that somebody waits for do not count."""
+        if isinstance(message, dict) and type(id := message.get("id")) is int and id in self._waiting:
+            self._unasked_bytes -= size
         if isinstance(message, list):  # a batch, as an older protocol has them
             self._note()
             for each in message[:_MAX_WAITING]:
@@ -192,14 +202,18 @@ class ServerPeer:
         except Exception:  # what else came with this message, an answer perhaps, is not lost with it
             log.exception("who watches a call of the MCP server %s failed; the call goes on", self.name)
 
-    def _note(self) -> None:
+    def _note(self, messages: int = 1, size: int = 0) -> None:
         """Count what nobody waits for; too much of it ends the connection."""
         now = asyncio.get_running_loop().time()
         if now - self._since > _WINDOW:
-            self._unasked, self._since = 0, now
-        self._unasked += 1
+            self._unasked, self._unasked_bytes, self._since = 0, 0, now
+        self._unasked += messages
+        self._unasked_bytes += size
         if self._unasked > _MAX_UNASKED:
             self.lose(f"was cut off: it sent {_MAX_UNASKED:,} messages in {_WINDOW:g} seconds that nobody asked for")
+        elif self._unasked_bytes - size > _MAX_UNASKED_BYTES:  # the last one may be an answer
+            most = f"{_MAX_UNASKED_BYTES:,} bytes"
+            self.lose(f"was cut off: it sent more than {most} in {_WINDOW:g} seconds that nobody asked for")
 
     def _call_off(self, id: int, method: str) -> None:
         """Tell the server that nobody waits any more. It must not be told so about its first request."""

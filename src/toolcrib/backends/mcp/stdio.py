@@ -102,14 +102,16 @@ class Stdio:
         return True
 
     def _take(self, line: bytes) -> None:
-        if not line:
+        if not line or not self._peer.admit(len(line)):
+            if self._peer.lost.done() and self._out >= 0:
+                self._loop.remove_reader(self._out)
             return
         try:
             message = decode(line)
         except ValueError:
             message = None
         if isinstance(message, dict | list):
-            self._peer.receive(message)
+            self._peer.receive(message, len(line))
         elif line.startswith(b"{"):  # meant as a message: whoever waits for it would wait for ever
             self._lose("was cut off: it sent a message that is no JSON")
         else:
