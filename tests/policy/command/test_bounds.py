@@ -35,6 +35,10 @@ def test_a_denial_is_found_at_the_end_of_a_long_line(line: str) -> None:
     assert judge(line, DEV, LOOK_UP).decision == "deny"
 
 
+def test_ends_of_lines_that_are_taken_away_again_and_again_are_answered() -> None:
+    assert judge("$X " + "\\" * 9_000 + "\n" * 9_000, DEV, LOOK_UP).decision == "ask"
+
+
 def test_more_commands_than_anybody_would_write_are_asked_about() -> None:
     found = judge("true; " * 600, DEV, LOOK_UP)
     assert (found.decision, found.doubt) == ("ask", "it holds more than 500 commands")

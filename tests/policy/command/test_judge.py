@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.policy.command import CommandRules, Judgement, judge, judge_argv, look_up_in
 
-from .lines import ASKED, DENIED, FILTER_ASKED, FILTER_RUNS, RUNS
+from .lines import ASKED, BESIDE_A_DENIAL, DENIED, FILTER_ASKED, FILTER_RUNS, HIDDEN, RUNS
 from .rooms import DEV, FILTERS, LOOK_UP, rules_of
 
 
@@ -208,6 +208,22 @@ def test_other_subcommands_run_beside_a_denied_one() -> None:
         assert judge(line, rules, LOOK_UP).decision == "run", line
 
 
+@pytest.mark.parametrize("line", HIDDEN)
+def test_a_line_that_may_start_what_is_denied_never_runs_unasked(line: str) -> None:
+    for security in ("full", "allowlist"):
+        lists: Mapping[str, Any] = {"security": security, "allow": [["echo"]], "deny": [["touch"]]}
+        found = judge(line, rules_of(**lists), LOOK_UP)
+        assert found.decision == "deny" or (found.decision, "denied" in found.reason) == ("ask", True), found.reason
+        assert judge(line, rules_of(ask="off", **lists), LOOK_UP).decision == "deny"
+
+
+@pytest.mark.parametrize("line", BESIDE_A_DENIAL)
+def test_under_a_deny_list_what_starts_nothing_else_runs_freely(line: str) -> None:
+    rules = rules_of(security="full", deny=[["touch"]], allow=[["make"], ["python3"]])
+    found = judge(line, rules, LOOK_UP)
+    assert found.decision == "run", found.reason
+
+
 def _may_last(line: str) -> bool:
     found: Judgement = judge(line, DEV, LOOK_UP)
     return found.may_last
@@ -225,5 +241,16 @@ def test_no_yes_lasts_for_what_can_run_something_else() -> None:
         "git commit",
         "sudo id",
         "npm test",
+        "split --filter=ls a",
+        "sqlite3 a.db",
+        "csh x",
+        "m4 x",
+        "dc x",
+        "gpg x",
+        "/opt/x/ls",
+        "sed p a",
+        "sort a",
+        "anything",
+        "rm a",
     ):
         assert not _may_last(line)

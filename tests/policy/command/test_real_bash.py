@@ -22,6 +22,7 @@ PIECES = (
     "a=b", "X=1", "FOO=1 ", "-n", "5", "--", "-x", "a.txt", "é", "\u00a0", "\u2028", "\r", "%", "^", "@", "+", ",",
     "..", ":", "$'a'", "$'\\x41'", '$"b"', "\\$", '\\"', "\\'", "\\ ", "if", "then", "for", "do", "time", "exec",
     "eval", "[[", "[", "1", '"a b"', "'a b'", '"$x"', '"a$"', "'$(evil)'", "|&", "&>", ">|", "<(evil)", "f(){",
+    "ev\\\nil", "$\\\n(evil)", "{evil,a}", "x=evil", "sh", "alias", "declare", "((", "))",
     "coproc", "!!", "\x85", "日本", "--a=*", "x=~/y", ";;", "1>&2", "--foo='*.py'", "--bar={a,b}",
 )  # fmt: skip
 STARTS = ("alpha ", "beta ", "", "alpha", "cat ", "alpha a; ", "alpha | ")
@@ -92,6 +93,29 @@ def test_what_may_run_is_what_bash_starts_and_nothing_else(world: Path) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_what_may_run_is_what_bash_starts_over_many_lines(world: Path, seed: int) -> None:
     assert check(world, seed=seed, count=50_000) > 2_000
+
+
+def check_denial(world: Path, seed: int, count: int) -> int:
+    """Run what may run where everything may but evil, and return how many lines did."""
+    rules = rules_of(security="full", deny=[["evil"]], allow=[["alpha"], ["beta"]])
+    ran = 0
+    for line in lines(seed, count):
+        found = judge(line, rules, look_up_in((f"{world}/bin",), os.path.exists))
+        if found.decision == "run":
+            ran += 1
+            assert "evil" not in [words[0] for words in noted(world, str(BASH), "-c", line)[0]], (seed, line)
+    return ran
+
+
+def test_no_line_that_may_run_starts_what_is_denied(world: Path) -> None:
+    assert check_denial(world, seed=3, count=1_000) > 100
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(8))
+def test_no_line_that_may_run_starts_what_is_denied_over_many(world: Path, seed: int) -> None:
+    assert check_denial(world, seed=seed, count=25_000) > 2_000
 
 
 @pytest.mark.parametrize(

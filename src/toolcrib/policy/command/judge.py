@@ -23,6 +23,7 @@ CommandDecision = Literal["run", "ask", "deny"]
 
 _MAX_COMMANDS = 500  # in one line
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
+_DESTROYS = frozenset({"dd", "rm", "shred", "unlink"})  # they start nothing, and still no yes to them lasts
 _EMPTY = "there is no command in it; write one"
 _CANNOT_TELL = "what it would run cannot be told in advance"
 
@@ -56,8 +57,8 @@ class Judgement:
     @property
     def may_last(self) -> bool:
         """Whether an approval may be granted for longer: only where nothing in it can start something else."""
-        names = [command.argv[0] for command in self.commands if command.argv]
-        return bool(names) and not self.doubt and not any(name is None or can_start_others(name) for name in names)
+        names = [command.argv[0] or "" for command in self.commands if command.argv]
+        return bool(names) and not self.doubt and not any(name in _DESTROYS or can_start_others(name) for name in names)
 
 
 def judge(
@@ -125,7 +126,7 @@ def _explain_unusable(line: str) -> str:
 def _judge_parsed(
     parsed: ParsedLine, rules: CommandRules, look_up: LookUp, within: IsWithin, env: Mapping[str, str]
 ) -> Judgement:
-    denial = find_denial(parsed.commands, rules.deny, look_up) if rules.deny else None
+    denial = find_denial(parsed, rules, look_up) if rules.deny else None
     commands = tuple([_judge_command(found, rules, look_up, within) for found in parsed.commands[:_MAX_COMMANDS]])
     if len(parsed.commands) > _MAX_COMMANDS:
         parsed = parsed._replace(doubt=parsed.doubt or f"it holds more than {_MAX_COMMANDS} commands")

@@ -47,6 +47,10 @@ _INTRICATE = re.compile(r"[|<>($\{\[`]|\b(?:for|case)\b")
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
 _MAX_INTRICATE_MARKS = 256
 _LOOSE_WORD = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
+_EVALUATED = frozenset({"arithmetic_expansion", "expansion", "subscript", "c_style_for_statement"})
+_PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}")
+# bash expands what stands behind >& once more when it is no number
+_EXPANDED_TWICE = re.compile(r"[<>]&(?!\s*(?:[0-9]+-?|-)(?:[\s;&|)]|$))")
 _LIKE_COMMANDS = frozenset({"declaration_command", "unset_command", "test_command"})
 
 _DOUBTS = {
@@ -74,12 +78,15 @@ _DOUBTS = {
     "subshell": "it runs commands in a subshell",
     "test_command": "it holds a test",
     "translated_string": "it holds a string to be translated",
+    "glued": "a word in it stands for other words (a glob, a brace, a tilde or a variable)",
     "variable_assignment": "it sets a variable of the shell",
     "variable_assignments": "it sets variables of the shell",
     "while_statement": "it holds a loop",
     "word": "a word in it stands for other words (a glob, a brace, a tilde or a variable)",
 }
 _UNREADABLE = "the shell grammar cannot make sense of it"
+_CONTROLS = "it holds a control character"
+_UNREAD = (_UNREADABLE, _CONTROLS, _DOUBTS["comment"])
 
 
 class FoundCommand(NamedTuple):
@@ -98,12 +105,13 @@ class ParsedLine(NamedTuple):
     commands: tuple[FoundCommand, ...]
     pieces: tuple[FoundCommand | str, ...] = ()
     doubt: str = ""
+    unread: bool = False  # it may hold commands that were not found
 
 
 def parse(line: str) -> ParsedLine:
     """Return the commands in a line of at most MAX_LINE_BYTES bytes, and whether they are all there is to it."""
     if len(line) > _MAX_INTRICATE_MARKS and _is_intricate(line):
-        return ParsedLine(tuple(_find_loose_commands(line)), doubt="it is too intricate")
+        return ParsedLine(tuple(_find_loose_commands(line)), doubt="it is too intricate", unread=True)
     # offsets in bytes are offsets in this text: a character beyond ASCII is given as many places as it has bytes
     source = line.encode()
     text = line if line.isascii() else source.decode("latin-1")
@@ -115,14 +123,22 @@ def parse(line: str) -> ParsedLine:
             return ParsedLine((found,), (found,))
     reader = _Reader(text)
     if _CONTROL.search(line):
-        reader.doubt = "it holds a control character"
+        reader.doubt = _CONTROLS
     elif root.has_error:
         reader.doubt = _UNREADABLE
     else:
         reader.read(root)
     if reader.doubt:
-        return ParsedLine(tuple(_find_commands(root, text)), doubt=reader.doubt)
+        commands = tuple(_find_commands(root, text))
+        if "\\\n" in line:  # the shell removes it before it reads: also from within a word, or behind a dollar
+            joined = source.replace(b"\\\n", b"")
+            commands += tuple(_find_commands(_PARSER.parse(joined).root_node, joined.decode("latin-1")))
+        return ParsedLine(commands, doubt=reader.doubt, unread=_is_unread(line, reader.doubt, root))
     return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
+
+
+def _is_unread(line: str, doubt: str, root: Node) -> bool:
+    return root.has_error or doubt in _UNREAD or _EXPANDED_TWICE.search(line.replace("\\\n", "")) is not None
 
 
 def _is_intricate(line: str) -> bool:
@@ -226,7 +242,7 @@ def _read_command(node: Node, text: str) -> tuple[FoundCommand, str]:
         kind = child.kind_id
         start, end = child.byte_range
         if at >= 0 and (start - at != 1 or text[at] != " ") and not _BLANK.fullmatch(text, at, start):
-            odd = odd or "word"  # glued together, or parted by what only the grammar takes for a blank
+            odd = "glued"  # or parted by what only the grammar takes for a blank
         at = end
         if kind in _NAME:
             child = child.children[0]
@@ -265,8 +281,18 @@ def _find_commands(root: Node, text: str) -> Iterator[FoundCommand]:
     while stack:
         node = stack.pop()
         kind = node.type
+        shown = text[node.start_byte : node.end_byte]
         if kind == "command":
-            yield _read_command(node, text)[0]
+            found, odd = _read_command(node, text)
+            yield found
+            if odd == "glued":
+                yield FoundCommand((None,))
         elif kind in _LIKE_COMMANDS:
-            yield FoundCommand((text[node.start_byte : node.end_byte].split(None, 1)[0], None))
+            words = shown.split()
+            yield FoundCommand(tuple(words) if words[0] == "[" and not set("$`") & set(shown) else (words[0], None))
+        elif kind in ("variable_assignment", "for_statement"):
+            name = _read_assignment(shown)[0] if kind == "variable_assignment" else shown.split()[1:2][0]
+            yield FoundCommand((), ((name, None),))
+        elif (kind in _EVALUATED and not _PLAIN_EXPANSION.fullmatch(shown)) or shown.startswith("(("):
+            yield FoundCommand((None,))  # an index, a prompt or a number in it may run something
         stack += node.children[::-1]

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from toolcrib.define.display import quote_short
 
+from .environment import unsafe_names
 from .options import IsWithin, OddUseError
-from .parse import MAX_LINE_BYTES, FoundCommand, parse
+from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
 from .programs import FILTERS, READERS, RESTRAINTS, check
 from .programs_git import GIT_OWN
 from .rules import CommandEntries, CommandEntry, CommandRules, LookUp, base_name, matches_program
-from .wrappers import Inner, inner_anywhere, inner_of
+from .wrappers import Inner, can_start_others, inner_anywhere, inner_of, is_opened
 
 _NO_SETS: Mapping[str, str] = MappingProxyType({})
 
@@ -103,18 +104,45 @@ class Denial(NamedTuple):
     entry: CommandEntry | None = None
 
 
-def find_denial(commands: Iterable[FoundCommand], entries: CommandEntries, look_up: LookUp) -> Denial | None:
-    """Return what an entry denies in these commands and all that they start; None when nothing can be denied."""
+def find_denial(line: ParsedLine, rules: CommandRules, look_up: LookUp) -> Denial | None:
+    """Return what an entry denies in a line and all that it starts; None when nothing in it can be denied."""
     possible: Denial | None = None
-    for words in _follow(commands):
+    if line.unread or any(unsafe_names([name], rules.env) for each in line.commands for name, _ in each.sets):
+        possible = Denial()
+    for words in _follow(line.commands):
         if words is None:
             possible = possible or Denial()
             continue
-        found = _match_denial(words, entries, look_up)
+        found = _match_denial(words, rules.deny, look_up)
         if found is not None and found.entry is not None:
             return found
-        possible = possible or found
+        if possible is None and (found or not _is_read_to_its_end(words, rules, look_up)):
+            possible = Denial(words)
     return possible
+
+
+def _is_read_to_its_end(words: _Words, rules: CommandRules, look_up: LookUp) -> bool:
+    """Tell whether a command starts nothing but what its words told, or is permitted by name, whatever it starts."""
+    name = words[0] if words else ""
+    if not name or (not can_start_others(name) and not _may_evaluate(name, words)):
+        return True
+    literal = tuple(word for word in words if word is not None)
+    if len(literal) == len(words):
+        if permit(literal, rules, look_up, lambda _: True).rule:
+            return True
+        if (
+            look_up(name)
+            and base_name(name) in READERS
+            and not _explain_odd_use(base_name(name), literal[1:], lambda _: True)
+        ):
+            return True
+    return is_opened(words)
+
+
+def _may_evaluate(name: str, words: _Words) -> bool:
+    """Tell whether a builtin is given the name of a variable, whose index a shell evaluates."""
+    given = words[1:2] if name == "printf" else words[1:] if name in ("test", "[", "wait") else ()
+    return any(word is None or word.startswith(("-v", "-R", "-p")) for word in given)
 
 
 def _follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:

@@ -4,7 +4,6 @@ They are opened to deny, never to permit: what a wrapper makes of a command (its
 shell) is not the command that a rule permits.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -91,27 +90,28 @@ _LOOSE = names(
 """
 )
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
-# Programs that run code, scripts or other programs as a matter of course, whatever the words say.
-_LAUNCHERS = names(
+# Programs and builtins of the shell of which no option and no word starts another program.
+_STARTS_NOTHING = names(
     """
-    python perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk tclsh wish expect Rscript R julia
-    guile ghci java javac kotlin scala groovy jshell dotnet mono pwsh osascript gdb lldb ed vi vim nvim emacs nano
-    less more man git hg svn make gmake cmake ninja meson bazel gradle mvn ant rake just task go cargo rustc gcc
-    cc g++ clang npm npx pnpm yarn bunx pip pip3 pipx uv uvx poetry pipenv conda tox nox pytest bundle gem
-    composer mix rebar3 docker podman kubectl helm vagrant ansible ansible-playbook terraform ssh scp sftp rsync
-    tar zip unzip cpio find fd rg sed sort rm apt apt-get dpkg dnf yum brew snap systemctl service crontab tmux
-    screen source .
+    : [ b2sum base32 base64 basename break cal cat cd chgrp chmod chown cksum cmp comm continue cp cut date dd df
+    dirname du echo exit expand expr factor false fmt fold free grep groups head hexdump hostid id join jq ln ls md5sum
+    mkdir mkfifo mktemp mv nl nproc numfmt od paste pathchk pr printenv printf ptx pwd readlink realpath return rev
+    rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shift shred shuf sleep stat stty sum sync tac tail tee
+    test touch tr tree true truncate tsort tty uname unexpand uniq unlink uptime vdir wait wc which who whoami xxd yes
 """
 )
-_VERSIONED = re.compile(r"[\d.]+$")
 _FINDS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 def can_start_others(program: str) -> bool:
-    """Tell whether a program can run something that its words do not show: no yes to it may last."""
-    name = base_name(program)
-    is_wrapper = name in _PRECISE or name in _LOOSE or name in SHELLS or _is_loader(name)
-    return is_wrapper or name in _LAUNCHERS or _VERSIONED.sub("", name) in _LAUNCHERS or "/" in program
+    """Tell whether a program may run something that its words do not show; of one that is not known, it may."""
+    return program not in _STARTS_NOTHING
+
+
+def is_opened(words: _Words) -> bool:
+    """Tell whether all that a command starts is told by its words."""
+    name = base_name(words[0] or "") if words else ""
+    return name == "command" or next(inner_of(words), None) is not None
 
 
 def inner_of(words: _Words) -> Iterator[Inner]:
@@ -125,9 +125,11 @@ def inner_of(words: _Words) -> Iterator[Inner]:
         for at, word in enumerate(words):
             if word in _FINDS:
                 known = at + 1 + _MAX_TAIL_WORDS >= len(words)
-                yield Inner(tuple(words[at + 1 : at + 1 + _MAX_TAIL_WORDS]), known=known)
+                tail = [None if each and "{}" in each else each for each in words[at + 1 : at + 1 + _MAX_TAIL_WORDS]]
+                yield Inner(tuple(tail), known=known)
     elif wrapper := _PRECISE.get(name):
-        yield from _open_wrapper(words, wrapper)
+        # xargs adds words, and puts them wherever it is told to
+        yield from _open_wrapper((*words, None) if name == "xargs" else words, wrapper)
     elif name in _LOOSE or _is_loader(name):
         yield from inner_anywhere(words, 1)
 
