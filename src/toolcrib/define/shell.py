@@ -55,8 +55,7 @@ class CommandEnded:
     """How a command ended, for one reason: by itself with a `code`, by a `signal`, at its deadline, stopped, or lost.
 
     `lost` means that whoever watched over the command was killed, and the command with it. `left` counts processes
-    that even KILL did not end in time. `limit` names a limit that the tree ran into: memory or processes. `withheld`
-    are files it made that would be obeyed outside of its sandbox; they were put aside.
+    that even KILL did not end in time. `limit` names a limit that the tree ran into: memory or processes.
     """
 
     reason: EndReason
@@ -65,12 +64,11 @@ class CommandEnded:
     signal: int | None = None
     left: int = 0
     limit: str = ""
-    withheld: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """The command ended by itself and calls that a success, and all that it made is there."""
-        return self.reason == "exit" and self.code == 0 and not self.withheld
+        """The command ended by itself and calls that a success."""
+        return self.reason == "exit" and self.code == 0
 
     def sentence(self) -> str:
         """Return what a person would say about it."""
@@ -83,9 +81,7 @@ class CommandEnded:
         }[self.reason]
         limit = f"; it reached its limit of {self.limit}" if self.limit else ""
         left = f"; {self.left} of its processes could not be ended" if self.left else ""
-        names = ", ".join(map(repr, self.withheld[:5]))
-        aside = f"; {names} would be obeyed outside of this task and was put aside" if names else ""
-        return told + limit + left + aside
+        return told + limit + left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from dataclasses import replace
 from toolcrib.backends.files.guard import Access
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
-from toolcrib.threads import in_thread
 
 from .host import (
     LastWords,
@@ -30,8 +29,7 @@ from .host import (
     read_last_words,
     start_error,
 )
-from .obeyed import NOTHING_KEPT, KeptPaths, ObeyedNames
-from .profile import EMPTY_FILE_NAME, is_seen, profile, resolve_inside
+from .profile import is_seen, profile, resolve_inside
 from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, STATUS
@@ -123,18 +121,16 @@ def _argument(number: int, place: int, tests: list[tuple[int, int]]) -> list[_St
 class Bubblewrap:
     """Runs commands where they see a read-only system, a workspace (`access` rw, ro or none) and nothing else.
 
-    `folders` are further ones to be seen, read-only; `kept` is what commands do not change in the workspace
-    besides the names that the host obeys. Where the sandbox cannot be made, nothing is run.
+    `folders` are further ones to be seen, read-only. Where the sandbox cannot be made, nothing is run.
     """
 
     def __init__(
         self, root: str, supervisor: SupervisorClient, *, access: Access = "rw", folders: Sequence[str] = (),
-        program: str | None = None, kept: KeptPaths = NOTHING_KEPT,
+        program: str | None = None,
     ) -> None:  # fmt: skip
         self._root, self._supervisor, self._access = os.path.realpath(root), supervisor, access
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
         self._program = program
-        self._obeyed = ObeyedNames(self._root, kept)
         self._filter = build_filter()
         self._works = False
 
@@ -163,14 +159,11 @@ class Bubblewrap:
         root = "" if self._access == "none" else self._root
         find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
         settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
-        seen = await in_thread(self._obeyed.look) if self._access == "rw" else None
-        empty = f"{settings}/{EMPTY_FILE_NAME}"
         args = (
             *profile(
                 root=self._root, access=self._access, folders=self._folders, settings=settings,
                 home=command.env.get("HOME", ""), network=limits.network,
             ),
-            *(self._obeyed.mount(seen, empty) if self._access != "none" else ()),
             *(word for name, value in command.env.items() for word in ("--setenv", name, value)),
             "--chdir", cwd, "--json-status-fd", str(STATUS),
             *(("--seccomp", str(FILTER)) if self._filter else ("--disable-userns",)),
@@ -186,9 +179,7 @@ class Bubblewrap:
 
         def outcome(words: LastWords | None, duration: float) -> CommandEnded:
             tail = process.tail(2_000) if process else b""
-            how = _inner_end(read_last_words(words, duration), _read_exit_code(status), tail)
-            aside = () if seen is None else self._obeyed.put_aside(seen, self._supervisor.state.make_folder())
-            return replace(how, withheld=aside)
+            return _inner_end(read_last_words(words, duration), _read_exit_code(status), tail)
 
         try:
             process = await launch(self._supervisor, command, limits, spawn, outcome)

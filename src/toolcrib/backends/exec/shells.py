@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.backends.files.disk import Terms
-from toolcrib.backends.files.guard import compile_globs
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
 from toolcrib.threads import in_thread
 
 from .bubblewrap import Bubblewrap
 from .host import Host, own_programs
-from .obeyed import KeptPaths
 from .supervisor import SupervisorClient, end_leftovers
 
 
@@ -65,14 +63,5 @@ def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient
     if host == "host":
         return Host(root, supervisor)
     if host == "sandbox":
-        return Bubblewrap(
-            root,
-            supervisor,
-            access=terms.access,
-            folders=tuple(own_programs().values()),
-            kept=KeptPaths(
-                hidden=tuple(map(str, (*terms.own, terms.state))),
-                protected=compile_globs(terms.protected) if terms.protected else None,
-            ),
-        )
+        return Bubblewrap(root, supervisor, access=terms.access, folders=tuple(own_programs().values()))
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")

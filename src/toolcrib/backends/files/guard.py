@@ -28,9 +28,6 @@ _PROTECTED = (
     f"{STAGE}*",
 )  # fmt: skip
 
-OBEYED_NAMES = frozenset(name for name in _PROTECTED if "*" not in name)
-"""Those of them that are names and nothing else: whatever is called so at any depth."""
-
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceGuard:
@@ -45,7 +42,7 @@ class WorkspaceGuard:
         cls, access: Access, protected: Sequence[str], linked: Sequence[str], own: Sequence[str] = ()
     ) -> "WorkspaceGuard":
         names = (*_PROTECTED, *protected, *(f"/{_literal(path)}" for path in own))
-        return cls(access, compile_globs(map(_fold, names)), compile_globs(linked))
+        return cls(access, _pattern(map(_fold, names)), _pattern(linked))
 
     def check_read(self, path: str) -> None:
         """Refuse everything where the workspace is out of reach."""
@@ -86,7 +83,7 @@ class WorkspaceGuard:
         return self.linked.fullmatch(real) is not None
 
 
-def compile_globs(globs: Iterable[str]) -> re.Pattern[str]:
+def _pattern(globs: Iterable[str]) -> re.Pattern[str]:
     """Return what matches a path that one of the globs names, or that lies in a folder so named.
 
     As in ignore files: a glob without `/` holds at any depth, one with `/` from the root; `**` spans folders.
