@@ -36,7 +36,6 @@ class TurnResolver(Protocol):
 
     def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
         """Return the setup of a turn; `switched` is the model that its session was switched to, "" when it was not."""
-        ...
 
 
 @dataclass(slots=True)

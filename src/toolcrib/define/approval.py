@@ -95,19 +95,15 @@ class ApprovalStore(Protocol):
 
     async def add(self, question: Question, /, *, most: int) -> None:
         """Keep a new question; refuse with the code `busy` when `most` of the same person's are pending already."""
-        ...
 
     async def find(self, id: str, /) -> Question | None:
         """Return the question with this whole id."""
-        ...
 
     async def same(self, digest: str, /, now: float) -> Question | None:
         """Return the newest question with this digest that is pending or allowed, and in time."""
-        ...
 
     async def pending(self, now: float, /) -> tuple[Question, ...]:
         """Return the questions that wait for an answer, oldest first."""
-        ...
 
     async def settle(
         self, id: str, to: State, /, *, of: Collection[State], now: float | None = None, by: str = "",
@@ -117,19 +113,15 @@ class ApprovalStore(Protocol):
 
         Of all who try, at once or later, in whatever process, one succeeds. A grant is kept in the same step.
         """
-        ...
 
     async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         """Return a grant that has one of these digests, and is in time."""
-        ...
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:
         """Return the grants that are in time, oldest first."""
-        ...
 
     async def revoke(self, id: str, /) -> bool:
         """Forget a grant; tell whether there was one."""
-        ...
 
 
 def is_in_time(start: float, end: float, now: float) -> bool:

@@ -143,23 +143,18 @@ class SessionStore(Protocol):
 
     async def add(self, head: SessionHead, lines: Sequence[Line], /) -> SessionHead:
         """Keep a whole session, all of it or nothing; refused with the code `exists` when the key is taken."""
-        ...
 
     async def make(self, head: SessionHead, /) -> SessionHead:
         """Return the session with that key, made from `head` when there is none."""
-        ...
 
     async def find(self, key: str, /) -> SessionHead | None:
         """Return the session with that key."""
-        ...
 
     async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
         """Return the latest sessions, newest first."""
-        ...
 
     async def lines(self, key: str, /) -> tuple[Line, ...]:
         """Return all lines of a session, in the order in which they were added."""
-        ...
 
     def append(self, key: str, lines: Sequence[Line], /, *, at: int) -> Awaitable[None] | None:
         """Add lines to the session's `at` ones: all of them or none, and in the order of these calls.
@@ -168,8 +163,6 @@ class SessionStore(Protocol):
         when the session has another number of lines by then: somebody else goes on with it, too; with `not_found` when
         there is none; with `bad_line` when a line's id is not new, or its parent is not before it.
         """
-        ...
 
     async def delete(self, key: str, /) -> bool:
         """Forget a session; return whether there was one."""
-        ...

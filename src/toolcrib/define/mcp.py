@@ -39,18 +39,15 @@ class PinStore(Protocol):
 
     def pins(self, server: str, /) -> Awaitable[tuple[Pin, ...]]:
         """Return the pins of a server, its own first; none when it was never seen."""
-        ...
 
     def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> Awaitable[None]:
         """Keep pins in the place of those before them; they are kept when this returns.
 
         Those of a server's `first` connection are kept only if it was never seen: of two processes, one is first.
         """
-        ...
 
     def list_all(self) -> tuple[Pin, ...]:
         """Return all pins at once, for who cannot wait; raise ToolError when they cannot be read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,33 +84,25 @@ class Link(Protocol):
     @property
     def about(self) -> str:
         """What the server calls itself, and which protocol it speaks."""
-        ...
 
     @property
     def is_gone(self) -> bool:
         """Whether the connection is lost."""
-        ...
 
     async def fetch_offer(self) -> Offered:
         """Return what the server offers now, within bounds."""
-        ...
 
     async def call(self, tool: str, args: Mapping[str, Any], progress: Progressed | None = None, /) -> Any:
         """Return a tool's result as the server sent it; cancelled, the server is told."""
-        ...
 
     async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Return what the server answers to one of the protocol's other requests."""
-        ...
 
     async def wait_closed(self) -> str:
         """Wait until the connection is lost; return why."""
-        ...
 
     def diagnostics(self) -> str:
         """Return the last lines that the server wrote for its operator, cleaned and bounded."""
-        ...
 
     async def close(self) -> None:
         """End the connection, and the server where we started it; nothing of it is left."""
-        ...

@@ -156,11 +156,9 @@ class Model(Protocol):
 
         Nothing but cancellation is raised.
         """
-        ...
 
     async def close(self) -> None:
         """Let go of connections."""
-        ...
 
 
 def model_name(text: str, aliases: Mapping[str, str] = {}) -> tuple[str, str]:

@@ -33,7 +33,6 @@ class Rpc(Protocol):
 
     async def __call__(self, method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
         """Return what the method returns; `progress` is told what it has so far, as often as it says."""
-        ...
 
 
 class Mark(NamedTuple):
@@ -78,58 +77,45 @@ class Workspace(Protocol):
 
     async def stat(self, path: str, /) -> Entry:
         """Return what stands there."""
-        ...
 
     async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
         """Return a file's bytes, or those from `start`; a whole that is too large to hold is refused."""
-        ...
 
     async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
         """Return whole lines from line `first`, never holding the file in memory.
 
         At most `most` of them and, the end of the last line not counted, at most `size` bytes.
         """
-        ...
 
     async def list(self, path: str, /, most: int = 10_000) -> Listing:
         """Return the first `most` entries of a folder."""
-        ...
 
     async def write(self, path: str, data: bytes, /) -> Entry:
         """Put a file there at once, parents made, permissions kept: a reader or a crash sees the old or the new."""
-        ...
 
     async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
         """Write and delete several files, all or none, also across a crash; return the files written, in order."""
-        ...
 
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
         """Remove a file, a link itself, an empty folder or, when `recursive`, a folder with what is in it."""
-        ...
 
     async def mkdir(self, path: str, /) -> None:
         """Make a folder and its parents; one that is there already is fine."""
-        ...
 
     async def move(self, path: str, to: str, /) -> None:
         """Rename a file or a folder, parents of the new name made; never onto something that exists."""
-        ...
 
     async def search(self, query: Search, /) -> Found:
         """Return the lines that match."""
-        ...
 
     async def find(self, query: Find, /) -> Names:
         """Return the names that match."""
-        ...
 
     def note(self, entry: Entry, /) -> None:
         """Remember that the session has been shown this version of a file; what it wrote itself is noted already."""
-        ...
 
     def last_seen(self, path: str, /) -> Entry | None:
         """Return the file as the session last saw it, None when it never did."""
-        ...
 
 
 class Page(Protocol):
@@ -161,7 +147,6 @@ class Approver(Protocol):
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
         """Return whether the human says yes; raise ToolError when there is a better word than no for what happened."""
-        ...
 
 
 class Absent:

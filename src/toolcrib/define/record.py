@@ -81,7 +81,6 @@ class Record(Protocol):
 
     def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take the entry. It is written now when nothing is returned, else when what is returned was awaited."""
-        ...
 
 
 NOTHING = "0" * 64  # the hash before the first row
@@ -109,15 +108,12 @@ class Rows(Protocol):
 
     async def head(self) -> Head | None:
         """Return the head, None when it is gone."""
-        ...
 
     async def after(self, seq: int, most: int, /) -> Sequence[Row]:
         """Return the rows behind this number, in their order."""
-        ...
 
     async def before(self, seq: int, most: int, /) -> Sequence[Row]:
         """Return the rows before this number, the last one first."""
-        ...
 
 
 def entry_text(seq: int, at: float, kind: bytes, body: bytes) -> bytes:

@@ -102,61 +102,47 @@ class RunningCommand(Protocol):
     @property
     def started(self) -> float:
         """When, in seconds since 1970."""
-        ...
 
     @property
     def ended(self) -> CommandEnded | None:
         """How it ended, None while it runs."""
-        ...
 
     async def wait(self) -> CommandEnded:
         """Return when nothing of the tree is left. A waiter that is cancelled leaves the command running."""
-        ...
 
     @property
     def total(self) -> int:
         """Bytes printed so far, by stdout and stderr together in the order they came."""
-        ...
 
     def tail(self, most: int | None = None) -> bytes:
         """Return the end of what was printed: all that is kept, or the last `most` bytes of it."""
-        ...
 
     def since(self, at: int) -> tuple[int, bytes]:
         """Return what was printed from byte `at` on, as far as it is kept, and the byte it begins at."""
-        ...
 
     async def whole(self) -> Whole:
         """Return what was printed from the beginning, up to `Limits.whole`."""
-        ...
 
     def watch(self, told: Callable[[bytes], None]) -> Callable[[], None]:
         """Call `told` with new output as it comes; return what ends that. It must be quick."""
-        ...
 
     async def write(self, data: bytes) -> None:
         """Give the command input; ToolError `closed` when it takes none (any more), `busy` when it does not read."""
-        ...
 
     async def close_stdin(self) -> None:
         """Say that no input follows; on a terminal that is the end-of-file key."""
-        ...
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size of the terminal."""
-        ...
 
     def screen(self) -> str:
         """Return what a person would see on the terminal, one line per row; ToolError when there is none."""
-        ...
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the tree; nothing happens once it has ended."""
-        ...
 
     async def stop(self, grace: float | None = None) -> CommandEnded:
         """End the whole tree, TERM and after `grace` seconds KILL; return how the command ended."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +163,9 @@ class Shell(Protocol):
 
     async def start(self, command: Command, limits: CommandLimits, /) -> RunningCommand:
         """Return when the command runs; waits for its turn while too many do."""
-        ...
 
     async def describe(self) -> Confinement:
         """Return what confines commands here; ToolError `unavailable` when they would be refused."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,15 +62,12 @@ class TurnHandle(Protocol):
 
     async def end(self) -> TurnFinished:
         """Wait for its end."""
-        ...
 
     def steer(self, message: Message, /) -> None:
         """Say something that is heard as soon as the calls under way are done."""
-        ...
 
     def stop(self) -> None:
         """End it."""
-        ...
 
 
 def user_message(text: str) -> Message:
