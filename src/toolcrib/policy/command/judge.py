@@ -126,7 +126,7 @@ def _explain_unusable(line: str) -> str:
 def _judge_parsed(
     parsed: ParsedLine, rules: CommandRules, look_up: LookUp, within: IsWithin, env: Mapping[str, str]
 ) -> Judgement:
-    denial = find_denial(parsed, rules, look_up) if rules.deny else None
+    denial = find_denial(parsed, rules, look_up, env) if rules.deny else None
     commands = tuple([_judge_command(found, rules, look_up, within) for found in parsed.commands[:_MAX_COMMANDS]])
     if len(parsed.commands) > _MAX_COMMANDS:
         parsed = parsed._replace(doubt=parsed.doubt or f"it holds more than {_MAX_COMMANDS} commands")
@@ -178,15 +178,18 @@ def _explain_missing(
     parsed: ParsedLine, commands: Sequence[Plain], rules: CommandRules, denial: Denial | None, env: Mapping[str, str]
 ) -> str:
     """Return why the lists do not permit a line, "" when they do."""
+    given = [*env, *[name for command in commands for name in command.sets]]
+    unsafe = unsafe_names(given, rules.env) if given else ()
+    variable = f"the variable {quote_short(unsafe[0])} may change what the command does" if unsafe else ""
     if denial is not None:
-        return f"it may run something that is denied: {parsed.doubt or 'part of it cannot be told in advance'}"
+        doubt = parsed.doubt or variable or "part of it cannot be told in advance"
+        return f"it may run something that is denied: {doubt}"
     if rules.security == "full":
         return ""
     if parsed.doubt:
         return f"{_CANNOT_TELL}: {parsed.doubt}"
-    given = [*env, *[name for command in commands for name in command.sets]]
-    if given and (unsafe := unsafe_names(given, rules.env)):
-        return f"the variable {quote_short(unsafe[0])} may change what the command does"
+    if variable:
+        return variable
     return next((command.why_not for command in commands if command.why_not), "")
 
 

@@ -104,10 +104,11 @@ class Denial(NamedTuple):
     entry: CommandEntry | None = None
 
 
-def find_denial(line: ParsedLine, rules: CommandRules, look_up: LookUp) -> Denial | None:
+def find_denial(line: ParsedLine, rules: CommandRules, look_up: LookUp, env: Mapping[str, str]) -> Denial | None:
     """Return what an entry denies in a line and all that it starts; None when nothing in it can be denied."""
     possible: Denial | None = None
-    if line.unread or any(unsafe_names([name], rules.env) for each in line.commands for name, _ in each.sets):
+    given = [*env, *(name for each in line.commands for name, _ in each.sets)]
+    if line.unread or unsafe_names(given, rules.env):
         possible = Denial()
     for words in _follow(line.commands):
         if words is None:
