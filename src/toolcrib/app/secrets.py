@@ -102,8 +102,9 @@ class LogRedactor(logging.Filter):
         """Change the record; it is always logged."""
         record.msg, record.args = self._redact(record.getMessage()), ()
         if record.exc_info:
-            record.exc_text = self._redact(logging.Formatter().formatException(record.exc_info))
-            record.exc_info = None
+            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
+        if record.exc_text:  # of another crib's redactor, maybe, which knows other secrets
+            record.exc_text = self._redact(record.exc_text)
         return True
 
 
