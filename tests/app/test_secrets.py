@@ -167,3 +167,26 @@ async def test_no_secret_is_in_a_question_to_a_human_or_in_the_log(
     assert HIDDEN[6] not in caplog.text
     kept = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
     assert HIDDEN[6].encode() not in kept
+
+
+async def test_a_plain_word_from_the_environment_is_hidden_in_errors_record_and_log_and_stays_in_results(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool(effects={"read"})
+    async def tell(how: str) -> str:
+        """Say the word, or fail with it."""
+        if how == "bug":
+            raise ValueError("the tide is high")
+        if how == "error":
+            raise toolcrib.ToolError("the tide is high")
+        return "the tide is high"
+
+    config = {"secrets": {"word": "${WORD}"}}
+    async with toolcrib.open(config, env={"WORD": "tide"}, state=tmp_path) as crib:
+        belt = crib.belt(toolcrib.OWNER, extra=[tell])
+        told = {how: str(await belt.call("tell", {"how": how})) for how in ("error", "bug", "tide")}
+    assert "the … is high" in told["error"]
+    assert "the tide is high" in told["tide"]
+    assert "ValueError: the … is high" in caplog.text
+    assert "tide" not in told["error"] + told["bug"] + caplog.text
+    assert b"tide" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())

@@ -58,9 +58,9 @@ log = logging.getLogger("toolcrib")
 class CallPipeline:
     """What every call goes through: who looks at it before and after, and what all callers are bound by.
 
-    `redact` takes secrets out of a text, and is None when there is none to look for. `timeout` and `limit` (characters
-    of text for the model) hold for tools that do not state their own. `watch` hears how calls go, and has no say in
-    them.
+    `redact` takes secrets out of a text, and is None when there is none to look for; `redact_errors`, where there is
+    one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
+    that do not state their own. `watch` hears how calls go, and has no say in them.
     """
 
     record: Record
@@ -69,6 +69,7 @@ class CallPipeline:
     approver: Approver | None = None
     blobs: Blobs | None = None
     redact: Callable[[str], str] | None = None
+    redact_errors: Callable[[str], str] | None = None
     watch: Callable[[CallEvent], None] | None = None
     timeout: float = 120.0
     limit: int = RESULT_CHARS
@@ -123,7 +124,7 @@ def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, s
     Where words of it came from a `source` outside, it is fenced.
     """
     try:
-        words = error_text(message, pipeline.redact or str)
+        words = error_text(message, pipeline.redact_errors or pipeline.redact or str)
     except Exception:
         log.exception("an error of %s could not be redacted", name)
         words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"

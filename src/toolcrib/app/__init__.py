@@ -43,7 +43,7 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, PortsOf, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
-from .secrets import LogRedactor, find_values, redact_for
+from .secrets import LogRedactor, redactors_for
 from .sources import collect_tools, folders_for, list_enabled_plugins, offers_from_program
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
@@ -79,7 +79,7 @@ class Crib:
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.subagents = core.find(Mcp), core.find(Subagents)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
-        self._features, self._exits, self._redact = parts.features, parts.exits, core.redact
+        self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -259,8 +259,8 @@ def build(
     whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
     terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder))
     kept, models = state_in(folder), Models(loaded.config, env)
-    redact = redact_for(find_values(loaded, env))
-    stores = stores_for(loaded, kept, folder, env, redact)
+    redact, redact_errors = redactors = redactors_for(loaded, env)
+    stores = stores_for(loaded, kept, folder, env, redactors)
     core = Core(
         config=loaded.config,
         policy=loaded.policy,
@@ -274,6 +274,7 @@ def build(
         terms_of=terms,
         secrets_below=partial(find_secrets, loaded.document),
         redact=redact,
+        redact_errors=redact_errors,
     )
     features = mount_features(core, mounts)
     router = Router([*given.services, *core.mounted])
@@ -296,8 +297,8 @@ def build(
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
     exits.callback(ports_of.close)
-    if redact is not None:
-        exits.callback(LogRedactor(redact).install())
+    if redact_errors is not None:
+        exits.callback(LogRedactor(redact_errors).install())
     closes = (kept.close, models.close, *(each.close for each in features), turns.close, starter.close)
     for close in (*closes, *(each.close for each in turn_features)):
         exits.push_async_callback(close)
@@ -328,6 +329,7 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
         observers=bind_observers(hook for offer in offers for hook in offer.after),
         blobs=core.stores.blobs,
         redact=core.redact,
+        redact_errors=core.redact_errors,
         timeout=float(core.config.tools.timeout_sec),
         limit=core.config.tools.results.max_chars,
     )

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from toolcrib.config.complain import environment_values
 from toolcrib.config.load import Loaded
 from toolcrib.define.ports import Blobs
 from toolcrib.threads import in_thread
+
+Redact = Callable[[str], str] | None  # None where there is nothing to look for
 
 _NAME = re.compile(
     r"(?i)(?:key|token|secret|passw(?:or)?d|pass|pwd|credentials?|cookie|signature|authorization|dsn)s?$"
@@ -23,9 +26,18 @@ _PLACEHOLDERS = frozenset(
 _MIN_NAMED, _MIN_VALUE, _MIN_LINE = 6, 8, 16  # characters; anything shorter stands in ordinary words, too
 
 
+def redactors_for(loaded: Loaded, env: Mapping[str, str]) -> tuple[Redact, Redact]:
+    """Return what redacts results and blobs, and what redacts errors, the record and the log.
+
+    The second hides whatever came by a `${NAME}`: a word that may stand in an honest file is not missed in an error.
+    """
+    values = find_values(loaded, env)
+    return redact_for(values), redact_for(values | environment_values(loaded.document))
+
+
 def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
     """Return every secret that the configuration knows, that commands are lent, or that our own environment holds."""
-    found = set(_named_in(loaded.document.value))
+    found = set(_secrets_in(loaded.document.value))
     for path in loaded.document.referenced:
         value: Any = loaded.document.value
         for part in path:
@@ -39,7 +51,7 @@ def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def redact_for(values: Collection[str]) -> Callable[[str], str] | None:
+def redact_for(values: Collection[str]) -> Redact:
     """Return what takes these values out of a text, however it quotes them; None when there is nothing to look for."""
     if not values:
         return None
@@ -59,15 +71,15 @@ def _spellings(value: str) -> Iterator[str]:
         yield from (each, repr(each)[1:-1], json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1])
 
 
-def _named_in(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+def _secrets_in(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the secrets written in a configuration: below `secrets` and `headers`, and under names that say so."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if path or key not in _RULES:
-                yield from _named_in(each, (*path, str(key)))
+                yield from _secrets_in(each, (*path, str(key)))
     elif isinstance(value, Iterable) and not isinstance(value, str):
         for each in value:
-            yield from _named_in(each, path)
+            yield from _secrets_in(each, path)
     elif path and isinstance(value, str):
         holds = path[0] == "secrets" or "headers" in path[:-1]
         # `Bearer x` is said back as x

@@ -1,7 +1,7 @@
 """Where a crib keeps what it knows: sessions, the record of calls, big values, answers; in a folder, or in memory."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
 
-from .secrets import RedactedBlobs
+from .secrets import Redact, RedactedBlobs
 
 STATE_FILE = "crib.db"
 
@@ -63,22 +63,23 @@ def stores_for(
     kept: StateFolder,
     folder: Path | None,
     env: Mapping[str, str],
-    redact: Callable[[str], str] | None = None,
+    redactors: tuple[Redact, Redact] = (None, None),
 ) -> Stores:
-    """Return all stores of a crib, as features take them; `redact` takes secrets out of records and blobs.
+    """Return all stores of a crib, as features take them; `redactors` take secrets out of blobs and of the record.
 
     What people were asked and what they accepted is the user's, so it stands in a folder of the user's without one.
     """
+    redact_blobs, redact_record = redactors
     path = (folder or user_folder(env)) / STATE_FILE
     file = loaded.config.audit.file
     if kept.commits is not None:
         to = None if file is None else RecordFile(Path(os.path.expanduser(file)))  # noqa: PTH111  Path's own raises for a user who is not there
-        record: Record = SqliteRecord(kept.commits, redact=redact, file=to)
+        record: Record = SqliteRecord(kept.commits, redact=redact_record, file=to)
     else:
         record = MemoryRecord() if file is None else _NoRecord()
     return Stores(
         sessions=kept.sessions,
-        blobs=kept.blobs if redact is None else RedactedBlobs(kept.blobs, redact),
+        blobs=kept.blobs if redact_blobs is None else RedactedBlobs(kept.blobs, redact_blobs),
         record=record,
         approvals=SqliteApprovals(SqliteFile(path)),
         pins=SqlitePins(SqliteFile(path)),

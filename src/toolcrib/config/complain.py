@@ -50,11 +50,16 @@ def unknown_keys(error: ValidationError) -> list[KeyPath]:
     return [_key(detail) for detail in error.errors(include_url=False) if detail["type"] == "extra_forbidden"]
 
 
-def conceal(text: str, document: Document) -> str:
-    """Return `text` without anything that came from the environment: it may be a secret."""
+def environment_values(document: Document) -> set[str]:
+    """Return what came from the environment and may be a secret, however plain it looks."""
     values = {_at(document.value, path) for path in document.referenced}
-    hidden = {value for value in values if isinstance(value, str) and len(value.strip()) >= _SHORTEST_HIDDEN}
-    ways = {way for value in hidden for way in (value, repr(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])}
+    return {value for value in values if isinstance(value, str) and len(value.strip()) >= _SHORTEST_HIDDEN}
+
+
+def conceal(text: str, document: Document) -> str:
+    """Return `text` without anything that came from the environment."""
+    values = environment_values(document)
+    ways = {way for value in values for way in (value, repr(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])}
     for way in sorted(ways, key=len, reverse=True):
         text = text.replace(way, "…")
     return text

@@ -118,7 +118,7 @@ class Core:
     `tools` are those of the shelf, of plugins and of agents; `agents` are those agents, `agent_problems` sentences
     about the ones that were left out. `terms_of` says what a caller's workspace is, for the backend that opens it.
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
-    out of a text, and is None when there is none.
+    out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
     """
 
     config: Config
@@ -133,6 +133,7 @@ class Core:
     terms_of: Callable[[Caller], Any]
     secrets_below: Callable[..., Iterator[str]]
     redact: Callable[[str], str] | None = None
+    redact_errors: Callable[[str], str] | None = None
     mounted: list[object] = field(default_factory=list)
 
     def is_owner(self, caller: Caller) -> bool:
