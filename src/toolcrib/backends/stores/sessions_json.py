@@ -168,7 +168,7 @@ def _part_to_json(part: Part, keep: _Keep | None) -> dict[str, Any]:
             return {"text": text} if source is None else {"text": text, "source": source}
         case Image(data, mime, source):
             kept = {"data": base64.b64encode(data).decode()} if keep is None else {"blob": keep(data)}
-            return {**kept, "mime": mime, **_non_empty(source=source)}
+            return {**kept, "mime": mime} if source is None else {**kept, "mime": mime, "source": source}
         case Thinking(text, mark):
             return {"thinking": text, **_non_empty(mark=mark)}
 
