@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from toolcrib.backends.stores.record import Redact
 from toolcrib.config.complain import environment_values
 from toolcrib.config.load import Loaded
 from toolcrib.define.ports import Blobs
 from toolcrib.threads import in_thread
-
-Redact = Callable[[str], str] | None  # None where there is nothing to look for
 
 _NAME = re.compile(
     r"(?i)(?:key|token|secret|passw(?:or)?d|pass|pwd|credentials?|cookie|signature|authorization|dsn)s?$"
@@ -26,8 +25,8 @@ _PLACEHOLDERS = frozenset(
 _MIN_NAMED, _MIN_VALUE, _MIN_LINE = 6, 8, 16  # characters; anything shorter stands in ordinary words, too
 
 
-def redactors_for(loaded: Loaded, env: Mapping[str, str]) -> tuple[Redact, Redact]:
-    """Return what redacts results and blobs, and what redacts errors, the record and the log.
+def redactors_for(loaded: Loaded, env: Mapping[str, str]) -> tuple[Redact | None, Redact | None]:
+    """Return what redacts results and blobs, and what redacts errors, the record and the log (None: nothing to hide).
 
     The second hides whatever came by a `${NAME}`: a word that may stand in an honest file is not missed in an error.
     """
@@ -51,7 +50,7 @@ def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def redact_for(values: Collection[str]) -> Redact:
+def redact_for(values: Collection[str]) -> Redact | None:
     """Return what takes these values out of a text, however it quotes them; None when there is nothing to look for."""
     if not values:
         return None
@@ -100,7 +99,7 @@ def _when_secret(name: str, value: Any) -> set[str]:
 class LogRedactor(logging.Filter):
     """Takes secrets out of what is logged, tracebacks included, as long as it is installed."""
 
-    def __init__(self, redact: Callable[[str], str]) -> None:
+    def __init__(self, redact: Redact) -> None:
         super().__init__()
         self._redact = redact
 
@@ -123,7 +122,7 @@ class LogRedactor(logging.Filter):
 class RedactedBlobs:
     """Blobs that hold no secrets: the whole of a long text is kept as its beginning was shown."""
 
-    def __init__(self, blobs: Blobs, redact: Callable[[str], str]) -> None:
+    def __init__(self, blobs: Blobs, redact: Redact) -> None:
         self._blobs, self._redact = blobs, redact
 
     async def put(self, data: bytes, /) -> str:

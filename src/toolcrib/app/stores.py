@@ -12,7 +12,7 @@ from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
-from toolcrib.backends.stores.record import RecordFile, SqliteRecord, SqliteRows, rows_in
+from toolcrib.backends.stores.record import RecordFile, Redact, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded
@@ -24,7 +24,7 @@ from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
 
-from .secrets import Redact, RedactedBlobs
+from .secrets import RedactedBlobs
 
 STATE_FILE = "crib.db"
 
@@ -63,7 +63,7 @@ def stores_for(
     kept: StateFolder,
     folder: Path | None,
     env: Mapping[str, str],
-    redactors: tuple[Redact, Redact] = (None, None),
+    redactors: tuple[Redact | None, Redact | None] = (None, None),
 ) -> Stores:
     """Return all stores of a crib, as features take them; `redactors` take secrets out of blobs and of the record.
 

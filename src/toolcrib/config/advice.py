@@ -22,7 +22,7 @@ _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than a
 
 def advice(loaded: Loaded) -> Iterator[Finding]:
     """Yield what is odd about the file, as it stands."""
-    yield from _ignored_keys(loaded)
+    yield from _find_ignored_keys(loaded)
     for section in loaded.unused:
         yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
     if loaded.exposed:
@@ -37,7 +37,7 @@ def advice(loaded: Loaded) -> Iterator[Finding]:
     yield from _networks(loaded)
 
 
-def _ignored_keys(loaded: Loaded) -> Iterator[Finding]:
+def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
     for key in loaded.ignored:
         word = key.rpartition(".")[2]
         meant = get_close_matches(word, _NARROWING, n=1, cutoff=0.8) if _RULED.search(key) else []

@@ -146,11 +146,11 @@ class Tool:
     def check(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments under their own names, coerced; raise ArgumentError with every complaint at once."""
         try:
-            return self.shape.check(self._renamed(args) if self.aliases else args)
+            return self.shape.check(self._rename_args(args) if self.aliases else args)
         except ArgumentError as error:
             raise ArgumentError(f"{self.name}: {error}{self._other_names(str(error))}") from None
 
-    def _renamed(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _rename_args(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with other spellings of a parameter (`file_path`) under its own name (`path`).
 
         Null says nothing, so it never stands against another spelling; two values that differ are refused.

@@ -123,7 +123,7 @@ def resource_tools(server: str, ask: AskServer, redact: Callable[[str], str]) ->
     """Return the two tools by which the resources of a server are listed and read."""
     source, part = f"mcp:{server}", server_part(server)
 
-    async def listed(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+    async def list_page(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         params = {"cursor": args["cursor"]} if args.get("cursor") else {}
         page = await ask("resources/list", params)
         templates = {} if params else await ask("resources/templates/list", {})
@@ -141,7 +141,9 @@ def resource_tools(server: str, ask: AskServer, redact: Callable[[str], str]) ->
         return redact_result(read_result({"content": blocks}, server), redact)
 
     return (
-        _own(f"{part}__{RESOURCES_LIST}", f"List the resources of the MCP server {server!r}.", _CURSOR, listed, source),
+        _own(
+            f"{part}__{RESOURCES_LIST}", f"List the resources of the MCP server {server!r}.", _CURSOR, list_page, source
+        ),
         _own(f"{part}__{RESOURCES_READ}", f"Read a resource of the MCP server {server!r}.", _URI, read, source),
     )
 
@@ -215,10 +217,10 @@ def _progress_of(ctx: Ctx, server: str) -> Progressed | None:
     if ctx.course.watch is None:
         return None
 
-    def progressed(done: float, total: float | None, words: str) -> None:
+    def on_progress(done: float, total: float | None, words: str) -> None:
         far = f"{done:g} of {total:g}" if total else f"{done:g}"
         # whoever watches can draw a bar
         details = {"progress": done} if total is None else {"progress": done, "total": total}
         ctx.progress(Result.text(f"{far} {words}".strip(), source=f"mcp:{server}", details=details))
 
-    return progressed
+    return on_progress

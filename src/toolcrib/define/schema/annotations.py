@@ -90,8 +90,8 @@ def fields_of_function(function: Callable[..., Any], parameters: Iterable[Parame
         if annotation is ABSENT:
             raise DeclarationError(f"{where}: parameter {name!r} has no annotation; {SUBSET}")
         if isinstance(annotation, str):
-            annotation = _resolved(annotation, function, f"{where}: parameter {name!r}")
-        if complaint := _misplaced_field(annotation, default):
+            annotation = _resolve(annotation, function, f"{where}: parameter {name!r}")
+        if complaint := _explain_field(annotation, default):
             raise DeclarationError(f"{where}: parameter {name!r} {complaint}")
         bare = default is ABSENT
         fields.append(_field(name, annotation, bare=bare, default=None if bare else default))
@@ -107,7 +107,7 @@ def members_of(shape: Any, where: str) -> tuple[Field, ...] | None:
         hints = _hints(shape, where)
         listed = [field for field in dataclasses.fields(shape) if field.init]
         for field in listed:
-            if complaint := _misplaced_field(None, field.default):
+            if complaint := _explain_field(None, field.default):
                 raise DeclarationError(f"{where}: field {field.name!r} {complaint}")
         return tuple(_dataclass_field(field, hints[field.name]) for field in listed)
     if is_typeddict(shape):
@@ -158,7 +158,7 @@ def _dataclass_field(field: dataclasses.Field[Any], annotation: Any) -> Field:
     return _field(field.name, annotation, bare=bare, default=default)
 
 
-def _misplaced_field(annotation: Any, default: Any) -> str:
+def _explain_field(annotation: Any, default: Any) -> str:
     """Say what is wrong where pydantic's `Field` would be taken for a value, or says what only Python can say."""
     if is_field_info(default):
         return "has a Field for a default; write Annotated[..., Field(...)] = value"
@@ -176,7 +176,7 @@ def _hints(shape: type, where: str) -> dict[str, Any]:
         raise DeclarationError(f"{where}: {shape.__name__} has an annotation that cannot be read ({error})") from error
 
 
-def _resolved(annotation: str, function: Callable[..., Any], where: str) -> Any:
+def _resolve(annotation: str, function: Callable[..., Any], where: str) -> Any:
     """Return the annotation itself where `from __future__ import annotations` left its text."""
     plain = inspect.unwrap(function)
     try:
@@ -299,7 +299,7 @@ def _schema(annotation: Any, where: str, seen: tuple[type, ...]) -> dict[str, An
         return dict(scalar)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _annotated(args[0], args[1:], where, seen)
+        return _annotation_schema(args[0], args[1:], where, seen)
     if origin is Union or origin is types.UnionType:
         rest = [arg for arg in args if arg is not type(None)]
         if len(rest) != 1:
@@ -315,13 +315,13 @@ def _schema(annotation: Any, where: str, seen: tuple[type, ...]) -> dict[str, An
         return _map(args, where)
     members = members_of(annotation, where) if isinstance(annotation, type) else None
     if members is None:
-        raise DeclarationError(f"{where} is {_spelled(annotation)}, which not every model can fill in; {SUBSET}")
+        raise DeclarationError(f"{where} is {_write_type(annotation)}, which not every model can fill in; {SUBSET}")
     if annotation in seen:
         raise DeclarationError(f"{where} contains itself ({annotation.__name__}); a schema cannot be endless")
     return _object(members, where, (*seen, annotation))
 
 
-def _annotated(inner: Any, notes: tuple[Any, ...], where: str, seen: tuple[type, ...]) -> dict[str, Any]:
+def _annotation_schema(inner: Any, notes: tuple[Any, ...], where: str, seen: tuple[type, ...]) -> dict[str, Any]:
     schema = _schema(inner, where, seen)
     for note in notes:
         if isinstance(note, str):
@@ -378,5 +378,5 @@ def _map(args: tuple[Any, ...], where: str) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": dict(_SCALARS[args[1]])}
 
 
-def _spelled(annotation: Any) -> str:
+def _write_type(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -213,7 +213,7 @@ def check_of_fields(fields: Iterable[Field], schema: Schema) -> Check:
             try:
                 checked = validate(ready)
             except ValidationError:  # once more, for all the complaints
-                checked = _made(validate, fit()(ready))
+                checked = _construct(validate, fit()(ready))
         return {**nulls, **checked} if nulls else checked
 
     return check
@@ -248,10 +248,10 @@ def model_from(model: type[BaseModel], args: Mapping[str, Any]) -> BaseModel:
 def _then(fit: Check, make: _Make, fields: Iterable[Field]) -> Check:
     """Return a check that fits the arguments to the schema and then makes Python values of them."""
     fill = _fill_object(tuple(fields))
-    return lambda args: _made(make, fill(fit(args)))
+    return lambda args: _construct(make, fill(fit(args)))
 
 
-def _made(make: _Make, fitting: Any) -> Any:
+def _construct(make: _Make, fitting: Any) -> Any:
     try:
         return make(fitting)
     except ValidationError as error:

@@ -69,21 +69,21 @@ class _Walk:
         if self._left < 0 or not isinstance(schema, dict):
             return value
         if not _COMPOSED.isdisjoint(schema):
-            value = self._composed(schema, value, seen)
+            value = self._coerce_parts(schema, value, seen)
         if isinstance(value, dict):
             return self._object(schema, value)
         if isinstance(value, (list, tuple)):
             return self._list(schema.get("items"), value)
         return _scalar(_kinds(schema), value)
 
-    def _composed(self, schema: Schema, value: Any, seen: frozenset[str]) -> Any:
+    def _coerce_parts(self, schema: Schema, value: Any, seen: frozenset[str]) -> Any:
         """Return the value coerced by the schemas that this one is made of."""
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in seen:
             value = self.coerce(target_of(reference, self._root), value, seen | {reference})
-        for part in _listed(schema, "allOf"):
+        for part in _list_at(schema, "allOf"):
             value = self.coerce(part, value, seen)
-        branch = self._branch(_listed(schema, "anyOf") or _listed(schema, "oneOf"), value)
+        branch = self._branch(_list_at(schema, "anyOf") or _list_at(schema, "oneOf"), value)
         return value if branch is None else self.coerce(branch, value, seen)
 
     def _object(self, schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class _Walk:
         for name, inner in value.items():
             if self._left <= 0:
                 break
-            own = known[name] if name in known else _unlisted(schema, name)
+            own = known[name] if name in known else _extra_schema(schema, name)
             if inner is not None or name not in known or self._takes_null(own):
                 made[name] = self.coerce(own, inner)
             else:
@@ -115,7 +115,7 @@ class _Walk:
 
     def _branch(self, branches: Sequence[Any], value: Any) -> Any:
         """Return the branch of a union that the value is meant for: the only one of its kind, or one it can become."""
-        kind, kinds = _kind_of(value), [_kinds(self._followed(branch)) for branch in branches]
+        kind, kinds = _kind_of(value), [_kinds(self._follow(branch)) for branch in branches]
         own = [branch for branch, taken in zip(branches, kinds, strict=True) if _takes(taken, kind)]
         if own:
             return own[0] if len(own) == 1 else None
@@ -124,17 +124,17 @@ class _Walk:
 
     def _takes_null(self, schema: Any) -> bool:
         """Tell whether null is a value here, and not just a way to say nothing."""
-        schema = self._followed(schema)
+        schema = self._follow(schema)
         if not isinstance(schema, dict):
             return True
         if "type" in schema:
             return "null" in _kinds(schema)
-        branches = _listed(schema, "anyOf") or _listed(schema, "oneOf")
+        branches = _list_at(schema, "anyOf") or _list_at(schema, "oneOf")
         if branches:
             return any(self._takes_null(branch) for branch in branches)
         return None in schema.get("enum", [None]) and schema.get("const") is None
 
-    def _followed(self, schema: Any) -> Any:
+    def _follow(self, schema: Any) -> Any:
         for _ in range(_HOPS):
             if not isinstance(schema, dict) or "$ref" not in schema:
                 break
@@ -142,23 +142,23 @@ class _Walk:
         return schema
 
 
-def _listed(schema: Schema, keyword: str) -> Sequence[Any]:
+def _list_at(schema: Schema, keyword: str) -> Sequence[Any]:
     parts = schema.get(keyword)
     return parts if isinstance(parts, (list, tuple)) else ()
 
 
-def _unlisted(schema: Schema, name: str) -> Any:
+def _extra_schema(schema: Schema, name: str) -> Any:
     """Return the schema of a member that `properties` does not list."""
     patterns = schema.get("patternProperties")
     for pattern, inner in patterns.items() if isinstance(patterns, dict) else ():
-        compiled = _compiled(pattern)
+        compiled = _compile(pattern)
         if compiled is not None and compiled.search(name):
             return inner
     return schema.get("additionalProperties")
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     """Return the pattern in linear time, or None where it needs more than that: then the values stay as they are."""
     import re2  # noqa: PLC0415  only schemas with patternProperties pay for it
 

@@ -39,23 +39,23 @@ def join_complaints(complaints: Iterable[str]) -> str:
 
 def complaint_of_python(detail: ErrorDetails) -> str:
     """Return what pydantic says about a value that fits the schema and still cannot be used."""
-    where = _dotted(detail["loc"])
+    where = _write_path(detail["loc"])
     if detail["type"] == "missing":
         return f"{where} is required"
     message = _cut(detail["msg"].removeprefix("Input ").removeprefix("Value error, "))
     if not where:  # the model as a whole; its own validator says what is wrong
         return message
-    return f"{where} {message[:1].lower()}{message[1:]}, not {_shown(detail['input'])}"
+    return f"{where} {message[:1].lower()}{message[1:]}, not {_quote(detail['input'])}"
 
 
 def complaints_of_schema(error: Any, schema: Schema) -> list[str]:
     """Return what one jsonschema_rs.ValidationError says, about arguments that were checked against `schema`."""
-    where, kind = _dotted(error.instance_path), error.kind
+    where, kind = _write_path(error.instance_path), error.kind
     match kind.name:
         case "required":
-            return [f"{_dotted([*error.instance_path, kind.property])} is required"]
+            return [f"{_write_path([*error.instance_path, kind.property])} is required"]
         case "additionalProperties" | "unevaluatedProperties":
-            known = _known(schema, error.schema_path[:-1])
+            known = _member_names(schema, error.schema_path[:-1])
             return [_no_such(name, known, where) for name in kind.unexpected[:_MAX_COMPLAINTS]]
         case "falseSchema":
             return [f"{where or 'the object'} takes no members; leave it empty"]
@@ -64,11 +64,11 @@ def complaints_of_schema(error: Any, schema: Schema) -> list[str]:
             meant = [errors for errors in kind.context if not any(_is_about(each, error) for each in errors)]
             if len(meant) == 1 and meant[0]:
                 return [said for each in meant[0] for said in complaints_of_schema(each, schema)]
-    wanted = _wanted(kind)
+    wanted = _demand(kind)
     if wanted is None:
         message = _cut(error.message.splitlines()[0])
         return [f"{where}: {message}" if where else message]
-    return [f"{where or 'the whole'} must {wanted}, not {_given(kind.name, error.instance)}"]
+    return [f"{where or 'the whole'} must {wanted}, not {_describe(kind.name, error.instance)}"]
 
 
 def _is_about(inner: Any, outer: Any) -> bool:
@@ -76,7 +76,7 @@ def _is_about(inner: Any, outer: Any) -> bool:
     return bool(inner.kind.name == "type" and inner.instance_path == outer.instance_path)
 
 
-def _wanted(kind: Any) -> str | None:
+def _demand(kind: Any) -> str | None:
     """Return what a value must be or have, None for keywords that speak for themselves."""
     said = _LIMITS.get(kind.name)
     if said is not None:
@@ -85,9 +85,9 @@ def _wanted(kind: Any) -> str | None:
         case "type":
             return f"be {_either([_KINDS.get(each, each) for each in kind.types])}"
         case "enum":
-            return f"be {_either([_shown(option) for option in kind.options[:_MAX_COMPLAINTS]])}"
+            return f"be {_either([_quote(option) for option in kind.options[:_MAX_COMPLAINTS]])}"
         case "const":
-            return f"be {_shown(kind.expected_value)}"
+            return f"be {_quote(kind.expected_value)}"
         case "multipleOf":
             return f"be a multiple of {kind.multiple_of}"
         case "pattern":
@@ -109,9 +109,9 @@ def _forms(branches: Sequence[Sequence[Any]]) -> str:
     return f"fit one of its {len(branches)} forms{'' if len(firsts) == len(branches) else ' only'}"
 
 
-def _given(keyword: str, value: Any) -> str:
+def _describe(keyword: str, value: Any) -> str:
     is_counted = keyword.endswith(("Length", "Items", "Properties")) and keyword != "uniqueItems"
-    return str(len(value)) if is_counted else _shown(value)
+    return str(len(value)) if is_counted else _quote(value)
 
 
 _LIMITS: Mapping[str, str] = {
@@ -128,7 +128,7 @@ _LIMITS: Mapping[str, str] = {
 }
 
 
-def _known(schema: Any, path: Iterable[str | int]) -> tuple[str, ...]:
+def _member_names(schema: Any, path: Iterable[str | int]) -> tuple[str, ...]:
     """Return the names of the members that the schema at this place lists."""
     for part in path:
         schema = schema.get(part) if isinstance(schema, Mapping) else schema[part] if isinstance(part, int) else None
@@ -140,12 +140,12 @@ def _no_such(name: Any, known: Sequence[str], where: str) -> str:
     meant = nearest(str(name)[:_MAX_EXPECTED_CHARS], known)
     listed = f"it takes {_cut(', '.join(known))}" if known else "leave it out"
     hint = f"did you mean {meant[0]!r}?" if meant else listed
-    return f"there is no parameter {_shown(name)}{f' in {where}' if where else ''} ({hint})"
+    return f"there is no parameter {_quote(name)}{f' in {where}' if where else ''} ({hint})"
 
 
-def _dotted(path: Iterable[str | int]) -> str:
+def _write_path(path: Iterable[str | int]) -> str:
     """Return the path as `a.b[0].c`; a key that a model made up may be anything, so it is shown like a value then."""
-    parts = (f".{p}" if isinstance(p, str) and p.isprintable() and len(p) <= _SHOWN else f"[{_shown(p)}]" for p in path)
+    parts = (f".{p}" if isinstance(p, str) and p.isprintable() and len(p) <= _SHOWN else f"[{_quote(p)}]" for p in path)
     return "".join(parts).lstrip(".")
 
 
@@ -155,7 +155,7 @@ def _either(words: Sequence[str]) -> str:
     return f"{_cut(', '.join(words[:-1]))} or {words[-1]}"
 
 
-class _Spelled(reprlib.Repr):
+class _Quoter(reprlib.Repr):
     """Values as a complaint shows them: a glimpse of the large ones, and JSON's words where Python has its own."""
 
     def __init__(self) -> None:
@@ -169,11 +169,11 @@ class _Spelled(reprlib.Repr):
         return "null"
 
 
-_spelled = _Spelled()
+_quoter = _Quoter()
 
 
-def _shown(value: Any) -> str:
-    return _cut(_spelled.repr(value), _SHOWN)
+def _quote(value: Any) -> str:
+    return _cut(_quoter.repr(value), _SHOWN)
 
 
 def _cut(text: str, limit: int = _MAX_EXPECTED_CHARS) -> str:

@@ -210,7 +210,7 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
     grammar = _SUBCOMMANDS.get(name)
     if grammar is None:
         raise OddUseError(f"'git {name}' is not one of those that only show")
-    rest = [_glued_value(word) for word in args[at + 1 :]]
+    rest = [_strip_number(word) for word in args[at + 1 :]]
     use = read_use(rest, grammar, within)
     _check_operands(name, rest, use)
     for option, value in use.options:
@@ -223,7 +223,7 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
     check_paths([*paths, *(_revision_of(word) for word in paths)], within)
 
 
-def _glued_value(word: str) -> str:
+def _strip_number(word: str) -> str:
     """Return a short option with an optional number as the grammar reads it: -M90% is -M, -U3 stays."""
     if len(word) > 2 and word[0] == "-" and word[1] in "MCBX" and word[2:].rstrip("%").isdigit():
         return word[:2]

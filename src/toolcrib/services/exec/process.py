@@ -122,12 +122,12 @@ def report_progress(process: StartedProcess, tell: Callable[[Any], None]) -> Ite
         waiting = None
         tell({"sessionId": process.id, "pid": process.running.pid, "tail": process.tail()})
 
-    def printed(_: bytes) -> None:
+    def on_output(_: bytes) -> None:
         nonlocal waiting
         if waiting is None:
             waiting = loop.call_later(_REPORT_SECONDS, report)
 
-    stop = process.running.watch(printed)
+    stop = process.running.watch(on_output)
     try:
         yield
     finally:

@@ -70,7 +70,7 @@ async def exec(  # noqa: PLR0913  as models know it
     and ls for files where they will do.
     """
 
-    def told(part: Mapping[str, Any]) -> None:
+    def tell(part: Mapping[str, Any]) -> None:
         ctx.progress(Result.text(part["tail"], details={"status": "running", **part}))
 
     # the command itself is not passed on: what starts is what was judged under this key
@@ -81,5 +81,5 @@ async def exec(  # noqa: PLR0913  as models know it
         "seconds": timeout,
         "pty": pty,
     }
-    state = await ctx.rpc("process.start", asked, progress=told)
+    state = await ctx.rpc("process.start", asked, progress=tell)
     return _render_running(state) if state["status"] == "running" else _render_ended(state)
