@@ -176,6 +176,57 @@ async def test_a_program_that_came_with_us_can_be_used(root: Path) -> None:
         assert (result.status, said(result)) == ("ok", "1")
 
 
+WRITABLE = "find . -maxdepth 0 -writable"
+
+
+@pytest.mark.parametrize(
+    ("settings", "command", "shown"),
+    [
+        ({"readOnly": ["find"]}, WRITABLE, ""),
+        ({"readOnly": ["find"], "safeBins": ["head"]}, f"{WRITABLE} | head; {WRITABLE}", ""),
+        ({"readOnly": ["find", "cat"], "allow": [["echo"]]}, f"echo hi && {WRITABLE} && cat job.py", "hi"),
+        ({"allow": [["find"]]}, WRITABLE, "."),
+        ({"allow": [["find"]], "readOnly": ["head"]}, f"{WRITABLE} | head -n 1", "."),
+        ({"security": "full", "readOnly": ["find"]}, WRITABLE, "."),
+    ],
+)
+async def test_what_runs_because_it_only_reads_cannot_write_whatever_it_is_told(
+    root: Path, settings: Mapping[str, Any], command: str, shown: str
+) -> None:
+    (root / "job.py").write_text("")
+    result = await run(root, command, {"host": "sandbox", **settings})
+    assert (result.status, said(result).strip()) == ("ok", shown or "(no output)")
+
+
+@pytest.mark.parametrize("reader", ["git status", "find .", "rg x", "sort -u job.py"])
+async def test_a_reader_beside_what_may_write_is_asked_about_unless_no_option_of_it_writes(
+    root: Path, reader: str
+) -> None:
+    settings = {"allow": [["make"]], "readOnly": ["git", "find", "rg", "sort", "tail", "uniq"]}
+    result = await run(root, f"make && {reader}", settings)
+    assert result.details["code"] == "not_approved"
+    assert "run it by itself" in said(result)
+    (root / "Makefile").write_text("all:\n\t@echo made > made; echo b; echo a\n")
+    assert said(await run(root, "make | sort | uniq -c | tail -n 1", settings)).split() == ["1", "b"]
+    assert (root / "made").exists()
+
+
+async def test_no_program_of_the_workspace_is_started_because_it_is_called_like_a_reader(root: Path) -> None:
+    (root / "bin").mkdir()
+    for name, text in (("cat", "#!/bin/sh\necho PWNED\n"), ("head", "#!/bin/sh\necho PWNED\n")):
+        (root / "bin" / name).write_text(text)
+        (root / "bin" / name).chmod(0o755)
+    (root / "bin" / "tail").symlink_to("/usr/bin/tail")
+    settings = {"trustedDirs": [str(root / "bin"), "/usr/bin"], "readOnly": ["cat", "head", "tail", "wc"]}
+    for command in ("cat job.py", "wc job.py | head", "tail job.py"):
+        result = await run(root, command, settings)
+        assert result.details["code"] == "not_approved", command
+        assert "lies in the workspace" in said(result)
+    assert (await run(root, "wc job.py", settings)).status == "ok"
+    shown = await run(root, "wc job.py; printenv PATH", {**settings, "allow": [["printenv"]]})
+    assert said(shown).splitlines()[1] == "/usr/bin"
+
+
 async def test_docker_says_that_it_is_not_there(root: Path) -> None:
     result = await run(root, "echo hi", {**OPEN, "host": "docker"})
     assert "not built yet" in said(result)

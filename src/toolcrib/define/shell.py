@@ -22,7 +22,8 @@ class Command:
 
     `cwd` is a folder of the workspace. `env` is the whole environment; nothing is inherited. `stdin` is what the
     command reads before the end of its input; None leaves the input open for `write`. `pty` gives it a terminal of
-    so many columns and rows, whose input is always open.
+    so many columns and rows, whose input is always open. What `only_reads` finds a workspace that it cannot change,
+    where something confines it.
     """
 
     argv: tuple[str, ...] | None = None
@@ -31,6 +32,7 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     stdin: bytes | None = b""
     pty: tuple[int, int] | None = None
+    only_reads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

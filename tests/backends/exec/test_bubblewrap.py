@@ -51,6 +51,18 @@ async def test_ordinary_work_is_done(shell: Shell, name: str) -> None:
     assert (ended.ok, text if printed is not None else None) == (True, printed), text
 
 
+@pytest.mark.parametrize("line", ["echo x > made", "rm kept", "chmod 777 kept", "mkdir sub/made", "mv kept other"])
+async def test_what_only_reads_finds_a_workspace_that_it_cannot_change(shell: Shell, tmp_path: Path, line: str) -> None:
+    root = tmp_path / "ws"
+    (root / "sub").mkdir()
+    (root / "kept").write_text("as it was\n")
+    ended, text = await ran(shell, f"cat kept; {line}", only_reads=True)
+    assert not ended.ok
+    assert (text.splitlines()[0], "Read-only file system" in text) == ("as it was", True)
+    assert sorted(each.name for each in root.iterdir()) == ["kept", "sub"]
+    assert (await ran(shell, line))[0].ok
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -159,9 +159,10 @@ class Bubblewrap:
         root = "" if self._access == "none" else self._root
         find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
         settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
+        access: Access = "ro" if command.only_reads and self._access == "rw" else self._access
         args = (
             *profile(
-                root=self._root, access=self._access, folders=self._folders, settings=settings,
+                root=self._root, access=access, folders=self._folders, settings=settings,
                 home=command.env.get("HOME", ""), network=limits.network,
             ),
             *(word for name, value in command.env.items() for word in ("--setenv", name, value)),

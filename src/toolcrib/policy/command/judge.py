@@ -15,7 +15,7 @@ from .environment import unsafe_names
 from .literal import quote_word
 from .options import IsWithin, is_beneath
 from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
-from .permit import Denial, Plain, find_denial, permit
+from .permit import Denial, Plain, explain_mixed, find_denial, may_write, permit
 from .rules import CommandRules, LookUp, is_asked
 from .wrappers import can_start_others
 
@@ -25,6 +25,7 @@ _MAX_COMMANDS = 500  # in one line
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 _DESTROYS = frozenset({"dd", "rm", "shred", "unlink"})  # they start nothing, and still no yes to them lasts
 _EMPTY = "there is no command in it; write one"
+_FULL = "security full"
 _CANNOT_TELL = "what it would run cannot be told in advance"
 
 
@@ -53,6 +54,12 @@ class Judgement:
         if not self.parts or any(command.program is None for command in self.commands):
             return None
         return " ".join(_make_portable(part) if isinstance(part, str) else _quote_command(part) for part in self.parts)
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it runs because it only reads: then it is started where it can do nothing else."""
+        readers = self.decision == "run" and self.rule != _FULL and any(command.reads for command in self.commands)
+        return readers and not any(map(may_write, self.commands))
 
     @property
     def may_last(self) -> bool:
@@ -145,7 +152,7 @@ def _judge_parsed(
     if decision != "run":
         rule, origin = f"ask {rules.ask}", f"{rules.origin}.ask"
     elif rules.security == "full":
-        rule, origin = "security full", f"{rules.origin}.security"
+        rule, origin = _FULL, f"{rules.origin}.security"
     else:
         rule, origin = commands[0].rule, commands[0].origin
     return Judgement(
@@ -190,7 +197,7 @@ def _explain_missing(
         return f"{_CANNOT_TELL}: {parsed.doubt}"
     if variable:
         return variable
-    return next((command.why_not for command in commands if command.why_not), "")
+    return next((command.why_not for command in commands if command.why_not), "") or explain_mixed(commands)
 
 
 def _decide(missing: str, rules: CommandRules, commands: Sequence[Plain]) -> tuple[CommandDecision, str]:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from toolcrib.define.display import quote_short
 
 from .environment import unsafe_names
-from .options import IsWithin, OddUseError
+from .options import IsWithin, OddUseError, names
 from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
-from .programs import FILTERS, READERS, RESTRAINTS, check
+from .programs import CAN_DO_MORE, FILTERS, READERS, RESTRAINTS, check
 from .programs_git import GIT_OWN
 from .rules import CommandEntries, CommandEntry, CommandRules, LookUp, base_name, matches_program
 from .wrappers import Inner, can_start_others, inner_anywhere, inner_of, is_opened
@@ -25,7 +25,7 @@ class Plain(NamedTuple):
     """One command: its words (None for one that is not literal), the program they name, and the rule that permits it.
 
     `program` is a whole path, or None when no trusted folder has it; `sets` are variables set for it alone. A program
-    that may only read is given options that hold it to that besides its own words.
+    that runs because it only reads (`reads`) is given options that hold it to that besides its own words.
     """
 
     argv: tuple[str | None, ...]
@@ -34,6 +34,7 @@ class Plain(NamedTuple):
     origin: str = ""
     why_not: str = ""
     sets: Mapping[str, str] = _NO_SETS
+    reads: bool = False
 
 
 def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: IsWithin) -> Plain:
@@ -52,12 +53,12 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
     if name in rules.read_only:
         why_not = _explain_odd_use(name, argv[1:], within)
         if not why_not:
-            return Plain(restrained, program, f"readOnly {name}", rules.read_only[name])
+            return Plain(restrained, program, f"readOnly {name}", rules.read_only[name], reads=True)
         reasons.append(f"{name!r} may only read here: {why_not}")
     if name in rules.filters:
         why_not = _explain_odd_use(name, argv[1:], None)
         if not why_not:
-            return Plain(restrained, program, f"safeBins {name}", rules.filters[name])
+            return Plain(restrained, program, f"safeBins {name}", rules.filters[name], reads=True)
         reasons.append(f"{name!r} may only filter its standard input here: {why_not}")
     reasons.append(f"{quote_short(typed)} is on no list of {rules.origin}")
     return Plain(argv, program, why_not=reasons[0])
@@ -74,6 +75,27 @@ def _find_entry(
         if same and matches_program(words[0], argv[0], program):
             return entry
     return None
+
+
+def explain_mixed(commands: Sequence[Plain]) -> str:
+    """Return which command only reads beside one that may write, with nothing to hold it to that; "" when none does."""
+    writers = [each.argv[0] or "" for each in commands if may_write(each)]
+    for each in commands if writers else ():
+        name, args = base_name(each.argv[0] or ""), tuple(word or "" for word in each.argv[1:])
+        if each.reads and name in CAN_DO_MORE and (name not in FILTERS or _explain_odd_use(name, args, None)):
+            beside = f"beside {quote_short(writers[0])} nothing holds it to that"
+            return f"{name!r} may only read, and {beside}; run it by itself"
+    return ""
+
+
+def may_write(command: Plain) -> bool:
+    """Tell whether a command that is permitted may change files."""
+    return not command.reads and base_name(command.argv[0] or "") not in _WRITES_NOTHING
+
+
+_WRITES_NOTHING = names(
+    ": [ basename date dirname echo expr false id printenv printf pwd seq sleep test true uname which"
+)
 
 
 def _explain_odd_use(name: str, args: tuple[str, ...], within: IsWithin | None) -> str:

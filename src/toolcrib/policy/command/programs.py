@@ -154,6 +154,10 @@ _JQ = Grammar(
 RESTRAINTS: Mapping[str, tuple[str, ...]] = {"diff": ("--no-dereference",), "sed": ("--sandbox",)}
 
 
+# Readers with options that write or start something: where nothing holds them to reading, one that was misread could.
+CAN_DO_MORE = frozenset({"find", "git", "rg", "sort", "uniq"})
+
+
 def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
     """Raise OddUseError unless the program `name` with these arguments only reads, and only where it may."""
     _CHECKS[name](args, within)

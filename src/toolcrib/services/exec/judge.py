@@ -119,10 +119,11 @@ class CommandRunner:
         known = self._rules_of(caller)
         within = _make_within(known.root, workdir)
         found = [
-            judge(line, each.rules, each.look_up, within=within, env=env or {}) for each in (known.own, *known.above)
+            _look_closer(judge(line, each.rules, each.look_up, within=within, env=env or {}), each.rules, known.root)
+            for each in (known.own, *known.above)
         ]
-        # of equals the one that adds most to hold programs to reading, else the caller's own
-        return max(found, key=lambda each: (_DECISIONS.index(each.decision), sum(len(it.argv) for it in each.commands)))
+        # of equals the one that holds programs to reading by most, else the caller's own
+        return max(found, key=_strictness)
 
     def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:
         """Return why a yes to a command must not last; None when nothing in it can start something else."""
@@ -165,7 +166,10 @@ class CommandRunner:
         built = build_environment(self._environ, rules.trusted, rules.env, terminal=terminal)
         sets = judgement.commands[0].sets if judgement.argv is not None and judgement.commands else {}
         # what runs unasked was judged without a user's own settings of git, so it runs without them
-        fixed = FIXED if judgement.decision == "run" and rules.security == "allowlist" else {}
+        fixed = dict(FIXED) if judgement.decision == "run" and rules.security == "allowlist" else {}
+        if judgement.only_reads:  # nothing of the workspace is found by its name
+            root = self._rules_of(caller).root
+            fixed["PATH"] = ":".join(folder for folder in rules.trusted if not _lies_in(root, folder))
         return {**built, **env, **sets, **fixed}
 
     # what holds for a caller
@@ -249,7 +253,30 @@ def _make_permit(line: str, judgement: Judgement, workdir: str, env: Mapping[str
     """Return what is started: the words themselves where that is all there is, else what a shell reads."""
     program = judgement.commands[0].program if judgement.commands else None
     argv = (program, *judgement.argv[1:]) if judgement.argv is not None and program is not None else None
-    return Permit(line=line, argv=argv, script=judgement.script, cwd=workdir, env=env)
+    reads = judgement.only_reads
+    return Permit(line=line, argv=argv, script=judgement.script, cwd=workdir, env=env, only_reads=reads)
+
+
+def _strictness(judgement: Judgement) -> tuple[int, bool, int]:
+    words = sum(len(command.argv) for command in judgement.commands)
+    return _DECISIONS.index(judgement.decision), judgement.only_reads, words
+
+
+def _look_closer(judgement: Judgement, rules: CommandRules, root: str) -> Judgement:
+    """Return the judgement with what can only be told on this machine: what runs because it only reads must be it."""
+    if judgement.decision != "run" or rules.security != "allowlist":
+        return judgement
+    for command in judgement.commands:
+        if command.reads and command.program and _lies_in(root, command.program):
+            reason = f"{command.program!r} lies in the workspace, so it may be anything, whatever it is called"
+            return replace(judgement, decision="deny" if rules.ask == "off" else "ask", reason=reason)
+    return judgement
+
+
+def _lies_in(root: str, path: str) -> bool:
+    """Tell whether a path, as it is spelled or at the end of its links, lies in a folder."""
+    top = f"{os.path.realpath(root).rstrip('/')}/"
+    return any(f"{each}/".startswith(top) for each in (path, os.path.realpath(path)))
 
 
 def _make_within(root: str, workdir: str) -> Callable[[str], bool]:

@@ -41,7 +41,7 @@ class Permit:
     """What the judge let through for one call: this and nothing else is started, once.
 
     `argv` runs as it is; without one, bash reads `script`. `line` is what the model wrote. `check_unchanged` raises
-    ToolError when something that a human was shown is not the same any more.
+    ToolError when something that a human was shown is not the same any more. `only_reads`: it runs for no other reason.
     """
 
     line: str
@@ -50,6 +50,7 @@ class Permit:
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
     check_unchanged: Callable[[], Awaitable[None]] | None = None
+    only_reads: bool = False
 
 
 class Permits:
@@ -168,6 +169,7 @@ class Processes:
             env=permit.env,
             stdin=None if background else b"",
             pty=_SCREEN_SIZE if pty else None,
+            only_reads=permit.only_reads,
         )
         limits = replace(target.limits, seconds=_choose_seconds(seconds, target))
         running = await target.shell.start(command, limits)
