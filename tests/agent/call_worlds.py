@@ -19,7 +19,7 @@ from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Ask, Block, Hook, Rewrite
-from toolcrib.define.record import Decided, Finished, RecordEntry, Started
+from toolcrib.define.record import Answered, Decided, Finished, Judged, RecordEntry, Started
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.verdict import Decision, Selection, Verdict
@@ -33,17 +33,22 @@ Doing = Literal[
     "thread", "bad thread", "slow thread",
 ]  # fmt: skip
 Watching = Literal["nothing", "change", "raise", "exit", "hang", "give up"]
-Store = Literal["works", "waits", "fails on the decision", "fails on the start", "fails on the outcome", "fails"]
+Store = Literal[
+    "works", "waits", "fails on the decision", "fails on a word", "fails on the start", "fails on the outcome", "fails"
+]
 Station = Literal[
-    "nowhere", "first entry", "guard", "human", "start", "body", "observer", "blob", "last entry", "twice",
+    "nowhere", "first entry", "guard", "word", "human", "start", "body", "observer", "blob", "last entry", "twice",
 ]  # fmt: skip
 
 THREADS = ("thread", "bad thread", "slow thread")
 KINDS: Mapping[type, tuple[Store, Station]] = {
     Decided: ("fails on the decision", "first entry"),
+    Judged: ("fails on a word", "word"),
+    Answered: ("fails on a word", "word"),
     Started: ("fails on the start", "start"),
     Finished: ("fails on the outcome", "last entry"),
 }
+WORDS = ("block", "rewrite", "spoil", "ask")  # what a guard says; the rest is how one fails
 MOMENT = 0.001  # of patience with what never comes
 
 
@@ -289,7 +294,7 @@ def oracle(world: World) -> Came:
         return Came(False, frozenset({"bug", "unrecorded"}))
     came = _oracle_of_record_that_works(world)
     if world.record == "fails on the start" and came.runs:
-        return Came(False, frozenset({"bug"}), came.passed & {"first entry", "guard", "human", "last entry"})
+        return Came(False, frozenset({"bug"}), came.passed & {"first entry", "guard", "word", "human", "last entry"})
     if world.record == "fails on the outcome":
         return Came(came.runs, frozenset({"unrecorded"}), came.passed - {"last entry"})
     return came
@@ -305,10 +310,14 @@ def _oracle_of_record_that_works(world: World) -> Came:
         return refused("not_found" if world.permission == "absent" else "denied")
     if world.given in ("bad", "flawed"):
         return refused("bad_arguments")
-    questions = world.permission == "ask"
+    questions, breaks = world.permission == "ask", world.record == "fails on a word"
     for guard in world.guards:
         if guard.says != "thread":
             passed.add("guard")
+        if guard.says not in ("nothing", "thread") and (not guard.optional or guard.says in WORDS):
+            if breaks:
+                return refused("bug")
+            passed.add("word")
         match guard.says:
             case "block":
                 return refused("blocked")
@@ -321,6 +330,10 @@ def _oracle_of_record_that_works(world: World) -> Came:
     if questions:
         if world.answer != "nobody":
             passed.add("human")
+        if world.answer in ("yes", "no", "not a bool"):
+            if breaks:
+                return refused("bug")
+            passed.add("word")
         if world.answer != "yes":
             return refused("not_approved", *(("bug",) if world.answer == "raise" else ()))
     return _oracle_of_body(world, passed)

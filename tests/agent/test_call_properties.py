@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
-from toolcrib.define.record import Decided, Finished, RecordEntry, Started
+from toolcrib.define.record import Answered, Decided, Finished, Judged, RecordEntry, Started
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection, Verdict
 
 from .call_worlds import (
     THREADS,
+    WORDS,
     WORLDS,
     Came,
     Doing,
@@ -63,15 +64,18 @@ def check_the_record(run: Run) -> None:
     of no other call unless it was cancelled at that moment. Nothing starts without its permission.
     """
     late = run.world.body in THREADS  # a thread may take up its work when nobody waits for it any more
-    kinds = [type(entry) for entry in run.entries]
+    check_the_words(run)
+    entries = [entry for entry in run.entries if not isinstance(entry, (Judged, Answered))]
+    kinds = [type(entry) for entry in entries]
     assert kinds == [kind for kind in (Decided, Started, Finished) if kind in kinds], "each once, in this order"
-    for on_record in run.ran:
+    for told in run.ran:
+        on_record = [entry for entry in told if not isinstance(entry, (Judged, Answered))]
         assert [type(entry) for entry in on_record][:2] == [Decided, Started]
         assert len(on_record) == 2 or late
     assert len(run.ran) <= 1
     finished = [entry for entry in run.entries if isinstance(entry, Finished)]
     if Started in kinds:
-        decided, started = run.entries[:2]
+        decided, started = entries[:2]
         assert isinstance(decided, Decided)
         assert isinstance(started, Started)
         assert decided.verdict is not None
@@ -81,13 +85,33 @@ def check_the_record(run: Run) -> None:
         assert all(entry.ran for entry in finished) or "start" in run.stopped
     if run.world.record in ("works", "waits"):
         assert {Decided, Finished} <= set(kinds)
-        assert run.writes == len(kinds), "each written once"
+        assert run.writes == len(run.entries), "each written once"
     for entry in finished:
         assert entry.ran == bool(run.ran) or (entry.ran and late)
         assert entry.call.id == "call_1"
     if run.world.permission in ("deny", "absent") or run.world.given in ("bad", "flawed"):
         assert run.ran == []
         assert run.asked == []
+
+
+def check_the_words(run: Run) -> None:
+    """What guards and the human said is on record: each word once, between the decision and the start, and a body runs
+    after a question only where a yes is there.
+    """
+    words = [entry for entry in run.entries if isinstance(entry, (Judged, Answered))]
+    at = [run.entries.index(word) for word in words]
+    kinds = [type(entry) for entry in run.entries]
+    assert at == list(range(1, 1 + len(at)))
+    answers = [word.yes for word in words if isinstance(word, Answered)]
+    judged = [word.decision for word in words if isinstance(word, Judged)]
+    asked = run.world.permission == "ask" or "ask" in judged
+    if Started in kinds:
+        assert answers == ([True] if asked else [])
+        assert "deny" not in judged
+    spoken = [guard for guard in run.world.guards if guard.says in WORDS or not guard.optional]
+    spoken = [guard for guard in spoken if guard.says not in ("nothing", "thread")]
+    said = {"ask": "ask", "rewrite": "rewrite"}
+    assert judged == [said.get(guard.says, "deny") for guard in spoken][: len(judged)]
 
 
 def check_the_outcome(run: Run, came: Came, result: Result | None) -> None:
@@ -141,6 +165,9 @@ def quiet() -> Iterator[None]:
 @example(World(record="waits", cancelled="start"))
 @example(World(record="works", cancelled="start"))
 @example(World(record="fails on the start"))
+@example(World(record="fails on a word", permission="ask", answer="yes"))
+@example(World(record="fails on a word", guards=(Guarding("block"),)))
+@example(World(record="waits", cancelled="word", guards=(Guarding("ask"),), answer="yes"))
 @example(World(record="fails on the outcome", cancelled="body"))
 @example(World(permission="ask", answer="not a bool"))
 @example(World(guards=(Guarding("garbage"),)))

@@ -300,12 +300,13 @@ async def battery(enter: Enter) -> list[str]:
     probe = Probe()
     wrong: list[str] = []
 
-    async def expect(what: str, code: str, **situation: Any) -> Seen:
+    async def expect(what: str, code: str, said: Sequence[str] = (), **situation: Any) -> Seen:
         probe.ran.clear()
         got = await enter(Situation(probe=probe, **situation))
         kinds, told, ran = outcome_of(got.entries)
-        body = [] if code else [("a", ["Decided", "Started"])]
-        written = ["Decided", "Finished"] if code else ["Decided", "Started", "Finished"]
+        before = ["Decided", *said]
+        body = [] if code else [("a", [*before, "Started"])]
+        written = [*before, "Finished"] if code else [*before, "Started", "Finished"]
         if (kinds, told, ran, probe.ran) != (written, code, not code, body):
             wrong.append(f"{what}: {kinds} {told!r}, ran {ran} with {probe.ran}")
         if got.status != ("error" if code else "ok"):
@@ -320,10 +321,11 @@ async def battery(enter: Enter) -> list[str]:
         wrong.append("an allowed call: outside text came without its fence")
     await expect("a denied call", "denied", tools={"deny": ["probe"]})
     await expect("a call that nobody approves", "not_approved", tools={"ask": ["probe"]})
-    await expect("a refused call", "not_approved", tools={"ask": ["probe"]}, approver=FakeApprover([False]))
-    await expect("an approved call", "", tools={"ask": ["probe"]}, approver=FakeApprover([True]))
-    await expect("a blocked call", "blocked", guards=[blocked])
-    await expect("a spoiled call", "bad_arguments", guards=[spoiled])
+    for what, code, answer in (("a refused call", "not_approved", False), ("an approved call", "", True)):
+        human = FakeApprover([answer])
+        await expect(what, code, ["Answered"], tools={"ask": ["probe"]}, approver=human)
+    await expect("a blocked call", "blocked", ["Judged"], guards=[blocked])
+    await expect("a spoiled call", "bad_arguments", ["Judged"], guards=[spoiled])
     await expect("a call with a list", "bad_arguments", call=CALL._replace(args={"text": ["a"]}))
     await expect("a call without text", "bad_arguments", call=CALL._replace(args={"txt": "a"}))
     await expect("an unknown name", "not_found", call=CALL._replace(name="prope"))
@@ -391,6 +393,8 @@ MUTATIONS: Mapping[str, Mutation] = {
     "the guards": Mutation(without("guards")),
     "the check of what a guard rewrote": Mutation(no_check, "agent/hooks.py"),
     "the human": Mutation(without("_ask")),
+    "the record of what a guard says": Mutation(without("Judged")),
+    "the record of the answer": Mutation(without("Answered")),
     "the fence": Mutation(no_fence),
 }
 

@@ -35,6 +35,7 @@ T = TypeVar("T")
 def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[str]) -> dict[str, Any]:
     """Serialise settings, tools and host as JSON, enough to run the gate again."""
     return {
+        "answers": True,  # from here on, what guards and humans say is on record, too
         "host": sorted(host),
         "settings": {
             "tools": _section(settings.tools, ToolsSettings),

@@ -175,6 +175,7 @@ class Unhurried:
 
     def __init__(self, approver: Approver, clock: Clock) -> None:
         self._approver, self._clock = approver, clock
+        self.writes_record = getattr(approver, "writes_record", False)
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
         self._clock.hold()

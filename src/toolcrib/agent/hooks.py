@@ -23,10 +23,10 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call, Message, Thinking
-from toolcrib.define.plugin import Ask, Block, Guard, Hook, Moment, Observer, Rewrite
+from toolcrib.define.plugin import Allow, Ask, Block, Guard, Hook, Moment, Observer, Rewrite
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Selection
+from toolcrib.define.verdict import Basis, Selection
 from toolcrib.policy.match import Inventory, matcher_for
 from toolcrib.threads import in_thread
 
@@ -95,6 +95,8 @@ def apply_guard(
                 how = "rewrote what a question is bound to already"
                 raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
             return tool.check({**args, **changed})
+        case Allow():
+            return args
         case Ask():
             questions.append(said)
             return args
@@ -144,12 +146,17 @@ _SOURCE_CHARS = 100  # characters of a source in a question
 
 
 def match_outside_tools(
-    entries: Collection[str], belt: Selection, groups: Mapping[str, frozenset[str]]
-) -> frozenset[str]:
-    """Return the tools on the belt that the entries of `tools.askAfterOutside` name."""
-    if not entries:
-        return frozenset()
-    return matcher_for(tuple(entries), Inventory(belt.tools, groups)).select(frozenset(belt.tools))
+    entries: Mapping[str, str], belt: Selection, groups: Mapping[str, frozenset[str]]
+) -> dict[str, Basis]:
+    """Return the tools on the belt that entries of `tools.askAfterOutside` name, each with the first that does.
+
+    The entries are given with where they stand.
+    """
+    found: dict[str, Basis] = {}
+    for entry, origin in entries.items():
+        for name in matcher_for((entry,), Inventory(belt.tools, groups)).select(frozenset(belt.tools)):
+            found.setdefault(name, Basis(entry, origin))
+    return found
 
 
 def sources_of(messages: Iterable[Message]) -> dict[str, None]:
@@ -158,7 +165,7 @@ def sources_of(messages: Iterable[Message]) -> dict[str, None]:
     return {part.source: None for part in parts if not isinstance(part, Thinking) and part.source}
 
 
-def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]]) -> BoundHook:
+def outside_guard(tools: Mapping[str, Basis], sources: Callable[[], Collection[str]]) -> BoundHook:
     """Return the guard that asks about these tools as soon as there are sources."""
 
     async def outside(ctx: Ctx, args: Mapping[str, Any]) -> Ask | None:
@@ -168,9 +175,10 @@ def outside_guard(tools: frozenset[str], sources: Callable[[], Collection[str]])
             return None
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         which = f"{found[0][:_SOURCE_CHARS]}{more}"
-        return Ask(f"content from outside is in this conversation ({which}; tools.askAfterOutside)")
+        reason = f"content from outside is in this conversation ({which}; tools.askAfterOutside)"
+        return Ask(reason, basis=tools[ctx.call.name])
 
-    (guard,) = bind_guards([Hook(run=outside, tools=tools)])
+    (guard,) = bind_guards([Hook(run=outside, name="content from outside", tools=frozenset(tools))])
     return guard
 
 

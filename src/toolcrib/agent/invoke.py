@@ -4,7 +4,7 @@
     2 the decision recorded                           7 observers
     3 arguments renamed, coerced, checked             8 outside text fenced, then cut inside the fence
     4 guards, each of which may block or rewrite      9 the outcome recorded
-    5 a human asked, where somebody says so
+    5 a human asked, where somebody says so; what guards and humans say is recorded
 
 Nothing but cancellation leaves as an exception: what fails comes back as a Result that says so.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from secrets import token_hex
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -38,12 +38,12 @@ from toolcrib.define.errors import ArgumentError, CribError, ToolError
 from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
-from toolcrib.define.plugin import Ask
+from toolcrib.define.plugin import Allow, Ask, Rewrite
 from toolcrib.define.ports import Approver, Blobs
-from toolcrib.define.record import Decided, Finished, Record, Started
+from toolcrib.define.record import Answered, Decided, Finished, Judged, Record, Started
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Selection, Verdict
+from toolcrib.define.verdict import NO_BASIS, Decision, Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
 from .belt import no_such_tool
@@ -190,6 +190,8 @@ class CallWatcher:
 _NAME_CHARS = 64
 _OUTSIDE = "mcp:"  # whatever tools of such a source give back is from outside, also when an observer rewrote it
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
+_OWN_APPROVER = "the program's own approver"
+_DECISIONS: Mapping[type, Decision | Literal["rewrite"]] = {Allow: "allow", Ask: "ask", Rewrite: "rewrite"}
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 _make_decided, _make_started, _make_finished = constructor(Decided), constructor(Started), constructor(Finished)
 
@@ -277,12 +279,13 @@ async def _run(  # noqa: C901  the steps, one after another
                 continue
         except _FAILURES as error:
             said = hook_failure(error, deadline)
-        args = apply_guard(guard, said, tool, args, questions)
+        deadline.give(None)
+        args = await _apply_word(guard, said, tool, ctx.call._replace(args=args), questions, pipeline.record)
         ctx = _with_checked_args(ctx, tool, args)
     # 5: a human takes the time it takes
     if questions:
         deadline.give(None)
-        await _ask(ctx, questions, pipeline.approver)
+        await _ask(ctx, questions, pipeline)
     if slot:
         deadline.give(None)
         await slot.wait_exclusive(exclusive=tool.exclusive)
@@ -340,15 +343,38 @@ def _with_checked_args(ctx: Ctx, tool: Tool, args: Mapping[str, Any]) -> Ctx:
     return _make_ctx(call, ctx.caller, ctx.course, ctx.ports)
 
 
-async def _ask(ctx: Ctx, questions: Sequence[Ask], approver: Approver | None) -> None:
+async def _apply_word(
+    guard: BoundHook, said: Any, tool: Tool, call: Call, questions: list[Ask], record: Record
+) -> Mapping[str, Any]:
+    """Return the arguments as a guard leaves them; what it said is written down first, also when that is no."""
+    args, decision, blocked = call.args, _DECISIONS.get(type(said)), None
+    try:
+        args = apply_guard(guard, said, tool, args, questions)
+    except ToolError as error:
+        decision, blocked = "deny", error
+    reason = getattr(said, "reason", "") or str(blocked or "")
+    basis = getattr(said, "basis", None) or NO_BASIS
+    if decision and (writing := record.write(Judged(call, guard.name, decision, reason, basis))):
+        await wait_to_end(writing)
+    if blocked is not None:
+        raise blocked
+    return args
+
+
+async def _ask(ctx: Ctx, questions: Sequence[Ask], pipeline: CallPipeline) -> None:
     """Wait for a human, outside the call's deadline; with nobody to ask, the answer is no."""
+    approver = pipeline.approver
     reason, binding = "; ".join(question.reason for question in questions), dict[str, str]()
     for name, value in (bound for question in questions for bound in question.binding.items()):
         if binding.setdefault(name, value) != value:
             raise ToolError(f"two guards bind {name!r} differently, so {ctx.call.name} was not run", code="blocked")
     if approver is None:
         raise ToolError(f"{reason}, and there is nobody to ask", code="not_approved")
-    if await approver.approve(ctx.caller, ctx.call, reason, binding) is not True:  # "no" is not a yes
+    is_yes = await approver.approve(ctx.caller, ctx.call, reason, binding) is True  # "no" is not a yes
+    writes_record = getattr(approver, "writes_record", False)
+    if not writes_record and (writing := pipeline.record.write(Answered(ctx.call, _OWN_APPROVER, is_yes))):
+        await wait_to_end(writing)
+    if not is_yes:
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 

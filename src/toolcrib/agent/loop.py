@@ -8,7 +8,7 @@ ends, the history is whole: every call has an answer, and says so when it did no
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,7 +38,7 @@ from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
-from toolcrib.define.verdict import Selection
+from toolcrib.define.verdict import Basis, Selection
 
 from .compact import ShortHistory
 from .deadline import Clock, Unhurried, wait_to_end
@@ -84,7 +84,7 @@ class TurnSetup:
     retries: Retries = field(default_factory=Retries)
     system: str = ""
     effort: Effort = ""
-    after_outside: frozenset[str] = frozenset()
+    after_outside: Mapping[str, Basis] = field(default_factory=dict)
     inbox: Inbox = field(default_factory=Inbox)
     shorten: Shorten | None = None
     keep: Keep | None = None

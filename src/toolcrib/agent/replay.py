@@ -8,6 +8,8 @@ from toolcrib.define.agent import COMPLETE
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
+from toolcrib.policy.command.judge import judge_strictest
+from toolcrib.policy.command.rules import parse_rules
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .belt import Belts, catalog_from, no_such_tool, settings_from
@@ -21,6 +23,8 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
 
     Raises ValueError when they cannot be read.
     """
+    if "commands" in grounds:
+        return _judge_commands(grounds)
     try:
         settings = settings_from(grounds["settings"])
         belts = Belts(catalog_from(grounds["tools"]), settings, host=frozenset(grounds["host"]))
@@ -35,6 +39,26 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
             return _difference(decided, belts.belt_for(caller))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             return f"it cannot be read ({type(error).__name__}: {error})"
+
+    return judge
+
+
+def _judge_commands(grounds: _Json) -> Callable[[_Json], str]:
+    """Return what judges command lines again, by the rules and what was seen of the disk then."""
+    rules = parse_rules(grounds["commands"])
+
+    def judge(judged: _Json) -> str:
+        try:
+            args, seen = judged["call"]["args"], judged["seen"]
+            looks = [(each, programs.get) for each, programs in zip(rules, seen["programs"], strict=True)]
+            env, within, inside = args.get("env") or {}, seen["within"].get, seen["inside"].get
+            found = judge_strictest(args["command"], looks, within=within, inside=inside, env=env)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            return f"it cannot be read ({type(error).__name__}: {error})"
+        decision = "allow" if found.decision == "run" else found.decision
+        derived = {"decision": decision, "rule": found.rule, "origin": found.origin, "reason": found.reason}
+        unlike = [name for name, value in derived.items() if judged.get(name) != value]
+        return f"its {unlike[0]} is not {derived[unlike[0]]!r}" if unlike else ""
 
     return judge
 

@@ -324,7 +324,7 @@ def _last_setup(setup: TurnSetup, completion: Completion, grace: float) -> TurnS
         shown=(completion.tool,),
         pipeline=replace(setup.pipeline, guards=(*bind_guards([Hook(run=last_word)]), *setup.pipeline.guards)),
         limits=Limits(turns=1, seconds=grace, repeats=0),
-        after_outside=frozenset(),  # nobody is asked about what is not heard
+        after_outside={},  # nobody is asked about what is not heard
         inbox=Inbox(),
     )
 

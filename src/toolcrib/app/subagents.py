@@ -189,13 +189,18 @@ def turn_of(caller: Caller) -> Loop | None:
     return above if above is not None and above.setup.caller == caller else None
 
 
-def outside_entries(loaded: Loaded, caller: Caller) -> tuple[str, ...]:
-    """Return what a human is asked about once something is from outside: for all, for the caller, for its parents."""
-    who = resolve(loaded.policy, caller)
-    agents = dict.fromkeys(each.agent for each in (who, *who.ceiling))
-    settings = (loaded.config.agent(each) for each in agents)
-    own = (entry for each in settings if each for entry in each.tools.ask_after_outside)
-    return (*loaded.config.tools.ask_after_outside, *own)
+def outside_entries(loaded: Loaded, caller: Caller) -> dict[str, str]:
+    """Return what a human is asked about once something is from outside: for all, for the caller, for its parents.
+
+    Each entry comes with where it stands.
+    """
+    config, who = loaded.config, resolve(loaded.policy, caller)
+    scopes = {"tools": config.tools.ask_after_outside}
+    for agent in (each.agent for each in (who, *who.ceiling)):
+        if settings := config.agent(agent):
+            scopes[f"agents.{config.find_written_id(agent)}.tools"] = settings.tools.ask_after_outside
+    found = [(entry, f"{scope}.askAfterOutside[{at}]") for scope, own in scopes.items() for at, entry in enumerate(own)]
+    return dict(reversed(found))  # of two that say the same, the first
 
 
 def today() -> str:

@@ -18,6 +18,7 @@ from .errors import DeclarationError
 from .names import nearest
 from .result import Result
 from .tool import Tool
+from .verdict import NO_BASIS, Basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,15 @@ class Block:
     """The call must not run; the model reads the reason."""
 
     reason: str = ""
+    basis: Basis = NO_BASIS
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Nothing against the call, and why; it is written down, and lifts nothing that somebody else says."""
+
+    reason: str
+    basis: Basis = NO_BASIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +52,10 @@ class Ask:
 
     reason: str
     binding: Mapping[str, str] = field(default_factory=dict)
+    basis: Basis = NO_BASIS
 
 
-Word = Block | Rewrite | Ask | None
+Word = Block | Rewrite | Ask | Allow | None
 Guard = Callable[[Ctx, Mapping[str, Any]], Word | Awaitable[Word]]
 Observer = Callable[[Ctx, Mapping[str, Any], Result], Result | Awaitable[Result | None] | None]
 

@@ -143,7 +143,10 @@ class Blobs(Protocol):
 
 
 class Approver(Protocol):
-    """A human who says yes or no to one call, shown in full with what it is bound to."""
+    """A human who says yes or no to one call, shown in full with what it is bound to.
+
+    The answer is written to the record, unless the approver does that itself and says so: `writes_record = True`.
+    """
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
         """Return whether the human says yes; raise ToolError when there is a better word than no for what happened."""

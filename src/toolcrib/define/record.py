@@ -1,4 +1,4 @@
-"""What is written down about every call: what decides, the decision, a human's word, that it starts, its outcome.
+"""What is written down about every call: what decides, the decision, what guards and humans say, its start and end.
 
 Its rows are a chain: each carries the hash of itself and of the row before, so none can be changed unseen.
 """
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from .caller import Caller
 from .message import Call
 from .result import Status
-from .verdict import Grounds, Verdict
+from .verdict import NO_BASIS, Basis, Decision, Grounds, Verdict
 
 
 class Decided(NamedTuple):
@@ -23,6 +23,16 @@ class Decided(NamedTuple):
     verdict: Verdict | None
     reason: str
     grounds: Grounds | None = None
+
+
+class Judged(NamedTuple):
+    """What a guard said about a call that policy permits: the judge of commands, a hook, or what asks after outside."""
+
+    call: Call
+    by: str
+    decision: Decision | Literal["rewrite"]
+    reason: str
+    basis: Basis = NO_BASIS
 
 
 class Answered(NamedTuple):
@@ -73,7 +83,7 @@ class Finished(NamedTuple):
     ran: bool
 
 
-RecordEntry = Decided | Answered | Granted | Revoked | Started | Finished
+RecordEntry = Decided | Judged | Answered | Granted | Revoked | Started | Finished
 
 
 class Record(Protocol):

@@ -32,6 +32,18 @@ class Grounds:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a word about a call rests on: a rule and its place; it follows again from `grounds` and what was `seen`."""
+
+    rule: str = ""
+    origin: str = ""
+    grounds: Grounds | None = None
+    seen: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_BASIS = Basis()
+
 Decision = Literal["allow", "ask", "deny"]
 
 # In the order they are judged; `source` speaks only about tools that their own plugin or server narrows.

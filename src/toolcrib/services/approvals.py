@@ -105,6 +105,7 @@ class Approvals:
         self._redact = redact
         self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
+        self.writes_record = record is not None
         self._lenders: dict[str, tuple[str, Lend]] = {}
         self._awaited: dict[str, asyncio.Event] = {}
         self._listeners: dict[object, QuestionListener] = {}

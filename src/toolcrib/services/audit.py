@@ -24,7 +24,7 @@ Judge = Callable[[Mapping[str, Any]], str]
 Rederive = Callable[[Mapping[str, Any]], Judge]
 """Makes a judge from recorded grounds; ValueError when they cannot be read."""
 
-_KINDS = ("opened", "decided", "answered", "granted", "revoked", "started", "finished")
+_KINDS = ("opened", "decided", "judged", "answered", "granted", "revoked", "started", "finished")
 _PAGE = 1000  # rows that are read at once
 _MAX_CALLS = 100_000
 _START = -(1 << 63)
@@ -127,6 +127,10 @@ class Audit:
                     told = _render_call(row, body, outcome)
                     if session in ("", told["session"]) and tool in ("", told["tool"]):
                         found.append(told)
+                elif kind == "judged" and key:
+                    seen = later.setdefault(key, {})
+                    if _rank(body) >= _rank(seen.get(kind, {})):
+                        seen[kind] = body  # the one that decided; of equals the first
                 elif kind in ("started", "finished", "answered") and key:
                     later.setdefault(key, {})[kind] = body
             at = rows[-1].seq
@@ -171,7 +175,8 @@ class _Check:
     hash: str = NOTHING
     gaps: list[tuple[int, int]] = field(default_factory=list)
     is_expected: bool = False
-    permitted: dict[str, bool] = field(default_factory=dict)
+    permitted: dict[str, str] = field(default_factory=dict)  # what is known of a call: allow, ask, deny
+    silent: set[str] = field(default_factory=set)  # grounds of before answers were written down
     running: dict[str, Open] = field(default_factory=dict)
     judges: dict[str, Judge] = field(default_factory=dict)
     decisions: int = 0
@@ -221,11 +226,22 @@ class _Check:
                 self._open(row, body)
             case "decided":
                 self.decisions += 1
-                verdict = body.get("verdict")
-                self.permitted[key] = isinstance(verdict, Mapping) and verdict.get("decision") in ("allow", "ask")
+                decision = str(_mapping(body.get("verdict")).get("decision"))
+                is_silent = decision == "ask" and body.get("under") in self.silent
+                self.permitted[key] = "allow" if is_silent else decision
                 self._derive(row, body)
+            case "judged":
+                if body.get("decision") in ("ask", "deny") and self.permitted.get(key) != "deny":
+                    self.permitted[key] = str(body["decision"])
+                if "under" in body:
+                    self.decisions += 1
+                if "seen" in body:
+                    self._derive(row, body)
+            case "answered":
+                if self.permitted.get(key) == "ask":
+                    self.permitted[key] = "allow" if body.get("yes") is True else "deny"
             case "started":
-                if not self.permitted.get(key) and not self.is_part:
+                if self.permitted.get(key) != "allow" and not self.is_part:
                     self._flag(row.seq, "unpermitted", f"row {row.seq} starts a call that no row before it permits")
                 self.running[key] = Open(row.seq, key, str(body.get("tool", "")))
             case "finished":
@@ -234,6 +250,8 @@ class _Check:
         return kind in _KINDS
 
     def _open(self, row: Row, body: Mapping[str, Any]) -> None:
+        if "answers" not in _mapping(body.get("grounds")):
+            self.silent.add(str(body.get("digest")))
         if self.rederive is None:
             return
         try:
@@ -306,7 +324,9 @@ def _call_key(body: Mapping[str, Any]) -> str:
 
 def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     verdict, call, caller = (_mapping(body.get(name)) for name in ("verdict", "call", "caller"))
-    finished, answered = later.get("finished"), later.get("answered")
+    finished, answered, judged = (later.get(kind) for kind in ("finished", "answered", "judged"))
+    if judged is not None and _rank(judged) >= _rank(verdict):
+        verdict = {**verdict, **judged, "layer": judged.get("by")}  # a guard had the last word
     return {
         "row": row.seq,
         "at": json.loads(row.text)["at"],
@@ -317,12 +337,19 @@ def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[
         "args": call.get("args"),
         "decision": verdict.get("decision") or "unknown",
         "layer": verdict.get("layer"),
+        "rule": verdict.get("rule"),
+        "origin": verdict.get("origin"),
         "reason": verdict.get("reason") or body.get("reason") or "",
         "answered": None if answered is None else {"yes": answered.get("yes"), "by": answered.get("by")},
         "outcome": str(finished.get("status")) if finished else "uncertain" if "started" in later else "none",
         "code": str(finished.get("code")) if finished else "",
         "ran": bool(finished.get("ran")) if finished else "started" in later,
     }
+
+
+def _rank(said: Mapping[str, Any]) -> int:
+    """Return how strict a word is; one that only rewrites decides nothing."""
+    return {"allow": 1, "ask": 2, "deny": 3}.get(str(said.get("decision")), 0)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -34,6 +34,7 @@ from toolcrib.define.record import (
     Finished,
     Granted,
     Head,
+    Judged,
     RecordEntry,
     Revoked,
     Row,
@@ -41,7 +42,7 @@ from toolcrib.define.record import (
     entry_text,
     hash_after,
 )
-from toolcrib.define.verdict import Grounds, Verdict
+from toolcrib.define.verdict import Basis, Grounds, Verdict
 from toolcrib.threads import in_thread
 
 from .commits import Commits
@@ -77,6 +78,14 @@ def _to_json(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[s
             body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
+        case Judged(call, by, decision, reason, basis):
+            body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, longest)}, "by": by}
+            body |= {"decision": decision, "reason": reason, "rule": basis.rule, "origin": basis.origin}
+            if basis.grounds is not None:
+                body["under"] = basis.grounds.digest
+                if _is_kept_whole([call.args, reason, basis.seen], redact, longest):
+                    body["seen"] = basis.seen  # without it nobody judges again what is not all there
+            return "judged", body
         case Started(call, tool):
             args = _bound(call.args, redact, longest)
             return "started", {"call": {**_identify(call, redact), "args": args}, "tool": tool}
@@ -125,6 +134,11 @@ def _bound(value: Any, redact: Redact | None, longest: int) -> Any:
         return orjson.Fragment(text)
     shown = text[:longest].decode(errors="ignore")
     return {"cut": shown, "length": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+
+
+def _is_kept_whole(value: Any, redact: Redact | None, longest: int) -> bool:
+    text = _json(value, None)
+    return len(text) <= longest and text == _json(value, redact) and orjson.loads(text) == value
 
 
 def _json(value: Any, redact: Redact | None) -> bytes:
@@ -282,7 +296,8 @@ class SqliteRecord:
     def write(self, entry: RecordEntry, /) -> Awaitable[Any]:
         """Take the entry at once; it is on the disk when what is returned was awaited."""
         kind, body = body_of(entry, self._redact, self._longest)
-        grounds = entry.grounds if isinstance(entry, Decided) else None
+        basis = entry.basis if isinstance(entry, Judged) else entry
+        grounds = basis.grounds if isinstance(basis, Decided | Basis) else None
         step = partial(_append_entry, kind, body, self._now(), grounds, self._redact)
         written = self._commits.submit(step, size=len(body))
         return written if self._file is None else asyncio.ensure_future(self._copy(written, self._file))

@@ -4,10 +4,10 @@ What is judged is what runs. A plain line comes back as argv (one command) or as
 and every program is a whole path; only a line that a person approved as it stands is ever left to a shell as it stands.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal, TypeGuard
+from typing import Generic, Literal, TypeGuard, TypeVar
 
 from toolcrib.define.display import quote_short
 
@@ -21,6 +21,9 @@ from .wrappers import can_start_others
 
 CommandDecision = Literal["run", "ask", "deny"]
 
+T = TypeVar("T")
+
+_DECISIONS = ("run", "ask", "deny")  # the strictest last
 _MAX_COMMANDS = 500  # in one line
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 _DESTROYS = frozenset({"dd", "rm", "shred", "unlink"})  # they start nothing, and still no yes to them lasts
@@ -86,6 +89,48 @@ def judge(
     if unusable := _explain_unusable(line):
         return Judgement(decision="deny", reason=unusable)
     return _judge_parsed(parse(line), rules, look_up, within, env)
+
+
+class SeenLook(Generic[T]):
+    """A look at something outside, with what it `found`."""
+
+    def __init__(self, look: Callable[[str], T]) -> None:
+        self._look, self.found = look, dict[str, T]()
+
+    def __call__(self, name: str) -> T:
+        return self.found.setdefault(name, self._look(name))
+
+
+def judge_strictest(
+    line: str,
+    rules: Sequence[tuple[CommandRules, LookUp]],
+    *,
+    within: IsWithin,
+    inside: IsWithin,
+    env: Mapping[str, str],
+) -> Judgement:
+    """Judge a command line by the rules of a caller and of everybody above it: it gets no more than any of them.
+
+    `inside` tells whether a program lies in the workspace: what runs because it only reads must be that program.
+    """
+    found = [_look_closer(judge(line, each, look_up, within=within, env=env), each, inside) for each, look_up in rules]
+    # of equals the one that holds programs to reading by most, else the caller's own
+    return max(found, key=_strictness)
+
+
+def _strictness(judgement: Judgement) -> tuple[int, bool, int]:
+    words = sum(len(command.argv) for command in judgement.commands)
+    return _DECISIONS.index(judgement.decision), judgement.only_reads, words
+
+
+def _look_closer(judgement: Judgement, rules: CommandRules, inside: IsWithin) -> Judgement:
+    if judgement.decision != "run" or rules.security != "allowlist":
+        return judgement
+    for command in judgement.commands:
+        if command.reads and command.program and inside(command.program):
+            reason = f"{command.program!r} lies in the workspace, so it may be anything, whatever it is called"
+            return replace(judgement, decision="deny" if rules.ask == "off" else "ask", reason=reason)
+    return judgement
 
 
 def judge_argv(

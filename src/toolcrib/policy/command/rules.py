@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import re2
+from pydantic import TypeAdapter
 
 Security = Literal["deny", "allowlist", "full"]
 AskMode = Literal["off", "on-miss", "always"]
@@ -103,6 +104,22 @@ _RULE_FIELDS = {
     "security": "security", "ask": "ask", "allow": "allow", "allow_exact": "exact", "read_only": "read_only",
     "safe_bins": "filters", "trusted_dirs": "trusted", "env": "env",
 }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _adapter() -> TypeAdapter[tuple[CommandRules, ...]]:
+    return TypeAdapter(tuple[CommandRules, ...])  # made when somebody keeps rules or reads them back: it takes a while
+
+
+def dump_rules(rules: tuple[CommandRules, ...]) -> list[dict[str, Any]]:
+    """Return rules as JSON, which is the same for the same rules."""
+    told: list[dict[str, Any]] = [*_adapter().dump_python(rules, mode="json")]
+    return [{**each, "env": sorted(each["env"])} for each in told]
+
+
+def parse_rules(told: Any) -> tuple[CommandRules, ...]:
+    """Return the rules that were told; ValueError when they cannot be read."""
+    return _adapter().validate_python(told)
 
 
 def look_up_in(folders: Iterable[str], is_there: Callable[[str], bool] = lambda path: True) -> LookUp:

@@ -14,11 +14,14 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.plugin import Ask, Block, Hook, Word
+from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import CommandLimits, Leftover, Shell
-from toolcrib.policy.command import CommandRules, Judgement, judge, look_up_in, rules_from
+from toolcrib.define.verdict import Basis, Grounds
+from toolcrib.policy.command import CommandRules, Judgement, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED
+from toolcrib.policy.command.judge import SeenLook, judge_strictest
+from toolcrib.policy.command.rules import dump_rules
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
@@ -27,7 +30,6 @@ from .processes import ExecTarget, Permit, Processes, remember
 
 TOOL = "exec"
 
-_DECISIONS = ("run", "ask", "deny")  # the strictest last
 _DEFAULT_SECONDS, _MAX_SECONDS = 1_800.0, 21_600.0
 _DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS = 50_000, 200_000
 _WHOLE_OUTPUT_BYTES = 2_000_000  # from its beginning, that can be paged through
@@ -78,12 +80,13 @@ class AgentRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerRules:
-    """What holds for the commands of one caller: its own rules, and those of everybody above it."""
+    """What holds for the commands of one caller: its own rules, and in `all` also those of everybody above it."""
 
     own: AgentRules
-    above: tuple[AgentRules, ...]
+    all: tuple[AgentRules, ...]
     root: str
     target: ExecTarget
+    grounds: Grounds
 
 
 class CommandRunner:
@@ -116,14 +119,18 @@ class CommandRunner:
         self, caller: Caller, line: str, *, workdir: str = ".", env: Mapping[str, str] | None = None
     ) -> Judgement:
         """Return what becomes of a command line of this caller: never more than a parent of it would get (G7)."""
-        known = self._rules_of(caller)
-        within = _make_within(known.root, workdir)
-        found = [
-            _look_closer(judge(line, each.rules, each.look_up, within=within, env=env or {}), each.rules, known.root)
-            for each in (known.own, *known.above)
-        ]
-        # of equals the one that holds programs to reading by most, else the caller's own
-        return max(found, key=_strictness)
+        return self._judge(self._rules_of(caller), line, workdir, env or {})[0]
+
+    def _judge(
+        self, known: CallerRules, line: str, workdir: str, env: Mapping[str, str]
+    ) -> tuple[Judgement, dict[str, Any]]:
+        """Judge a line; return also what was seen of the disk, from which it follows again."""
+        programs, within = [SeenLook(each.look_up) for each in known.all], SeenLook(_make_within(known.root, workdir))
+        inside = SeenLook(lambda path: _lies_in(known.root, path))
+        rules = [(each.rules, seen) for each, seen in zip(known.all, programs, strict=True)]
+        judgement = judge_strictest(line, rules, within=within, inside=inside, env=env)
+        seen = {"programs": [each.found for each in programs], "within": within.found, "inside": inside.found}
+        return judgement, seen
 
     def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:
         """Return why a yes to a command must not last; None when nothing in it can start something else."""
@@ -139,15 +146,17 @@ class CommandRunner:
         if forbidden := [name for name in env if is_forbidden(name)]:
             return Block(f"the variable {forbidden[0]!r} is not for a call to set: it changes what a program runs")
         workdir = str(args.get("workdir") or ".")
-        judgement = self.judge(ctx.caller, args["command"], workdir=workdir, env=env)
+        known = self._rules_of(ctx.caller)
+        judgement, seen = self._judge(known, args["command"], workdir, env)
+        basis = Basis(judgement.rule, judgement.origin, known.grounds, seen)
         if judgement.decision == "deny":
-            return Block(judgement.reason)
+            return Block(judgement.reason, basis)
         built = self._environment(ctx.caller, judgement, env, terminal=bool(args.get("pty")))
         permit = _make_permit(args["command"], judgement, workdir, built)
         if judgement.decision == "run":
             self.processes.permit(ctx.caller, ctx.call.key, permit)
-            return None
-        folder = os.path.realpath(os.path.join(self._rules_of(ctx.caller).root, workdir))  # noqa: PTH118
+            return Allow(judgement.reason, basis)
+        folder = os.path.realpath(os.path.join(known.root, workdir))  # noqa: PTH118
         files = await in_thread(_hash_files, folder, judgement)
 
         async def check_unchanged() -> None:
@@ -157,7 +166,7 @@ class CommandRunner:
 
         self.processes.permit(ctx.caller, ctx.call.key, replace(permit, check_unchanged=check_unchanged))
         remember(self._lendable, ctx.call.key, judgement.may_last)
-        return Ask(judgement.reason, _bind(judgement, permit, folder, files))
+        return Ask(judgement.reason, _bind(judgement, permit, folder, files), basis)
 
     def _environment(
         self, caller: Caller, judgement: Judgement, env: Mapping[str, str], *, terminal: bool
@@ -183,7 +192,8 @@ class CommandRunner:
             above = tuple({each.agent: self.rules_of_agent(each.agent) for each in who.ceiling}.values())
             settings = _narrow_settings(own.exec, [each.exec for each in above])
             target = self._make_target(who, settings, terms)
-            known = CallerRules(own=own, above=above, root=str(terms.root), target=target)
+            grounds = Grounds(lambda: {"commands": dump_rules(tuple(each.rules for each in (own, *above)))})
+            known = CallerRules(own=own, all=(own, *above), root=str(terms.root), target=target, grounds=grounds)
             remember(self._callers, caller, known)
         return known
 
@@ -255,22 +265,6 @@ def _make_permit(line: str, judgement: Judgement, workdir: str, env: Mapping[str
     argv = (program, *judgement.argv[1:]) if judgement.argv is not None and program is not None else None
     reads = judgement.only_reads
     return Permit(line=line, argv=argv, script=judgement.script, cwd=workdir, env=env, only_reads=reads)
-
-
-def _strictness(judgement: Judgement) -> tuple[int, bool, int]:
-    words = sum(len(command.argv) for command in judgement.commands)
-    return _DECISIONS.index(judgement.decision), judgement.only_reads, words
-
-
-def _look_closer(judgement: Judgement, rules: CommandRules, root: str) -> Judgement:
-    """Return the judgement with what can only be told on this machine: what runs because it only reads must be it."""
-    if judgement.decision != "run" or rules.security != "allowlist":
-        return judgement
-    for command in judgement.commands:
-        if command.reads and command.program and _lies_in(root, command.program):
-            reason = f"{command.program!r} lies in the workspace, so it may be anything, whatever it is called"
-            return replace(judgement, decision="deny" if rules.ask == "off" else "ask", reason=reason)
-    return judgement
 
 
 def _lies_in(root: str, path: str) -> bool:
