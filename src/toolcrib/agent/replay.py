@@ -51,8 +51,8 @@ def _judge_commands(grounds: _Json) -> Callable[[_Json], str]:
         try:
             args, seen = judged["call"]["args"], judged["seen"]
             looks = [(each, programs.get) for each, programs in zip(rules, seen["programs"], strict=True)]
-            env, within, inside = args.get("env") or {}, seen["within"].get, seen["inside"].get
-            found = judge_strictest(args["command"], looks, within=within, inside=inside, env=env)
+            env, within, odd = args.get("env") or {}, seen["within"].get, seen["odd"].get
+            found = judge_strictest(args["command"], looks, within=within, odd=odd, env=env)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             return f"it cannot be read ({type(error).__name__}: {error})"
         decision = "allow" if found.decision == "run" else found.decision

@@ -1,9 +1,12 @@
 """The shells of one crib on this machine: one for each host and workspace, all commands under one supervisor."""
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.disk import Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
@@ -49,6 +52,10 @@ class LocalShells:
                 self._supervisor = SupervisorClient(str(self._folder))
             self._shells[key] = _make_shell(host, root, terms, self._supervisor)
         return self._shells[key]
+
+    def open_inside(self, root: str, path: str, /) -> int:
+        with closing(Beneath(root)) as beneath:
+            return beneath.open(path, os.O_PATH)
 
     async def sweep(self) -> Sequence[Leftover]:
         """End what a crib left running that died; return it."""

@@ -9,6 +9,19 @@ from collections.abc import Iterable
 
 from .options import names
 
+
+def _configure(text: str) -> dict[str, str]:
+    """Return settings of git as variables, which win over whatever a repository says."""
+    pairs = [pair.partition("=") for pair in text.split()]
+    named = {f"GIT_CONFIG_KEY_{at}": pair[0] for at, pair in enumerate(pairs)}
+    return {
+        "GIT_CONFIG_COUNT": str(len(pairs)),
+        **named,
+        **{f"GIT_CONFIG_VALUE_{i}": p[2] for i, p in enumerate(pairs)},
+    }
+
+
+_OFF = "core.fsmonitor=false core.hooksPath=/dev/null"
 # How every command is run, whatever it is given: git without configuration from outside, hooks or helpers.
 FIXED = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -16,11 +29,21 @@ FIXED = {
     "GIT_PAGER": "cat",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "core.hooksPath",
-    "GIT_CONFIG_VALUE_1": "/dev/null",
+    **_configure(_OFF),
+}
+# How a line is run besides that only reads: git starts nothing, fetches nothing, and takes no folder for a repository
+# because somebody wrote the files of one.
+HELD = {
+    **FIXED,
+    **_configure(
+        f"""{_OFF} safe.bareRepository=explicit log.showSignature=false gpg.program=false gpg.ssh.program=false
+        gpg.x509.program=false gpg.openpgp.program=false core.sshCommand=false core.askPass=false core.pager=cat
+        core.attributesFile=/dev/null protocol.allow=never diff.submodule=short diff.ignoreSubmodules=dirty
+        status.submoduleSummary=false submodule.recurse=false"""
+    ),
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
 }
 
 _HARMLESS = names(

@@ -106,14 +106,14 @@ def judge_strictest(
     rules: Sequence[tuple[CommandRules, LookUp]],
     *,
     within: IsWithin,
-    inside: IsWithin,
+    odd: Callable[[str], str | None],
     env: Mapping[str, str],
 ) -> Judgement:
     """Judge a command line by the rules of a caller and of everybody above it: it gets no more than any of them.
 
-    `inside` tells whether a program lies in the workspace: what runs because it only reads must be that program.
+    `odd` tells why a program may do more than read, whatever it is given: what runs because it only reads must not.
     """
-    found = [_look_closer(judge(line, each, look_up, within=within, env=env), each, inside) for each, look_up in rules]
+    found = [_look_closer(judge(line, each, look_up, within=within, env=env), each, odd) for each, look_up in rules]
     # of equals the one that holds programs to reading by most, else the caller's own
     return max(found, key=_strictness)
 
@@ -123,12 +123,11 @@ def _strictness(judgement: Judgement) -> tuple[int, bool, int]:
     return _DECISIONS.index(judgement.decision), judgement.only_reads, words
 
 
-def _look_closer(judgement: Judgement, rules: CommandRules, inside: IsWithin) -> Judgement:
+def _look_closer(judgement: Judgement, rules: CommandRules, odd: Callable[[str], str | None]) -> Judgement:
     if judgement.decision != "run" or rules.security != "allowlist":
         return judgement
     for command in judgement.commands:
-        if command.reads and command.program and inside(command.program):
-            reason = f"{command.program!r} lies in the workspace, so it may be anything, whatever it is called"
+        if command.reads and command.program and (reason := odd(command.program)):
             return replace(judgement, decision="deny" if rules.ask == "off" else "ask", reason=reason)
     return judgement
 

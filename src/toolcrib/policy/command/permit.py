@@ -13,7 +13,7 @@ from toolcrib.define.display import quote_short
 from .environment import unsafe_names
 from .options import IsWithin, OddUseError, names
 from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
-from .programs import CAN_DO_MORE, FILTERS, READERS, RESTRAINTS, check
+from .programs import CAN_DO_MORE, FILTERS, READERS, check, restrain
 from .programs_git import GIT_OWN
 from .rules import CommandEntries, CommandEntry, CommandRules, LookUp, base_name, matches_program
 from .wrappers import Inner, can_start_others, inner_anywhere, inner_of, is_opened
@@ -49,7 +49,7 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
     if entry := _find_entry(rules.allow, name, argv, program, exact=False):
         return Plain(argv, program, f"allow {entry}", entry.origin)
     reasons: list[str] = []
-    restrained = (typed, *RESTRAINTS.get(name, ()), *argv[1:])
+    restrained = (typed, *restrain(name, argv[1:]))
     if name in rules.read_only:
         why_not = _explain_odd_use(name, argv[1:], within)
         if not why_not:

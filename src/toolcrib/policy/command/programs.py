@@ -7,7 +7,7 @@ reads its standard input and nothing else. A use that is more than that raises O
 from collections.abc import Callable, Mapping, Sequence
 
 from .options import Grammar, IsWithin, OddUseError, check_paths, names, read_use
-from .programs_git import check_git
+from .programs_git import check_git, restrain_git
 from .programs_text import check_find, check_jq_program, check_sed_script
 
 _Check = Callable[[Sequence[str], IsWithin | None], None]
@@ -151,7 +151,12 @@ _JQ = Grammar(
 
 # What these are given besides, where they run because they only read: should a grammar have slipped, the program
 # itself then refuses to write or to run, and follows no link out of the folders that it compares.
-RESTRAINTS: Mapping[str, tuple[str, ...]] = {"diff": ("--no-dereference",), "sed": ("--sandbox",)}
+_RESTRAINTS: Mapping[str, tuple[str, ...]] = {"diff": ("--no-dereference",), "sed": ("--sandbox",)}
+
+
+def restrain(name: str, args: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of a program that only reads with those that hold it to that."""
+    return restrain_git(args) if name == "git" else (*_RESTRAINTS.get(name, ()), *args)
 
 
 # Readers with options that write or start something: where nothing holds them to reading, one that was misread could.

@@ -127,7 +127,7 @@ _LOOSE_SUBCOMMANDS: Mapping[str, Grammar] = {
     "describe": Grammar(
         long_flags=names("all tags contains long exact-match debug always first-parent"),
         long_values=names("candidates match exclude"),
-        long_maybe=names("abbrev dirty broken"),
+        long_maybe=names("abbrev"),
     ),
     "name-rev": Grammar(long_flags=names("tags name-only no-undefined always all"), long_values=names("refs exclude")),
     "merge-base": Grammar(flags="a", long_flags=names("all octopus independent is-ancestor fork-point")),
@@ -136,7 +136,7 @@ _LOOSE_SUBCOMMANDS: Mapping[str, Grammar] = {
         values="x",
         long_flags=names(
             """cached deleted modified others ignored stage unmerged killed directory no-empty-directory eol deduplicate
-            exclude-standard error-unmatch full-name sparse recurse-submodules debug"""
+            exclude-standard error-unmatch full-name sparse debug"""
         ),
         long_values=names("exclude format with-tree"),
         long_maybe=names("abbrev"),
@@ -155,7 +155,7 @@ _LOOSE_SUBCOMMANDS: Mapping[str, Grammar] = {
         flags="EFGPivwcLlqhHnoaIWpz",
         values="eABCm",
         long_flags=names(
-            """cached untracked no-exclude-standard exclude-standard recurse-submodules text ignore-case
+            """cached untracked no-exclude-standard exclude-standard text ignore-case
             word-regexp invert-match full-name extended-regexp basic-regexp perl-regexp fixed-strings line-number column
             files-with-matches name-only files-without-match only-matching count no-color break heading show-function
             function-context all-match quiet and or not null recursive no-recursive"""
@@ -218,9 +218,59 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
             raise OddUseError("its format has signatures checked by another program")
         if option == "diff-merges" and value.startswith("r"):
             raise OddUseError("it merges again to compare, and writes for that")
+        if value not in _SUBMODULE_VALUES.get(option, (value,)):
+            raise OddUseError(f"--{option}={value} runs git in other repositories")
     skipped = 1 if name == "grep" and not use.has("e") else 0  # the pattern
     paths = use.operands[skipped:]
     check_paths([*paths, *(_revision_of(word) for word in paths)], within)
+
+
+def restrain_git(args: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments with options that keep git from running drivers, and itself in submodules."""
+    at = next((at for at, word in enumerate(args) if not word.startswith("-")), len(args))
+    return (*args[: at + 1], *_RESTRAINTS.get("".join(args[at : at + 1]), ()), *args[at + 1 :])
+
+
+_SUBMODULE_VALUES = {"ignore-submodules": ("", "all", "dirty"), "submodule": ("short",)}
+_IN_DIFFS = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+_RESTRAINTS = {
+    "status": _IN_DIFFS[2:],
+    **dict.fromkeys(names("diff diff-tree diff-index diff-files log show whatchanged"), _IN_DIFFS),
+}
+
+# Settings that bring no program and lead nowhere else, whatever they say, as far as git only shows.
+_HARMLESS_SETTING = re.compile(
+    r"""core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol
+      |safecrlf|quotepath|abbrev|sharedrepository|untrackedcache|preloadindex|longpaths|compression|whitespace
+      |commentchar|sparsecheckout|sparsecheckoutcone)
+    | extensions\.(?:objectformat|worktreeconfig|refstorage) | user\.(?:name|email) | gc\.auto | index\.version
+    | remote\.(?:pushdefault|.+\.(?:url|fetch|pushurl|tagopt|prune|mirror)) | submodule\..+\.(?:url|active|branch|path)
+    | (?:advice|branch|color|fetch|init|lfs|pull|push|rebase)\..+ | log\.(?:date|decorate|abbrevcommit|follow)
+    | diff\.(?:algorithm|renames|renamelimit|colormoved|mnemonicprefix|noprefix|context|indentheuristic)
+    | status\.(?:short|branch|showstash|showuntrackedfiles|relativepaths)""",
+    re.VERBOSE,
+)
+_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]')
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=.*)?", re.DOTALL)
+
+
+def find_odd_setting(text: str) -> str:
+    """Return a setting in a repository's configuration that is not known to be harmless, or a line that is not plain.
+
+    Plain is less than git reads: whatever both could read differently is told.
+    """
+    section = ""
+    for line in text.split("\n"):
+        line = line.removesuffix("\r").strip(" \t")
+        if not line or line[0] in "#;":
+            continue
+        if found := _SECTION.fullmatch(line):
+            section = f"{found[1]}.{found[2]}" if found[2] is not None else found[1]
+        elif not section or line.endswith("\\") or not (found := _KEY.fullmatch(line)):
+            return line
+        elif not _HARMLESS_SETTING.fullmatch(name := f"{section}.{found[1]}".lower()):
+            return name
+    return ""
 
 
 def _strip_number(word: str) -> str:

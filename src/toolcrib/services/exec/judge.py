@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,14 +20,15 @@ from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import CommandLimits, Leftover, Shell
 from toolcrib.define.verdict import Basis, Grounds
 from toolcrib.policy.command import CommandRules, Judgement, look_up_in, rules_from
-from toolcrib.policy.command.environment import FIXED
+from toolcrib.policy.command.environment import FIXED, HELD
 from toolcrib.policy.command.judge import SeenLook, judge_strictest
-from toolcrib.policy.command.rules import dump_rules
+from toolcrib.policy.command.rules import base_name, dump_rules
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
 
 from .processes import ExecTarget, Permit, Processes, remember
+from .repository import explain_odd_repository
 
 TOOL = "exec"
 
@@ -61,6 +63,9 @@ class Shells(Protocol):
 
     def find(self, host: str, terms: Any, /) -> Shell:
         """Return the shell of a host over a workspace."""
+
+    def open_inside(self, root: str, path: str, /) -> int:
+        """Return a descriptor (O_PATH) of what a path in a workspace leads to; ToolError when it leads out."""
 
     async def sweep(self) -> Sequence[Leftover]:
         """End what a crib left running that died; return it."""
@@ -126,11 +131,18 @@ class CommandRunner:
     ) -> tuple[Judgement, dict[str, Any]]:
         """Judge a line; return also what was seen of the disk, from which it follows again."""
         programs, within = [SeenLook(each.look_up) for each in known.all], SeenLook(_make_within(known.root, workdir))
-        inside = SeenLook(lambda path: _lies_in(known.root, path))
+        odd = SeenLook(lambda program: self._explain_odd_program(known.root, workdir, program))
         rules = [(each.rules, seen) for each, seen in zip(known.all, programs, strict=True)]
-        judgement = judge_strictest(line, rules, within=within, inside=inside, env=env)
-        seen = {"programs": [each.found for each in programs], "within": within.found, "inside": inside.found}
-        return judgement, seen
+        judgement = judge_strictest(line, rules, within=within, odd=odd, env=env)
+        return judgement, {"programs": [each.found for each in programs], "within": within.found, "odd": odd.found}
+
+    def _explain_odd_program(self, root: str, workdir: str, program: str) -> str:
+        """Return why a program may do more than read, whatever it is given; "" when it does not."""
+        if _lies_in(root, program):
+            return f"{program!r} lies in the workspace, so it may be anything, whatever it is called"
+        if base_name(program) != "git":
+            return ""
+        return explain_odd_repository(partial(self._shells.open_inside, root), os.path.realpath(root), workdir)
 
     def can_lend(self, call: Call, binding: Mapping[str, str]) -> str | None:
         """Return why a yes to a command must not last; None when nothing in it can start something else."""
@@ -175,10 +187,12 @@ class CommandRunner:
         built = build_environment(self._environ, rules.trusted, rules.env, terminal=terminal)
         sets = judgement.commands[0].sets if judgement.argv is not None and judgement.commands else {}
         # what runs unasked was judged without a user's own settings of git, so it runs without them
-        fixed = dict(FIXED) if judgement.decision == "run" and rules.security == "allowlist" else {}
-        if judgement.only_reads:  # nothing of the workspace is found by its name
-            root = self._rules_of(caller).root
-            fixed["PATH"] = ":".join(folder for folder in rules.trusted if not _lies_in(root, folder))
+        fixed = FIXED if judgement.decision == "run" and rules.security == "allowlist" else {}
+        if judgement.only_reads:
+            root = os.path.realpath(self._rules_of(caller).root)
+            path = ":".join(folder for folder in rules.trusted if not _lies_in(root, folder))
+            # nothing of the workspace is found by its name, and no repository above it
+            fixed = {**HELD, "PATH": path, "GIT_CEILING_DIRECTORIES": os.path.dirname(root)}  # noqa: PTH120
         return {**built, **env, **sets, **fixed}
 
     # what holds for a caller
