@@ -403,6 +403,8 @@ def test_the_owner_is_whom_a_program_says_or_who_is_listed(caller: Caller, owner
         (Caller(group="-1"), None),
         (Caller(session="agent:main:telegram:group:-1"), None),
         (Caller(session="agent:main:telegram:dm:7"), None),
+        (Caller(session="agent:main:telegram:direct:7"), None),
+        (Caller(session="agent:main:main", parents=("agent:main:telegram:DIRECT:7",)), None),
         (Caller(session="AGENT:main:Telegram:DM:7"), None),
         (Caller(session="hook:gmail:1"), None),
         (Caller(session="agent:main:subagent:x", parents=("agent:main:telegram:group:-1",)), None),

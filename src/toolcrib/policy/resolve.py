@@ -185,7 +185,7 @@ def _is_local(key: str) -> bool:
     """Tell whether a session key (or an agent's id) says nothing of a channel, a hook or a device."""
     folded = fold_name(key)
     words = [word.strip() for word in folded.split(":")]
-    return session.kind_from_key(folded) not in ("group", "hook", "node") and "dm" not in words
+    return session.kind_from_key(folded) not in ("group", "hook", "node") and {"dm", "direct"}.isdisjoint(words)
 
 
 def is_listed(sender: Sender | None, listed: Iterable[str]) -> bool:
