@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,46 @@ from toolcrib.define.errors import ConfigError, PluginError
 from toolcrib.policy.lint import Finding
 
 from . import LATER, Outcome, broken, kept
+from .lateness import Stopwatch
 from .policy import neutral
+from .resources import measure_held
 
 Json = dict[str, Any]
 
+_LATER = frozenset({"reload", "patch"})
+_SAVING = ("crash_during_save", "downgrade", "recover_backup", "two_writers")  # nothing here saves a configuration
 _SECRETS = {"GATEWAY_TOKEN": "a-long-enough-token-0123456789"}
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Start with the case's file and compare whether it is taken, refused or warned about."""
     asked, must = case["input"], case["must"]
-    if asked.get("when", "start") != "start" or "patch" in asked:
+    if asked.get("when", "start") in _LATER or any(asked.get(key) for key in _SAVING) or "patch" in asked:
         return LATER
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         path, env = _file(root, asked, profiles)
-        began, error = time.perf_counter(), ""
+        before = path.read_bytes() if path.is_file() else b""
+        watch, error, held = Stopwatch(), "", measure_held(begins=True)
         try:
             findings: list[Finding] | None = open(path, env=env, import_plugins=False).lint() if _is_bare(asked) else []
         except ConfigError as problem:
             findings, error = None, str(problem)
         except PluginError:
             findings = []  # the file is in order; that a plugin it names is not installed is told apart from it
-        took = time.perf_counter() - began
+        took, grown = watch.took, measure_held()["mb"] - held["mb"]
+        is_kept = not path.is_file() or path.read_bytes() == before
+        mode = path.stat().st_mode & 0o777 if path.is_file() else 0
         if "workspace_env_file" in asked or "workspace_files" in asked:
             return _in_workspace(root, path, env, asked)
     why = _complaint(must, findings, error) or _slow(must, took) or _probe(must, asked, refused=findings is None)
+    why = why or _unnamed(asked, error, path.name)
+    if grown > must.get("rss_growth_mb", 1_000):
+        why = why or f"the process grew by {grown} MB"
+    if not is_kept:  # must.file_unchanged, and nothing at start has a reason to write there
+        why = why or "the file is not as it was"
+    if mode & ~int(must.get("file_mode_at_most", "777"), 8):
+        why = why or f"the file's mode is {mode:o}"
     seen = {"error": error} if findings is None else {"accepted": True}
     return broken(why, seen) if why else kept(seen)
 
@@ -56,18 +70,30 @@ def _file(root: Path, asked: Json, profiles: Json) -> tuple[Path, Mapping[str, s
     path = root / "toolcrib.json5"
     env = {**(asked.get("env", _SECRETS)), "WORKSPACE": str(root / "workspace")}
     for name, text in asked.get("files", {}).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+    for name, goal in asked.get("links", {}).items():
+        (root / name).symlink_to(goal)
     if asked.get("path_is") == "directory":
         path.mkdir()
     elif asked.get("path_is") == "fifo":
         os.mkfifo(path)
     elif isinstance(asked.get("raw"), str):
-        path.write_text(asked["raw"])
-    elif "path_is" not in asked:
+        path.write_bytes(asked["raw"].encode("utf-8", "surrogatepass"))
+    elif "raw_hex" in asked:
+        path.write_bytes(bytes.fromhex(asked["raw_hex"]))
+    elif "raw_gen" in asked:
+        path.write_bytes(b"x" * int(asked["raw_gen"]["bytes"]))
+    elif asked.get("path_is") in ("absent", "missing"):
+        pass
+    elif "path_is" in asked:
+        raise AssertionError(f"the adapter does not know how a path is {asked['path_is']}")
+    else:
         value = asked.get("object", {})
         merged = _merged(profiles["good"], value) if asked.get("merge", "object" not in asked) else value
         path.write_text(json.dumps(neutral(merged) if isinstance(merged, dict) else merged))
-    path.chmod(int(str(asked.get("file_mode", "600")), 8) | (0o100 if path.is_dir() else 0))
+    if path.exists():
+        path.chmod(int(str(asked.get("file_mode", "600")), 8) | (0o100 if path.is_dir() else 0))
     return path, env
 
 
@@ -87,11 +113,30 @@ def _complaint(must: Json, findings: list[Finding] | None, error: str) -> str:
         return "" if findings is None else "accepted"
     if verdict in ("accept_warn", "accept_warn_or_fix"):
         return "" if warned else error or f"no warning names {named!r}"
-    if verdict in ("reject_or_warn", "reject_or_accept_warn"):
+    if verdict in ("reject_or_warn", "reject_or_accept_warn", "accept_warn_or_reject"):
         return "" if findings is None or warned else f"accepted, and no warning names {named!r}"
     if verdict in ("reject_or_bounded", "reject_or_clamp"):
         return ""
     return f"the verdict {verdict!r} is not known here"
+
+
+def _unnamed(asked: Json, error: str, name: str) -> str:
+    """Say when a refusal says neither which key is wrong nor where in which file."""
+    if not error:
+        return ""
+    places = {*_keys(asked.get("object", {})), *_keys(asked.get("env", {})), name, *asked.get("files", {})}
+    return "" if any(place in error for place in places) else f"the refusal names no place: {error}"
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Yield the keys of a value at any depth."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _keys(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _keys(each)
 
 
 def _slow(must: Json, took: float) -> str:

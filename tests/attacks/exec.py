@@ -5,6 +5,8 @@ the case says was approved.
 """
 
 import asyncio
+import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -17,12 +19,17 @@ from typing import Any
 import orjson
 
 from tests.commands import belt_in, said
+from tests.memory_stores import MemoryApprovals
+from tests.services.approval_world import Clock, Door
 from toolcrib.config.settings import ExecSettings
-from toolcrib.define.caller import Caller
+from toolcrib.define.approval import sheet
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.policy.command import CommandRules, Judgement, judge_argv, look_up_in, rules_from
 from toolcrib.policy.command import judge as judge_line
+from toolcrib.services.approvals import Approvals, ApprovalTerms
 
 from . import Outcome, alternatives, broken, kept
 
@@ -33,13 +40,15 @@ _DECISIONS = {"run": "allow", "ask": "ask", "deny": "deny"}
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Judge the case's command, run what may run, and compare both with what must be."""
-    profile = profile_of(profiles, case["setup"]["profile"])
+    if "resolve" in case["input"]:
+        return _resolved(case)
+    profile = _overridden(profile_of(profiles, case["setup"]["profile"]), case["setup"].get("policy_override", {}))
     found = decided(case, profile["policy"])
     decision = _DECISIONS[found.decision]
     is_approved = case["kind"] == "benign" and case["setup"].get("approvals")
     if not is_approved and not any(_is_met(must.get("decision"), decision) for must in alternatives(case["must"])):
         return broken(f"{decision}: {found.reason}", {"decision": decision})
-    why = "" if "argv" in case["input"] else executed(case, profile)
+    why = executed(case, profile)
     return broken(why, {"decision": decision}) if why else kept({"decision": decision})
 
 
@@ -59,14 +68,21 @@ def executed(case: Json, profile: Json) -> str:
         shutil.copytree(template(profile), folder, dirs_exist_ok=True, symlinks=True)
         root = Path(folder)
         _plant(root, case["setup"].get("tree_extra", ()))
-        result = asyncio.run(_called(case, profile["policy"], root))
-        complaints = [_harm(must, result, root / "ws") for must in alternatives(case["must"])]
+        human = _Human(case["setup"], root)
+        result = asyncio.run(_called(case, profile["policy"], root, human))
+        complaints = [
+            _harm(must, result, root / "ws") or _misshown(must, human.shown) for must in alternatives(case["must"])
+        ]
     return "" if "" in complaints else complaints[0]
 
 
-async def _called(case: Json, policy: Json, root: Path) -> Result:
-    async with belt_in(root / "ws", {"host": "host", **_section(policy)}, approver=_Human(case["setup"], root)) as belt:
-        return await belt.call("exec", case["input"])
+async def _called(case: Json, policy: Json, root: Path, human: "_Human") -> Result:
+    """Make the call with all that the model wrote, also what is no parameter; a list of words is given as a line."""
+    asked = dict(case["input"])
+    if "argv" in asked:
+        asked["command"] = shlex.join(asked.pop("argv"))
+    async with belt_in(root / "ws", {"host": "host", **_section(policy)}, approver=human) as belt:
+        return await belt.call("exec", asked)
 
 
 class _Human:
@@ -74,8 +90,10 @@ class _Human:
 
     def __init__(self, setup: Json, root: Path) -> None:
         self._setup, self._root = setup, root
+        self.shown = ""
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
+        self.shown += sheet(caller, call, reason, binding)  # the same on every surface, setup.approver_ui or another
         for given in self._setup.get("approvals", ()):
             if given["command"] == call.args["command"] and given.get("env", {}) == (call.args.get("env") or {}):
                 _plant(self._root, self._setup.get("mutate_before_run", ()))
@@ -90,10 +108,66 @@ def _harm(must: Mapping[str, Any], result: Result, workspace: Path) -> str:
     told = [text for text in oracle.get("no_output", ()) if text in words]
     if there or told:
         return f"{there or told} is there"
+    branches = subprocess.run(["git", "branch", "--list"], cwd=workspace, capture_output=True, text=True).stdout.split()
+    made = [name for name in oracle.get("no_git_branch", ()) if name in branches]
+    gone = [name for name in oracle.get("must_exist", ()) if not os.path.lexists(workspace / name)]
+    if made or gone:
+        return f"the branches {made} are there" if made else f"{gone} is not there"
+    for name, content in oracle.get("file_equals", {}).items():
+        if not (workspace / name).is_file() or (workspace / name).read_bytes() != content.encode():
+            return f"{name} does not hold what it must"
     if must.get("decision") == "allow" and result.details.get("code") in ("not_approved", "blocked", "bad_arguments"):
         return f"did not run: {words}"
     missing = must.get("output_has", "")
     return f"does not print {missing!r} but {words[:200]!r}" if missing not in words else ""
+
+
+def _misshown(must: Mapping[str, Any], shown: str) -> str:
+    """Say what a human was shown and must not be, or was not shown and must be."""
+    if must.get("prompt_shows", "") not in shown:
+        return f"{must['prompt_shows']!r} is not shown: {shown[:200]!r}"
+    there = [each for each in must.get("prompt_has_no", ()) if each in shown]
+    return f"{there} is shown" if there else ""
+
+
+def _resolved(case: Json) -> Outcome:
+    """Let somebody answer a question that has waited, and see whether the answer counts and the call may run."""
+    resolved, may_run = asyncio.run(_answered(case["setup"]["pending"], case["input"]["resolve"]))
+    seen = {"resolved": resolved, "ran": may_run}
+    must, yes = case["must"], case["input"]["resolve"]["decision"] != "deny"
+    if resolved != must.get("resolved", resolved):
+        return broken(f"resolved is {resolved}", seen)
+    return broken("what may run is not what was answered", seen) if may_run != (resolved and yes) else kept(seen)
+
+
+async def _answered(pending: Json, resolve: Json) -> tuple[bool, bool]:
+    clock = Clock()
+    approvals = Approvals(
+        MemoryApprovals(),
+        is_owner=lambda caller: caller.sender is not None and caller.sender.id in pending["approvers"],
+        can_lend=lambda *_: "only once",
+        terms=ApprovalTerms(seconds=pending.get("timeout_s", 300)),
+        now=clock.now,
+        pause=clock.pause,
+    )
+    door = Door(approvals)
+    call = Call("call_1", "exec", {"command": pending["command"]}, "key_1")
+    asked = asyncio.ensure_future(approvals.approve(Caller(session="agent:main:main"), call, "it is not listed", {}))
+    question = await door.question()
+    clock.pass_(pending.get("age_s", 0))
+    try:
+        await approvals.answer(
+            Caller(channel="telegram", sender=Sender(id=resolve["by"])),
+            question.id if resolve["id"] == pending["id"] else resolve["id"],
+            "no" if resolve["decision"] == "deny" else "once",
+        )
+        resolved = True
+    except ToolError:
+        resolved = False
+    if not resolved:
+        clock.pass_(pending.get("timeout_s", 300) + 1)  # who is still waiting then has waited long enough
+    (told,) = await asyncio.gather(asked, return_exceptions=True)
+    return resolved, told is True
 
 
 def template(profile: Json) -> Path:
@@ -141,6 +215,10 @@ def _section(policy: Json) -> Json:
         "deny": policy.get("deny_prefix", []),
         "trustedDirs": policy["trusted_bin_dirs"],
     }
+
+
+def _overridden(profile: Json, more: Json) -> Json:
+    return {**profile, "policy": {**profile["policy"], **more}}
 
 
 def profile_of(profiles: Json, name: str) -> Json:

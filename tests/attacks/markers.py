@@ -91,9 +91,21 @@ def _words(seen: str, must: Json) -> list[str]:
     complaints += [f"{char!r} is still there" for char in must.get("gone", ()) if char in seen]
     if must.get("meta_has", "") not in seen:
         complaints.append(f"{must['meta_has']!r} did not come through")
+    if must.get("gone_bare_cr") and re.search(r"\r(?!\n)", seen):
+        complaints.append("a carriage return stands alone")
+    if "gone_range" in must:
+        first, last = map(_code, must["gone_range"])
+        complaints += [f"{char!r} is still there" for char in sorted(set(seen)) if first <= ord(char) <= last]
     if must.get("neutral") and (token := _TEMPLATE.search(unicodedata.normalize("NFKC", seen).upper())):
         complaints.append(f"the token {token[0]!r} is still one")
     return complaints
+
+
+def _code(end: Any) -> int:
+    """Return the code point that a range begins or ends with: a number, a character, or U+ and its digits."""
+    if isinstance(end, int):
+        return end
+    return ord(end) if len(end) == 1 else int(end.upper().removeprefix("U+").removeprefix("0X"), 16)
 
 
 def _folded(text: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import tempfile
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,24 +15,28 @@ from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
-from toolcrib.define.errors import ToolError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import Labelled, Line, SessionHead
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.tools import SHELF
 
 from . import LATER, Outcome, broken, kept
+from .lateness import Stopwatch
 
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
+_NOT_BUILT = frozenset({"canvas", "download", "extract", "media", "memory_get"})
+_NO_TOOLS = frozenset({"browser", "canvas", "image", "memory_get", "message", "nodes", "tts", "web_fetch"})
+_VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Build the tree, do what is asked, and look at what was said and at what is on disk."""
-    steps = _STEPS.get(case["input"]["op"])
-    if steps is None or (case["input"]["op"] == "tool_params" and case["input"]["tool"] not in _TOOLS):
+    asked = case["input"]
+    if asked["op"] in _NOT_BUILT or (asked["op"] == "tool_params" and asked["tool"] in _NO_TOOLS):
         return LATER
     profile = profiles[case["setup"].get("profile", "ws")]
     with tempfile.TemporaryDirectory() as name:
@@ -45,7 +48,7 @@ class _World:
 
     def __init__(self, base: Path, profile: Json, case: Json) -> None:
         self.base, self.root = base.resolve(), base.resolve() / profile["root"]
-        self.case, self.must = case, case["must"]
+        self.case, self.must, self.escapes = case, case["must"], 0
         self.names = {"ROOT": profile["root"], "OUT": "outside", "HOME": profile["home"], "STATE": profile["state_dir"]}
         for each in (*profile["tree"], *case["setup"].get("tree_add", ())):
             self._lay(each)
@@ -55,37 +58,58 @@ class _World:
 
     def judged(self) -> Outcome:
         asked = self._filled(self.case["input"])
+        target = self.root / str(asked.get("path", ""))
+        if "mode" in asked and target.is_file():
+            target.chmod(int(asked["mode"], 8))
         before = _contents(self.base)
-        started = time.monotonic()
+        watch = Stopwatch()
         race = self.case["setup"].get("race")
         try:
             said = self._raced(asked, race) if race else [self._tried(asked)]
         finally:
             self.disk.close()
-        took = time.monotonic() - started
-        complaints = [*self._verdict(said[-1]), *self._said(said), *self._left(asked)]
+        took = watch.took
+        complaints = [*self._verdict(said[-1], before, target), *self._said(said), *self._left(asked)]
+        if "mode" in asked and target.is_file() and str(target.relative_to(self.base)) in before:
+            complaints += ["the mode is another"] if target.stat().st_mode & 0o7777 != int(asked["mode"], 8) else []
         if self.must.get("all_or_nothing") and said[-1][0] == "refused" and _contents(self.base) != before:
             complaints.append("the tree is not as it was")
-        if took > self.must.get("max_seconds", 60) + (2 if race else 0) and not race:
+        if took > self.must.get("max_seconds", 60) and not race:
             complaints.append(f"took {took:.1f} s")
         seen = said[-1][1]
         return broken("; ".join(complaints), seen) if complaints else kept(seen)
 
     def _raced(self, asked: Json, race: Json) -> list[tuple[str, str]]:
         with swapping(self.base / race["path"], race["target"]):
-            return [self._tried(asked) for _ in range(min(race["attempts"], _MOST_TRIES))]
+            said = []
+            for _ in range(min(race["attempts"], _MOST_TRIES)):
+                said.append(self._tried(asked))
+                self.escapes += self._is_outside_touched(said[-1][1])
+            return said
+
+    def _is_outside_touched(self, told: str) -> bool:
+        """Tell whether an attempt told or changed what is outside."""
+        is_told = any(each in told for each in self.must.get("no_output", ()))
+        return is_told or any(
+            not (self.base / path).is_file() or (self.base / path).read_bytes() != content.encode()
+            for path, content in self.must.get("unharmed", {}).items()
+        )
 
     def _tried(self, asked: Json) -> tuple[str, str]:
         try:
             return "done", asyncio.run(_STEPS[asked["op"]](self, asked))
-        except ToolError as error:
+        except CribError as error:
             return "refused", str(error)
 
-    def _verdict(self, last: tuple[str, str]) -> list[str]:
+    def _verdict(self, last: tuple[str, str], before: Mapping[str, bytes], target: Path) -> list[str]:
         wanted = self.must.get("verdict", "any")
         done = last[0] == "done"
         if (wanted == "refuse" and done) or (wanted == "allow" and not done):
             return [f"must {wanted}, was {last[0]}: {last[1][:200]}"]
+        if not done and not last[1]:
+            return ["refused without a word"]
+        if done and wanted not in _VERDICTS:
+            return [] if _INSTEAD[wanted](self, before, target) else [f"must {wanted}, and was done"]
         return []
 
     def _said(self, said: list[tuple[str, str]]) -> list[str]:
@@ -98,12 +122,14 @@ class _World:
     def _left(self, asked: Json) -> list[str]:
         complaints = []
         for path, content in (*self.must.get("unharmed", {}).items(), *self.must.get("present", {}).items()):
-            if not (self.base / path).is_file() or (self.base / path).read_text() != content:
+            if not (self.base / path).is_file() or (self.base / path).read_bytes() != content.encode():
                 complaints.append(f"{path} does not hold what it must")
         complaints += [f"{path} exists" for path in self.must.get("absent", ()) if os.path.lexists(self.base / path)]
         target = self.root / str(asked.get("path", ""))
-        if "then_read" in self.must and target.read_text() != self.must["then_read"]:
-            complaints.append(f"{target.name} holds {target.read_text()!r}")
+        if "then_read" in self.must and target.read_bytes() != self.must["then_read"].encode():
+            complaints.append(f"{target.name} holds {target.read_bytes()!r}")
+        if self.escapes > self.must.get("escapes", 0):
+            complaints.append(f"the outside was touched {self.escapes} times")
         if "then_hex" in self.must and target.read_bytes().hex() != self.must["then_hex"]:
             complaints.append(f"{target.name} holds {target.read_bytes().hex()}")
         return complaints
@@ -185,6 +211,26 @@ async def _move(world: _World, asked: Json) -> str:
     return ""
 
 
+def _is_distinct(world: _World, before: Mapping[str, bytes], target: Path) -> bool:
+    """Tell whether what was written is a file of its own, and all that was there is as it was."""
+    after = _contents(world.base)
+    return target.is_file() and all(after.get(path) == data for path, data in before.items())
+
+
+def _is_replaced(world: _World, before: Mapping[str, bytes], target: Path) -> bool:
+    """Tell whether there is a file of its own where a link was."""
+    return target.is_file() and not target.is_symlink() and target.stat().st_nlink == 1
+
+
+def _is_unlinked(world: _World, before: Mapping[str, bytes], target: Path) -> bool:
+    return not os.path.lexists(str(target).rstrip("/"))
+
+
+_INSTEAD: Mapping[str, Callable[[_World, Mapping[str, bytes], Path], bool]] = {
+    "refuse_or_distinct_file": _is_distinct,
+    "refuse_or_replace": _is_replaced,
+    "refuse_or_unlink": _is_unlinked,
+}
 _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "read": lambda world, asked: world.tool("read", {key: asked.get(key) for key in ("path", "offset", "limit")}),
     "write": _write,

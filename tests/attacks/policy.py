@@ -1,11 +1,16 @@
 """attacks/policy on the whole gate: configuration, catalog, belt and call as a program would use them."""
 
 import asyncio
+import json
 import logging
+import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from toolcrib.adapter.body import encode_body
+from toolcrib.adapter.cards import Api, Target
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
@@ -16,10 +21,11 @@ from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ConfigError, DeclarationError
-from toolcrib.define.message import Call
+from toolcrib.define.message import Call, Message
+from toolcrib.define.model import History, Request
 from toolcrib.define.plugin import Block, Hook, Observer, Rewrite
 from toolcrib.define.record import Decided, Started
-from toolcrib.define.result import Result
+from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.resolve import mark_terminal_owner
@@ -35,6 +41,7 @@ Json = dict[str, Any]
 DOCUMENTED = frozenset({"agent profile replaces global profile", "model entry replaces provider entry"})
 
 _QUIET = logging.NullHandler()  # what fails here fails on purpose
+_CHANNELS = frozenset({"telegram", "slack", "discord", "whatsapp", "signal"})
 _GROUPS = {tool.name: tool.group for tool in SHELF}
 
 
@@ -43,18 +50,26 @@ def judge(case: Json, profiles: Json) -> Outcome:
     setup, asked = case["setup"], case["input"]
     profile = profiles[setup.get("profile", "core")]
     match asked["op"]:
-        case "register":
+        case "register" | "register_pair":
             return _registered(asked, profile, case["must"])
+        case "provider_request":
+            return _requested(setup, asked, profile, case["must"])
         case "call" if case["class"] == "subagent" and asked["name"] in subagents.REAL:
             return _called_for_real(setup, asked, case["must"])
         case "call":
             return _called(setup, asked, profile, case["must"])
+        case "list":
+            return _listed(setup, profile, case["must"])
+    raise AssertionError(f"the adapter does not know the op {asked['op']}")
+
+
+def _listed(setup: Json, profile: Json, must: Json) -> Outcome:
     try:
         belt: Selection | None = _belts(setup, profile).belt_for(mark_terminal_owner(_caller(setup.get("context", {}))))
         error = ""
     except ConfigError as problem:
         belt, error = None, str(problem)
-    complaints = [_complaint(must, belt, error) for must in alternatives(case["must"])]
+    complaints = [_complaint(each, belt, error) for each in alternatives(must)]
     seen = {"error": error} if belt is None else {"tools": list(belt.tools)}
     return kept(seen) if "" in complaints else broken("; ".join(complaints), seen)
 
@@ -74,15 +89,18 @@ def _complaint(must: Mapping[str, Any], belt: Selection | None, error: str) -> s
 
 
 def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
-    """Make the call alone and twice side by side; the bodies note that they ran."""
-    ran: list[str] = []
+    """Make the call alone and twice side by side; the bodies note that they ran, and with what.
+
+    A list that was taken before a reload changes nothing here: a call is judged by what is in force when it is made.
+    """
+    ran = _Ran()
     caller = _caller_through(setup, asked)
     try:
         belt = _belts(setup, profile, ran).belt_for(caller, _offered(setup, asked, profile, ran))
     except ConfigError as problem:
         accepted = any(each.get("config_error") or each.get("config_error_ok") for each in alternatives(must))
         return kept({"error": str(problem)}) if accepted else broken(f"the configuration was refused: {problem}")
-    complaints = []
+    complaints, worked = list[str](), time.process_time()
     for ids in (("call_1",), ("call_1", "call_2")):
         ran.clear()
         calls = [Call(id=id, name=asked["name"], args=asked.get("args") or {}) for id in ids]
@@ -92,7 +110,9 @@ def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
             told = asyncio.run(_made_over_mcp(belt, caller, calls, window))
         else:
             told = asyncio.run(_made(belt, caller, calls, window))
-        complaints.append(_unrecorded(record, ran) or _complaint_about(must, ran, len(calls)))
+        complaints.append(_unrecorded(record, ran) or _complaint_about(must, ran, len(calls), told))
+    if (took := time.process_time() - worked) > must.get("max_seconds", 60):
+        complaints.append(f"took {took:.1f} s")
     seen = {"ran": ran, "told": [result.details for result in told]}
     return broken("; ".join(filter(None, complaints)), seen) if any(complaints) else kept(seen)
 
@@ -103,8 +123,8 @@ def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
     depth = int(context.get("spawn_depth", 0))
     config = neutral(setup.get("config", {}))
     result = subagents.called(config, _caller_through(setup, asked), depth, asked["name"], asked.get("args") or {})
-    ran = [asked["name"]] if result.status == "ok" else []
-    complaint = _complaint_about(must, ran, 1)
+    ran = _Ran([asked["name"]] if result.status == "ok" else [])
+    complaint = _complaint_about(must, ran, 1, [result])
     seen = {"ran": ran, "told": [result.details]}
     return broken(complaint, seen) if complaint else kept(seen)
 
@@ -124,13 +144,21 @@ async def _made_over_mcp(belt: Selection, caller: Caller, calls: Sequence[Call],
     return await made(handle, calls)
 
 
-def _complaint_about(must: Json, ran: list[str], calls: int) -> str:
-    """Say what is not as it must be about the bodies that ran, "" when all is."""
-    complaints = [list(_each_complaint(each, ran, calls)) for each in alternatives(must)]
+class _Ran(list[str]):
+    """The tools whose bodies ran, and what each was given."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        super().__init__(names)
+        self.given: list[Mapping[str, Any]] = []
+
+
+def _complaint_about(must: Json, ran: _Ran, calls: int, told: Sequence[Result]) -> str:
+    """Say what is not as it must be about the bodies that ran and what was told, "" when all is."""
+    complaints = [list(_each_complaint(each, ran, calls, told)) for each in alternatives(must)]
     return "" if [] in complaints else "; ".join(complaint for each in complaints for complaint in each)
 
 
-def _each_complaint(must: Mapping[str, Any], ran: list[str], calls: int) -> Iterator[str]:
+def _each_complaint(must: Mapping[str, Any], ran: _Ran, calls: int, told: Sequence[Result]) -> Iterator[str]:
     if must.get("config_error"):
         yield "the configuration was accepted"
     if "executed" in must and len(ran) != (calls if must["executed"] else 0):
@@ -139,6 +167,12 @@ def _each_complaint(must: Mapping[str, Any], ran: list[str], calls: int) -> Iter
         yield f"{ran} ran"
     if must.get("executed_tool_not") in ran:
         yield f"{must['executed_tool_not']} ran"
+    words = must.get("reason_has", "")
+    if not all(words.lower() in result.plain_text.lower() for result in told):
+        yield f"{words!r} is not told but {told[0].plain_text[:200]!r}"
+    wanted = must.get("args", {})
+    if any({key: given.get(key) for key in wanted} != dict(wanted) for given in ran.given) or (wanted and not ran):
+        yield f"the bodies were given {ran.given}"
 
 
 def _unrecorded(record: MemoryRecord, ran: list[str]) -> str:
@@ -162,7 +196,7 @@ def _window(setup: Json, record: MemoryRecord) -> CallPipeline:
     )
 
 
-def _offered(setup: Json, asked: Json, profile: Json, ran: list[str]) -> tuple[Tool, ...]:
+def _offered(setup: Json, asked: Json, profile: Json, ran: _Ran) -> tuple[Tool, ...]:
     """Return the tool of that name which a client offers, if that is the way in and the name is free."""
     if asked.get("via") != "client_tool":
         return ()
@@ -174,9 +208,10 @@ def _offered(setup: Json, asked: Json, profile: Json, ran: list[str]) -> tuple[T
     return offered
 
 
-def _noting(tool: Tool, ran: list[str]) -> Tool:
+def _noting(tool: Tool, ran: _Ran) -> Tool:
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         ran.append(tool.name)
+        ran.given.append(dict(args))
         return Result.text("done")
 
     return replace(tool, run=run)
@@ -215,17 +250,52 @@ def _observer(said: Json) -> Observer:
 
 
 def _registered(asked: Json, profile: Json, must: Json) -> Outcome:
-    source = f"plugin:{asked['plugin']}"
-    try:
-        tool = DeclaredTool(name=asked["tool"], description="offered by a plugin").tool()
-    except DeclarationError:
-        registered = False
-    else:
-        catalog = collect_catalog([_core(profile), Offer(source=source, tools=(tool,))])
-        registered = any(each.name == tool.name and each.source == source for each in catalog.values())
-    if registered == must["registered"]:
-        return kept({"registered": registered})
-    return broken(f"registered is {registered}", {"registered": registered})
+    """Let one plugin or several offer their tools, and count those that came in."""
+    offers = []
+    for plugin, name in _offerings(asked):
+        try:
+            tool = DeclaredTool(name=name, description="offered by a plugin").tool()
+        except DeclarationError:
+            continue
+        offers.append(Offer(source=f"plugin:{plugin}", tools=(tool,)))
+    catalog = collect_catalog([_core(profile), *offers])
+    count = sum(tool.source.startswith("plugin:") for tool in catalog.values())
+    seen = {"registered": bool(count), "count": count}
+    if must.get("registered", bool(count)) != bool(count) or must.get("registered_count", count) != count:
+        return broken(f"{count} were registered", seen)
+    return kept(seen)
+
+
+def _offerings(asked: Json) -> Iterator[tuple[str, str]]:
+    """Yield plugins and what they offer: each the same tool, or what stands with it."""
+    plugins: list[Any] = asked["plugins"] if "plugins" in asked else [asked["plugin"]]
+    for plugin in plugins:
+        if isinstance(plugin, dict):
+            names = plugin.get("tools", [plugin.get("tool", asked.get("tool"))])
+            yield from ((str(plugin.get("id", "p")), name) for name in names)
+        else:
+            yield plugin, asked["tool"]
+
+
+def _requested(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
+    """Look at what a provider is sent: tools of its own that a list denies are not switched on, under any name."""
+    caller = mark_terminal_owner(_caller(setup.get("context", {})))
+    belt = _belts(setup, profile).belt_for(caller)
+    api: Api = {"google": "gemini", "anthropic": "anthropic"}.get(caller.provider or "", "openai")  # type: ignore[assignment]  # one of the four
+    request = Request(history=History([Message(role="user", content=(Text("hi"),))]), tools=list(belt.tools.values()))
+    body = json.loads(encode_body(request, Target(api=api, model=caller.model or "m", provider=caller.provider or api)))
+    sent = [each for tool in body.get("tools", ()) for each in _native_words(tool)]
+    there = [name for name in must.get("native_tools_absent") or asked["native_tools"] if name in sent]
+    hidden = [name for name in must.get("hidden", ()) if name in belt.tools]
+    return broken(f"{there or hidden} is sent", sent) if there or hidden else kept(sent)
+
+
+def _native_words(tool: Json) -> Iterator[str]:
+    """Yield what an entry of a request switches on at the provider, besides functions of ours."""
+    if isinstance(tool.get("type"), str) and tool["type"] not in ("function", "custom"):
+        yield tool["type"]
+        yield re.sub(r"_(preview|\d+).*", "", tool["type"])
+    yield from (key for key in tool if key not in ("type", "function", "functionDeclarations", "name", "description"))
 
 
 def _core(profile: Json) -> Offer:
@@ -236,7 +306,7 @@ def _core(profile: Json) -> Offer:
     return Offer(source="core", tools=tuple(tools))
 
 
-def _catalog(setup: Json, profile: Json, ran: list[str]) -> Catalog:
+def _catalog(setup: Json, profile: Json, ran: _Ran) -> Catalog:
     plugins = [
         Offer(source=f"plugin:{plugin['id']}", tools=tuple(Tool.declared(name, name) for name in plugin["tools"]))
         for plugin in setup.get("plugins", ())
@@ -245,12 +315,16 @@ def _catalog(setup: Json, profile: Json, ran: list[str]) -> Catalog:
     return Catalog({name: _noting(tool, ran) for name, tool in catalog.tools.items()}, catalog.problems)
 
 
-def _belts(setup: Json, profile: Json, ran: list[str] | None = None) -> Belts:
+def _belts(setup: Json, profile: Json, ran: _Ran | None = None) -> Belts:
     config = neutral(setup.get("config", {}))
     context = setup.get("context", {})
     if "owners" in context:
         config["owners"] = context["owners"]
-    return Belts(_catalog(setup, profile, [] if ran is None else ran), load(config, {}).policy)
+    if scope := context.get("owner_wildcard_scope"):
+        channels = config.get("channels", {})
+        everybody = {**channels.get(scope, {}), "owners": ["*"]}
+        config |= {"channels": {**channels, scope: everybody}} if scope in _CHANNELS else {"owners": ["*"]}
+    return Belts(_catalog(setup, profile, _Ran() if ran is None else ran), load(config, {}).policy)
 
 
 def neutral(config: Json) -> Json:
@@ -275,6 +349,10 @@ def _caller_through(setup: Json, asked: Json) -> Caller:
             caller = replace(caller, session=caller.session or "agent:main:cron:job:run:1")
         case "hook_agent":
             caller = replace(caller, session=caller.session or "agent:main:hook:1")
+        case None | "client_tool" | "http_invoke" | "mcp_loopback" | "model" | "node" | "slash_skill":
+            pass  # whoever calls that way calls as who they are
+        case other:
+            raise AssertionError(f"the adapter does not know the way {other}")
     return mark_terminal_owner(caller)
 
 
@@ -284,8 +362,11 @@ def _caller(context: Json) -> Caller:
     if sender is not None:
         given = {key: sender.get(key) for key in ("id", "e164", "username", "name")}
         who = Sender(**{key: str(value) for key, value in given.items() if isinstance(value, (str, int))})
+    session = context.get("session")
+    if claimed := context.get("claimed_group"):
+        session = session or f"agent:main:{context.get('channel')}:group:{claimed}"
     caller = Caller(
-        session=context.get("session"),
+        session=session,
         agent=context.get("agent"),
         provider=context.get("provider"),
         model=context.get("model"),

@@ -1,11 +1,7 @@
-"""attacks/resources: the json rows on the way every call takes, from the text a model wrote to what came of it.
-
-The other rows are about tools and services that later steps bring.
-"""
+"""attacks/resources: the json rows on the way every call takes, from the text a model wrote to what came of it."""
 
 import asyncio
 import os
-import resource
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -19,7 +15,7 @@ from toolcrib.app import Belt
 from toolcrib.define.args import Args
 from toolcrib.define.errors import ArgumentError
 
-from . import LATER, Outcome, broken, kept
+from . import Outcome, broken, kept
 
 Json = dict[str, Any]
 
@@ -29,17 +25,15 @@ _UNRESPONSIVE = 1.0  # seconds that a gateway may take to answer a status reques
 def judge(case: Json, profiles: Json) -> Outcome:
     """Send the generated text as a call and compare the verdict, the time and what was left behind."""
     asked, must = case["input"], case["must"]
-    if not case["class"].startswith("json") or "args_gen" not in asked:
-        return LATER
     text = _text(asked["tool"], asked["args_gen"])
     _belt()  # opened before anything is measured
-    before = _held()
+    before = measure_held(begins=True)
     began = time.process_time()  # all of it is work: waiting for a processor that others use does not count
     result = _called(asked["tool"], text)
     took = time.process_time() - began
-    after = _held()
+    after = measure_held()
     limits = profiles[case["setup"].get("profile", "default")]["limits"]
-    complaints = [*_verdict(must, result, limits), *_measured(must, took, before, after)]
+    complaints = [*_verdict(must, result, limits, len(text)), *measure(must, took, before, after)]
     seen = {"status": result.status, "text": _said(result)[:200]}
     return broken("; ".join(complaints), seen) if complaints else kept(seen)
 
@@ -76,11 +70,16 @@ def _called(name: str, text: str) -> Result:
     return asyncio.run(_belt().call_all([call]))[0]
 
 
-def _verdict(must: Json, result: Result, limits: Json) -> list[str]:
+def _verdict(must: Json, result: Result, limits: Json, size: int) -> list[str]:
     said = _said(result)
-    if must["verdict"] == "allow":
+    is_small = must["verdict"] == "reject_above_limit" and size <= limits["tool_args_bytes"]
+    if must["verdict"] == "allow" or is_small:
         return [] if result.status == "ok" else [f"refused: {said}"]
-    complaints = [] if result.status == "error" or must["verdict"] == "bounded" else ["it was let through"]
+    complaints = (
+        []
+        if result.status == "error" or must["verdict"] in ("bounded", "reject_or_bounded")
+        else ["it was let through"]
+    )
     if result.status == "error" and not 0 < len(said) <= limits["error_chars"]:
         complaints.append(f"the error has {len(said)} characters")
     if len(said) > int(must.get("result_chars") or limits["result_chars"]):
@@ -88,7 +87,7 @@ def _verdict(must: Json, result: Result, limits: Json) -> list[str]:
     return complaints
 
 
-def _measured(must: Json, took: float, before: Json, after: Json) -> list[str]:
+def measure(must: Json, took: float, before: Json, after: Json) -> list[str]:
     complaints = []
     if took > must.get("max_seconds", 60):
         complaints.append(f"took {took:.1f} s")
@@ -104,11 +103,18 @@ def _measured(must: Json, took: float, before: Json, after: Json) -> list[str]:
     return complaints
 
 
-def _held() -> Json:
-    """Return what the process holds: its largest size so far, its open files and its children."""
+def measure_held(*, begins: bool = False) -> Json:
+    """Return what the process holds: its size, its open files and its children.
+
+    Its size is the largest since the last measurement that began: each case has a peak of its own.
+    """
+    if begins:
+        Path("/proc/self/clear_refs").write_text("5")
     children = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
+    status = Path("/proc/self/status").read_text()
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
     return {
-        "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "mb": peak // 1024,
         "fds": len(os.listdir("/proc/self/fd")),  # noqa: PTH208  only their number counts
         "children": sum(map(len, children)),
     }
@@ -142,6 +148,7 @@ _MADE: dict[str, Callable[[Json], str]] = {
     "keys": lambda how: _members(how, lambda at: f"k{at}"),
     "long_key": lambda how: '{"' + "k" * _count(how) + '": 1}',
     "nested_arrays": lambda how: "[" * _count(how) + "]" * _count(how),
+    "nested_in_string": lambda how: f'"{"[" * _count(how)}{"]" * _count(how)}"',
     "nested_objects": lambda how: '{"a":' * _count(how) + "1" + "}" * _count(how),
     "number": lambda how: str(how["text"]),
     "raw": lambda how: str(how["text"]),

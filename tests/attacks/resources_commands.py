@@ -1,14 +1,14 @@
-"""attacks/resources, the rows about commands: run in the sandbox, watched from outside, nothing left afterwards.
-
-What is not about commands is judged by tests.attacks.resources_files.
-"""
+"""attacks/resources, the rows about commands: run in the sandbox, watched from outside, nothing left afterwards."""
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ from tests.commands import cribbed, said
 from toolcrib.app import Belt
 from toolcrib.define.result import Result
 
-from . import Outcome, broken, kept, resources, resources_files
-from .lateness import Lateness
+from . import Outcome, broken, kept, resources
+from .lateness import Lateness, Stopwatch
 
 Json = Mapping[str, Any]
 
-_CLASSES = ("process", "output", "exec")
 _EXEC = {"host": "sandbox", "security": "full", "ask": "off"}
 _SANDBOX = {"processes": 128, "memoryMb": 1024}
 _BEAT, _PATIENCE = 0.02, 20.0  # seconds between two looks, until all is gone
@@ -29,8 +28,8 @@ _BEAT, _PATIENCE = 0.02, 20.0  # seconds between two looks, until all is gone
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Run the command as the case describes, and measure."""
-    if case["class"] not in _CLASSES or case["input"].get("tool") != "exec":
-        return resources_files.judge(case, profiles)
+    if case["input"].get("then", "").startswith("gateway_"):
+        return _outlived(case)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name).resolve() / "ws"
         root.mkdir()
@@ -64,17 +63,17 @@ async def _seen(root: Path, asked: Json) -> Json:
     lateness = Lateness()
     async with cribbed(root, _EXEC, sandbox=_SANDBOX) as (belt, _):
         await belt.call("exec", {"command": "true"})  # what every command needs is there before anything is measured
-        known, before = set(_descendants()), resources._held()
+        known, before = set(_descendants()), resources.measure_held(begins=True)
         async with lateness:
-            began = time.perf_counter()
+            watch = Stopwatch()
             results = await _called(belt, asked)
-            took = time.perf_counter() - began
+            took = watch.took
             polled = "".join([await _polled(belt, result) for result in results])
             until = time.perf_counter() + _PATIENCE
             while set(_descendants()) - known and time.perf_counter() < until:
                 await asyncio.sleep(_BEAT)
             left = {pid: state for pid, state in _descendants().items() if pid not in known}
-            after = resources._held()
+            after = resources.measure_held()
     return {
         "said": [said(result) for result in results],
         "ran": ["sessionId" in (result.details or {}) for result in results],
@@ -89,6 +88,13 @@ async def _seen(root: Path, asked: Json) -> Json:
 
 
 async def _called(belt: Belt, asked: Json) -> list[Result]:
+    if "abort_after_s" in asked:
+        return [await _aborted(belt, asked)]
+    if "stdin" in asked or asked.get("then") == "close_stdin":
+        started = await belt.call("exec", {**asked["args"], "background": True})
+        more = {"data": asked.get("stdin", ""), "eof": asked.get("then") == "close_stdin"}
+        await belt.call("process", {"action": "write", "sessionId": started.details["sessionId"], **more})
+        return [started]
     if "concurrent" in asked:
         return list(await asyncio.gather(*(belt.call("exec", asked["args"]) for _ in range(asked["concurrent"]))))
     results = [await belt.call("exec", asked["args"]) for _ in range(asked.get("repeat", 1))]
@@ -96,6 +102,79 @@ async def _called(belt: Belt, asked: Json) -> list[Result]:
         if result.details.get("status") == "running" and not asked["args"].get("background"):
             await _polled(belt, result)
     return results
+
+
+async def _aborted(belt: Belt, asked: Json) -> Result:
+    task = asyncio.ensure_future(belt.call("exec", asked["args"]))
+    await asyncio.wait([task], timeout=asked["abort_after_s"])
+    task.cancel()
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return Result.text("aborted", details={"sessionId": ""})
+
+
+def _outlived(case: Json) -> Outcome:
+    """End a crib that has the command in the background, start it again where the case says so, and look around."""
+    asked = case["input"]
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve() / "ws"
+        root.mkdir()
+        with _living(root, asked["args"]["command"]) as process:
+            assert process.stdout is not None
+            heard = process.stdout.readline()
+            process.send_signal(signal.SIGTERM if asked["then"] == "gateway_sigterm" else signal.SIGKILL)
+            process.wait()
+        if asked["then"] == "gateway_sigkill_and_restart":
+            with _living(root, "true") as process:
+                assert process.stdout is not None
+                heard = process.stdout.readline() or heard
+        until = time.perf_counter() + _PATIENCE
+        while (left := _at_work_in(root)) and time.perf_counter() < until:
+            time.sleep(_BEAT)
+    seen = {"heard": heard, "procs_left": len(left)}
+    most = case["must"].get("procs_left", 0)
+    if "running" not in heard or len(left) > most:
+        return broken(f"procs_left is {len(left)}, and the crib said {heard!r}", seen)
+    return kept(seen)
+
+
+@contextmanager
+def _living(root: Path, command: str) -> "Iterator[subprocess.Popen[str]]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", _LIFE, str(root), command],
+        cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    with process:
+        yield process
+        if process.stdin is not None:
+            process.stdin.close()  # whoever is still there ends by that
+
+
+_LIFE = """
+import asyncio, sys
+from pathlib import Path
+from tests.commands import cribbed
+
+async def live(root, command):
+    async with cribbed(root, {"host": "sandbox", "security": "full", "ask": "off"}) as (belt, _):
+        result = await belt.call("exec", {"command": command, "background": True})
+        print(result.details["status"], flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(live(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def _at_work_in(root: Path) -> list[str]:
+    """Return the processes that are in this folder."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError):
+            if name.isdigit() and Path(os.readlink(f"/proc/{name}/cwd")).is_relative_to(root):  # noqa: PTH115
+                found.append(name)
+    return found
 
 
 async def _polled(belt: Belt, result: Result) -> str:

@@ -1,11 +1,7 @@
-"""attacks/resources, the rows about files: tools of group:fs over what is generated on the spot, with their bounds.
-
-What is not about files is judged by tests.attacks.resources.
-"""
+"""attacks/resources, the rows about files: tools of group:fs over what is generated on the spot, with their bounds."""
 
 import asyncio
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,34 +15,29 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.tools import SHELF
 
-from . import LATER, Outcome, broken, kept, resources
-from .lateness import Lateness
+from . import Outcome, broken, kept, resources
+from .lateness import Lateness, Stopwatch
 
 Json = Mapping[str, Any]
 
-_TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_CLASSES = ("regex", "glob", "file")
+TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
 _NAMES = {"old": "oldText", "new": "newText", "glob": "pattern", "patch": "input"}
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Generate what the case describes, run the tool over it, and measure."""
-    if case["class"] not in _CLASSES:
-        return resources.judge(dict(case), dict(profiles))
     asked, must = case["input"], case["must"]
-    if asked["tool"] not in _TOOLS:
-        return LATER
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "ws"
         root.mkdir()
         args = _generated(root, asked)
-        before = resources._held()
-        began = time.perf_counter()
+        before = resources.measure_held(begins=True)
+        watch = Stopwatch()
         done, said, late = asyncio.run(_watched(root, Path(name) / "state", asked["tool"], args))
-        took = time.perf_counter() - began
-        after = resources._held()
+        took = watch.took
+        after = resources.measure_held()
     complaints = _verdict(must, done, said)
-    complaints += resources._measured({**must, "alive_during": False}, took, before, after)
+    complaints += resources.measure({**must, "alive_during": False}, took, before, after)
     if must.get("alive_during") and late:
         complaints.append(late)
     seen = {"done": done, "said": said[:200]}
@@ -57,9 +48,11 @@ def _verdict(must: Json, done: bool, said: str) -> list[str]:
     wanted = must["verdict"]
     if (wanted == "allow" and not done) or (wanted == "reject" and done):
         return [f"must {wanted}: {said[:200]}"]
+    if must.get("output_has", "") not in said:
+        return [f"the result lacks {must['output_has']!r}: {said[:200]}"]
     if must.get("matches") and "f.txt:1:" not in said:
         return [f"found nothing: {said[:200]}"]
-    if len(said) > 60_000:
+    if len(said) > must.get("result_chars", 60_000):
         return [f"the result has {len(said)} characters"]
     return [] if done or 0 < len(said) <= 400 else [f"the error has {len(said)} characters"]
 
@@ -71,7 +64,7 @@ async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool
         Call(id="1", name=name, args=args, key="1"), Caller(), CallState(),
         Ports(workspace=workspaces.open(Terms(root=root, state=state), "main")),
     )  # fmt: skip
-    lateness, tool = Lateness(), _TOOLS[name]
+    lateness, tool = Lateness(), TOOLS[name]
     try:
         async with lateness:
             result: Result = await tool.run(ctx, tool.check(args))
@@ -97,14 +90,15 @@ def _generated(root: Path, asked: Json) -> Json:
     if "patch_gen" in asked:
         args = {"input": _patch(root, asked["patch_gen"])}
     if "args_gen" in asked:
-        args = {"path": "f.txt", "content": "x" * asked["args_gen"]["content_bytes"], **args}
+        size = asked["args_gen"].get("content_bytes", asked["args_gen"].get("bytes", 0))
+        args = {"path": "f.txt", "content": "x" * size, **args}
     return args
 
 
 def _file(path: Path, how: Json) -> None:
     with path.open("wb") as file:
         if "lines" not in how:  # so many bytes, mostly holes
-            file.truncate(int(how.get("bytes", how.get("size", 0))))
+            file.truncate(int(how["sparse"]))
             return
         if "line_bytes" in how:
             block = b"a" * 1_000_000

@@ -1,10 +1,6 @@
-"""attacks/resources, the rows about what a provider streams: from a server on loopback, and its calls run for real.
-
-What is not about streams is judged by tests.attacks.resources_commands.
-"""
+"""attacks/resources: who judges which rows; here those about what a provider streams, and its calls run for real."""
 
 import asyncio
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,29 +12,59 @@ from tests.backends.models.wrong import calling, endless_arguments
 from toolcrib import Caller, tool
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
 
-from . import Outcome, broken, kept, resources, resources_commands, subagents
-from .lateness import Lateness
+from . import LATER, Outcome, broken, kept, resources, resources_commands, resources_files, resources_turns, subagents
+from .lateness import Lateness, Stopwatch
 
 Json = Mapping[str, Any]
 
+# what later.toml promises, by the same words
+_NOT_BUILT = frozenset(
+    {
+        *("clock_jump", "cron_add", "cron_same_minute", "cron_self_add", "extract", "log_flood", "ping_pong"),
+        *("inbound_distinct", "inbound_flood", "inbound_same_id", "skill_load"),
+    }
+)
+_NO_TOOLS = frozenset({"browser", "image", "memory_search", "message", "tts", "web_fetch", "web_search"})
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
+    """Give the case to who knows its operation, or its tool."""
+    asked = case["input"]
+    limits = profiles[case["setup"].get("profile", "default")]["limits"]
+    match asked.get("op"), asked.get("tool"):
+        case op, _ if op in _NOT_BUILT:
+            return LATER
+        case None, tool if tool in _NO_TOOLS:
+            return LATER
+        case "provider_stream", _:
+            return _streamed(case)
+        case "spawn_chain" | "spawn_many", _:
+            return subagents.fanned_out(case, limits)
+        case "tool_loop", _:
+            return resources_turns.judge_loop(case)
+        case "disk_full", _:
+            return resources_turns.judge_full_disk(case)
+        case None, "exec":
+            return resources_commands.judge(case, profiles)
+        case None, ("read" | "echo_args") if "json" in asked.get("args_gen", {}):
+            return resources.judge(dict(case), dict(profiles))
+        case None, tool if tool in resources_files.TOOLS:
+            return resources_files.judge(case, profiles)
+    raise AssertionError(f"the adapter does not know {asked.get('op') or asked.get('tool')}")
+
+
+def _streamed(case: Json) -> Outcome:
     """Stream what the case describes, run the calls that may run, and measure."""
-    if case["class"] == "fanout":
-        return subagents.fanned_out(case, profiles[case["setup"].get("profile", "default")]["limits"])
-    if case["input"].get("op") != "provider_stream":
-        return resources_commands.judge(case, profiles)
-    before = resources._held()
-    began = time.perf_counter()
+    before = resources.measure_held(begins=True)
+    watch = Stopwatch()
     seen = asyncio.run(_seen(case["input"]["gen"]))
-    took = time.perf_counter() - began
-    after = resources._held()
+    took = watch.took
+    after = resources.measure_held()
     must = case["must"]
     complaints = _complaints(must, seen)
-    complaints += resources._measured({**must, "alive_during": False}, took, before, after)
+    complaints += resources.measure({**must, "alive_during": False}, took, before, after)
     return broken("; ".join(complaints), seen) if complaints else kept(seen)
 
 
@@ -106,7 +132,22 @@ def _act(how: Json) -> Any:
         return answering("openai", calling(how["parallel_tool_calls"]))
     if {"deltas", "bytes_each"} <= how.keys():
         return _many_words(how["deltas"], how["bytes_each"])
+    if "stall_s" in how:
+        return _stalling(how["stall_s"])
     raise AssertionError(f"no stream is known that is made like {dict(how)}")
+
+
+def _stalling(seconds: float) -> Any:
+    """Return what begins a reply and says nothing for so long, or until nobody listens any more."""
+    first, *_ = said("openai", Say(text="x"))
+
+    async def act(talk: Talk) -> None:
+        await talk.head()
+        await talk.send(first)
+        await asyncio.sleep(seconds)
+        await talk.end()
+
+    return act
 
 
 def _many_words(deltas: int, each: int) -> Any:

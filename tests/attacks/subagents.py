@@ -5,7 +5,6 @@ The calls of attacks/policy in the class `subagent`, and the rows of attacks/res
 
 import asyncio
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 
 from . import Outcome, broken, kept, resources
-from .lateness import Lateness
+from .lateness import Lateness, Stopwatch
 
 Json = Mapping[str, Any]
 
@@ -75,11 +74,11 @@ async def _child(crib: Crib, session: str, label: str) -> None:
 def fanned_out(case: Json, limits: Json) -> Outcome:
     """Let a model start children, or children of children, and count what runs."""
     asked, must = case["input"], case["must"]
-    before = resources._held()
-    began = time.perf_counter()
+    before = resources.measure_held(begins=True)
+    watch = Stopwatch()
     seen = asyncio.run(_FANS[asked["op"]](asked, limits))
-    took = time.perf_counter() - began
-    complaints = resources._measured({**must, "alive_during": False}, took, before, resources._held())
+    took = watch.took
+    complaints = resources.measure({**must, "alive_during": False}, took, before, resources.measure_held())
     if seen["spawned"] > must.get("spawned_max", seen["spawned"]):
         complaints.append(f"{seen['spawned']} were started")
     if seen["spawned"] != must.get("spawned", seen["spawned"]):

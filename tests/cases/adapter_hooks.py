@@ -87,7 +87,7 @@ def _adapted(args: Json) -> Json:
 
     name = args.get("tool", "demo")
     tool = tool_of({"name": name, **behaviour}, run)
-    outcome = asyncio.run(_outcome(tool, name, aborted=bool(args.get("signalAborted"))))
+    outcome = asyncio.run(_outcome(tool, name, aborted=bool(args.get("signalAborted") or args.get("outerAborted"))))
     shown = {"name": tool.name, "label": tool.label or tool.name, "description": tool.description}
     return {"def": shown, "outcome": outcome, "seen": seen}
 

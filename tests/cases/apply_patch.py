@@ -8,6 +8,7 @@ from toolcrib.define.result import Text
 from toolcrib.tools.fs.apply_patch import apply_patch
 
 from .edits import call, files_in, folder_of, given
+from .files import expand_texts
 from .load import Case
 from .outcome import Refused, Same, is_same, mentions
 
@@ -16,10 +17,13 @@ Json = dict[str, Any]
 
 def _patched(args: Json) -> Json:
     with folder_of(args["files"]) as root:
+        before = files_in(root)
+        work = root / args.get("cwd", ".").replace("{ROOT}", str(root))
+        work.mkdir(parents=True, exist_ok=True)
         try:
-            result = call(apply_patch, root, {"input": args["patch"]})
+            result = call(apply_patch, work, {"input": expand_texts(args["patch"])})
         except ToolError:
-            assert files_in(root) == dict(sorted(args["files"].items())), "a refused patch changed something"
+            assert files_in(root) == before, "a refused patch changed something"
             raise
         files = files_in(root)
     (said,) = result.content

@@ -38,7 +38,7 @@ def _tail(args: Json) -> Json:
 
 def _line(args: Json) -> Json:
     text = args["line"].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    made = shorten_line(text, args.get("maxChars", 500), "... [truncated]")
+    made = shorten_line(text, args["max"] if "max" in args else args.get("maxChars", 500), "... [truncated]")
     return {"text": made, "wasTruncated": made != text}
 
 

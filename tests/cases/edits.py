@@ -23,6 +23,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.tools.fs.edit import edit
 
+from .files import expand_texts, plant
 from .load import Case
 from .outcome import Refused, Same, is_same, mentions
 
@@ -42,12 +43,7 @@ def folder_of(files: Mapping[str, Any]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         for path, content in files.items():
-            target = root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, dict):
-                target.symlink_to(content["symlink"])
-            else:
-                target.write_bytes(content.encode())
+            plant(root / path, content)
         yield root
 
 
@@ -83,22 +79,25 @@ async def _run(tool: Tool, ctx: Ctx, args: Mapping[str, Any]) -> Result:
 
 def _edited(files: Mapping[str, Any], args: Any) -> tuple[Result, Answer]:
     with folder_of(files) as root:
+        before = files_in(root)
         try:
             result = call(edit, root, args)
         except ToolError:
-            assert files_in(root) == dict(sorted(files.items())), "a refused edit changed something"
+            assert files_in(root) == before, "a refused edit changed something"
             raise
         after = files_in(root)
     details = result.details
-    (path,) = [path for path in after if isinstance(after[path], str) and after[path] != files.get(path)]
+    (path,) = [path for path in after if isinstance(after[path], str) and after[path] != before.get(path)]
     answer = Answer(details={"firstChangedLine": details["firstChangedLine"]}, files=after)
-    answer.before = files.get(path, "")
+    answer.before = before.get(path, "")
     answer.diff = numbered(details["diff"], answer.before, after[path])
     return result, answer
 
 
-def _pi(args: Json) -> Answer:
+def _pi(args: Json) -> Answer | Refused:
     call_ = args["call"]
+    if args.get("aborted"):
+        return _aborted(args["files"], call_)
     result, answer = _edited(args["files"], call_)
     count = result.details["replacements"]
     what = f"{count} block(s)" if "edits" in call_ else "text"
@@ -106,8 +105,24 @@ def _pi(args: Json) -> Answer:
     return answer
 
 
+def _aborted(files: Mapping[str, Any], args: Any) -> Refused:
+    """Cancel the edit before it has begun; what is left of it is that nothing happened."""
+
+    async def cancelled(root: Path) -> bool:
+        task = asyncio.ensure_future(asyncio.to_thread(call, edit, root, args))
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    with folder_of(files) as root:
+        before = files_in(root)
+        assert asyncio.run(cancelled(root)), "the edit went on"
+        assert files_in(root) == before, "an aborted edit changed something"
+    return Refused("aborted")
+
+
 def _openclaw(args: Json) -> Answer:
-    result, answer = _edited(args["files"], args["params"])
+    result, answer = _edited(args["files"], expand_texts(args["params"]))
     text = f"Successfully replaced text in {result.details['path']}."
     files = answer.pop("files")
     value = {"content": [{"type": "text", "text": text}], **answer}

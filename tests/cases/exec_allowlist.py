@@ -57,7 +57,7 @@ def resolved(args: Json) -> Json:
     agents: dict[str, Json] = dict(args["file"].get("agents", {}))
     if "default" in agents:
         agents["main"] = _with_legacy(agents.get("main", {}), agents.pop("default"))
-    everybody = _settings_over(None, args["file"].get("defaults", {}))
+    everybody = _settings_over(None, {**args.get("overrides", {}), **args["file"].get("defaults", {})})
     rules = _settings_over(everybody, agents.get("*", {}))
     rules = _settings_over(rules, agents.get(args.get("agentId", "main"), {}))
     return {

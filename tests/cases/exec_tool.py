@@ -10,6 +10,7 @@ from tests.commands import OPEN, belt_in, said
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Result
 
+from .files import plant
 from .load import Case
 from .outcome import Refused, Same, mentions
 
@@ -24,6 +25,8 @@ def _exec(args: Json) -> Json:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name).resolve() / "ws"
         root.mkdir()
+        for path, spec in args.get("files", {}).items():
+            plant(root.parent / path, spec)
         params = {
             key: value.replace("{ROOT}/ws", str(root)) if isinstance(value, str) else value
             for key, value in args["params"].items()

@@ -32,9 +32,35 @@ def content_of(spec: Any) -> bytes:
     if "repeat" in spec:
         return str(spec.get("head", "") + spec["repeat"] * spec["times"] + spec.get("tail", "")).encode()
     line = spec.get("template", spec.get("prefix", "line ") + "{i}" + "." * spec.get("pad", 0))
-    ends = spec.get("trailingNewline", False)
-    text = "\n".join(line.replace("{i}", str(number)) for number in range(1, spec["lines"] + 1))
-    return (text + "\n" * bool(ends)).encode()
+    ends = spec.get("trailing", "template" in spec) if "trailingNewline" not in spec else spec["trailingNewline"]
+    eol = str(spec.get("eol", "\n"))
+    text = eol.join(line.replace("{i}", str(number)) for number in range(1, spec["lines"] + 1))
+    return (text + eol * bool(ends)).encode()
+
+
+def expand_texts(value: Any) -> Any:
+    """Return arguments with the texts in them that a recording only describes."""
+    match value:
+        case {"repeat": str(), "times": int()} | {"concat": list()} | {"lines": int(), "template": str()}:
+            return content_of(value).decode()
+        case dict():
+            return {key: expand_texts(each) for key, each in value.items()}
+    return value
+
+
+def plant(target: Path, spec: Any) -> None:
+    """Make a file, a link, a folder or a program as a recording describes it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    match spec:
+        case {"symlink": goal}:
+            target.symlink_to(goal)
+        case {"dir": True}:
+            target.mkdir(exist_ok=True)
+        case {"exec": text}:
+            target.write_text(text)
+            target.chmod(0o755)
+        case _:
+            target.write_bytes(content_of(spec))
 
 
 @contextmanager
@@ -46,12 +72,7 @@ def folder_of(files: Mapping[str, Any], dirs: list[str] | None = None, links: Js
         for path in dirs or ():
             (root / path).mkdir(parents=True, exist_ok=True)
         for path, spec in files.items():
-            target = root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(spec, dict) and "symlink" in spec:
-                target.symlink_to(spec["symlink"])
-            else:
-                target.write_bytes(content_of(spec))
+            plant(root / path, spec)
         for path, goal in (links or {}).items():
             (root / path).symlink_to(goal)
         yield root

@@ -1,11 +1,13 @@
 """One case, judged: same, different on purpose, later, noted or failing."""
 
 import os
+import resource
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,11 +16,13 @@ from typing import Any, Literal
 from toolcrib.define.errors import CribError
 
 from . import MODULES
-from .load import Case, Folders, load
+from .load import Case, Folders, load, load_own
 from .outcome import Adapter, Form, Outcome, Refusal, Refused, Same, Theirs, answer_in, as_it_is, compare, fits
 from .rows import Difference, Later, Rows, complaint, ours, problems, read_rows
+from .vocabulary import find_unknown
 
-CASE_SECONDS = 60.0  # a busy machine's time for what takes ten seconds at most
+WORK_SECONDS = 60.0  # of a processor, for what takes ten at most
+CASE_SECONDS = 600.0  # by the clock, for what waits: on a busy machine a minute of work takes many
 _MANY, _CHUNK, _WORKERS = 200, 10, 4
 _TIMED = "attacks/resources"
 _kept: list[Rows] = []
@@ -86,13 +90,20 @@ class _TimeIsUp(BaseException):
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise where the main thread stands when the time is up, and again each second, whoever swallows it."""
+def _time_limit(seconds: float, work: float) -> Iterator[None]:
+    """Raise where the main thread stands when the time is up, and again each second, whoever swallows it.
+
+    The time is up after so much work of a processor, which others on the machine cannot take from a case; and after
+    so many seconds by the clock, for what only waits.
+    """
+    began, worked = time.monotonic(), _worked()
 
     def stop(*_: Any) -> None:
-        raise _TimeIsUp
+        if time.monotonic() - began >= seconds or _worked() - worked >= work:
+            raise _TimeIsUp
 
-    handler, timer = signal.signal(signal.SIGALRM, stop), signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    beat = min(seconds, work, 1.0)
+    handler, timer = signal.signal(signal.SIGALRM, stop), signal.setitimer(signal.ITIMER_REAL, beat, beat)
     try:
         yield
     finally:
@@ -100,10 +111,28 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, handler)
 
 
-def judge(case: Case, rows: Rows, find: Find = find_adapter, seconds: float = CASE_SECONDS) -> Finding:
-    """Run one case and say what became of it."""
-    if case.flaw:
-        return Finding(case, "failing", case.flaw)
+def _worked() -> float:
+    """Return the seconds of a processor that this process and the children it saw end have used."""
+    uses = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
+def judge(
+    case: Case, rows: Rows, find: Find = find_adapter, seconds: float = CASE_SECONDS, work: float = WORK_SECONDS
+) -> Finding:
+    """Run one case and say what became of it; one that demands what is not so must be found out."""
+    finding = _judge(case, rows, find, (seconds, work))
+    if not case.fails:
+        return finding
+    if finding.verdict == "failing" and case.fails in finding.why:
+        return replace(finding, verdict="same", why="")
+    why = f"it was to be found out ({case.fails}), and is {finding.verdict}: {finding.why}"
+    return replace(finding, verdict="failing", why=why)
+
+
+def _judge(case: Case, rows: Rows, find: Find, limits: tuple[float, float]) -> Finding:
+    if flaw := case.flaw or find_unknown(case):
+        return Finding(case, "failing", flaw)
     adapter = find(case)
     if adapter is None:
         promise = rows.promise(case)
@@ -112,10 +141,10 @@ def judge(case: Case, rows: Rows, find: Find = find_adapter, seconds: float = CA
             case, verdict, f"{case.file} {case.fn} has neither an adapter nor a row in later.toml", row=promise
         )
     try:
-        with _time_limit(seconds):
+        with _time_limit(*limits):
             outcome = adapter(case)
     except _TimeIsUp:
-        return Finding(case, "failing", f"it was not done after {seconds:g} s")
+        return Finding(case, "failing", f"it was not done after {limits[0]:g} s, or {limits[1]:g} s of work")
     except Exception as error:  # noqa: BLE001  a crash is one failing case, not the end of the run
         return Finding(case, "failing", f"crashed: {type(error).__name__}: {error}")
     try:
@@ -134,7 +163,7 @@ def judge(case: Case, rows: Rows, find: Find = find_adapter, seconds: float = CA
 
 def run(cases: Sequence[Case], rows: Rows, folders: Folders, find: Find = find_adapter) -> Run:
     """Judge every case and the rows; side by side in processes of their own when there are many, for most only wait."""
-    measured = cases if folders.known is None else load(folders.known)
+    measured = load(folders) if folders.known is None else load(folders.known)
     if find is not find_adapter or len(cases) < _MANY:
         findings = [judge(case, rows, find) for case in cases]
     else:
@@ -166,7 +195,8 @@ def _judge_all(cases: Sequence[Case]) -> list[Finding]:
 
 def read(folders: Folders) -> tuple[list[Case], Rows]:
     """Read the cases and the rows of a run."""
-    return load(folders), read_rows(folders.rows)
+    own = load_own() if folders.has_own else []
+    return [*load(folders), *own], read_rows(folders.rows)
 
 
 def _by_rows(case: Case, outcome: Outcome, rows: Sequence[Difference]) -> Finding:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Folders:
     rows: Path = HERE
     documents: Path = ROOT.parent / "shared"
     known: "Folders | None" = None
+    has_own: bool = False  # whether the cases that we wrote ourselves are run, too
 
 
 def folders_from_environment(environment: Mapping[str, str]) -> Folders:
@@ -37,7 +38,7 @@ def folders_from_environment(environment: Mapping[str, str]) -> Folders:
     own = Folders()
     cases, attacks = environment.get("TOOLCRIB_CASES"), environment.get("TOOLCRIB_ATTACKS")
     if not cases and not attacks:
-        return own
+        return Folders(has_own=True)
     return Folders(
         cases=Path(cases) if cases else own.cases, attacks=Path(attacks) if attacks else own.attacks, known=own
     )
@@ -55,6 +56,7 @@ class Case:
     body: Mapping[str, Any] = field(repr=False)
     profiles: Mapping[str, Any] = field(default_factory=dict, repr=False)
     flaw: str = ""  # why it is no case at all; such a one fails, and the others are run
+    fails: str = ""  # of a case that we wrote to be found out: the words that say why
 
     def __str__(self) -> str:
         return f"{self.file}:{self.fn}:{self.id}"
@@ -73,6 +75,21 @@ class Case:
 def load(folders: Folders) -> list[Case]:
     """Read every case in both folders, in the order of files and of cases."""
     return [*_recorded(folders.cases), *_attacks(folders.attacks)]
+
+
+def load_own() -> list[Case]:
+    """Read the cases that we wrote ourselves: words and rules that no recorded case shows.
+
+    One that says `fails` is a control: it demands what is not so, and comes out well by being found out.
+    """
+    profiles = {path.stem: content["profiles"] for path, content in _files(Folders().attacks)}
+    written = [*_recorded(HERE / "own"), *_attacks(HERE.parent / "attacks" / "own")]
+    return [_own(case, profiles.get(case.file.removeprefix("attacks/"), {})) for case in written]
+
+
+def _own(case: Case, profiles: Mapping[str, Any]) -> Case:
+    body = {key: value for key, value in case.body.items() if key != "fails"}
+    return replace(case, body=body, profiles={**profiles, **case.profiles}, fails=case.body.get("fails", ""))
 
 
 def expand(value: Any) -> Any:

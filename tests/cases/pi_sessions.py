@@ -5,10 +5,11 @@ itself is noted, and so is the level of thinking, which is no part of our log.
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolcrib.agent.compact import Cut, cut_point, file_lists, is_due
+from toolcrib.agent.compact import Cut, cut_point, file_lists, files_of, is_due, render_files, transcript
 from toolcrib.agent.session_log import recall
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.define.log import Body, Labelled, Line, Noted, Said, SessionHead, Shortened, Switched
@@ -16,9 +17,17 @@ from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.model import estimate
 from toolcrib.define.result import Image, Text
 
+from .load import Case
+from .outcome import Refused, Same
+
 Json = dict[str, Any]
 
 _FINISHES: dict[str, Finish] = {"stop": "stop", "toolUse": "calls", "length": "length", "aborted": "aborted"}
+_LONGEST = 2_000  # characters of an answer
+_SPEAKERS = re.compile(
+    r"(?ms)^\[(User|Assistant|Assistant thinking|Assistant tool calls|Tool result)\]: (.*?)(?=\n\n\[[A-Z]|\Z)"
+)
+_SPOKEN_BY = {"User": "USER", "Assistant": "ASSISTANT", "Assistant tool calls": "CALL", "Tool result": "RESULT"}
 _SPOKEN = {"custom_message": "custom", "branch_summary": "branchSummary"}
 
 
@@ -179,12 +188,54 @@ def _files(args: Json) -> Json:
     return {"readFiles": files.read, "modifiedFiles": files.changed}
 
 
+def _listed(args: Json) -> str:
+    """Write both lists at the end of a summary, read them back, and put them into the recorded words."""
+    files = files_of((), f"what was done\n\n{render_files(file_lists(args['readFiles'], args['modifiedFiles']))}")
+    parts = [
+        f"<{name}>\n{chr(10).join(names)}\n</{name}>"
+        for name, names in (("read-files", files.read), ("modified-files", files.changed))
+        if names
+    ]
+    return "".join(f"\n\n{part}" for part in parts)
+
+
+def _serialized(args: Json) -> str:
+    return transcript(map(_message, args["messages"]), _LONGEST)
+
+
+def _same_conversation(case: Case, ours: Any) -> str:
+    """Compare who speaks when, and that every word of theirs is in ours; thoughts are not repeated by us."""
+    if isinstance(ours, Refused):
+        return f"ours is an error: {ours.message}"
+    theirs = [(who, text) for who, text in _SPEAKERS.findall(case.expected) if who != "Assistant thinking"]
+    spoken = re.findall(r"(?m)^(USER|ASSISTANT|CALL|RESULT)\b", ours)
+    wanted = [
+        _SPOKEN_BY[who]
+        for who, text in theirs
+        for _ in range(len(re.findall(r"\w+\(", text)) if who == "Assistant tool calls" else 1)
+    ]
+    if spoken != wanted:
+        return f"ours has {spoken} where {wanted} speak"
+    words = [word for _, text in theirs for word in re.findall(r"\w+", text)]
+    missing = [word for word in words if word not in ours]
+    return f"ours lacks {missing}" if missing else ""
+
+
+def _migrated(args: Json) -> Any:
+    """Read the entries as a session of ours: that is what we would do with such a file."""
+    return [line.id for line in read_log(map(json.dumps, args["entries"]))[1]]
+
+
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "pi.buildSessionContext": _context,
     "pi.computeFileLists": _files,
     "pi.estimateTokens": lambda args: estimate(_message(args["message"])),
     "pi.findCutPoint": _cut_point,
+    "pi.formatFileOperations": _listed,
+    "pi.migrateSessionEntries": _migrated,
     "pi.parseSessionEntries": _parsed,
     "pi.prepareCompaction": _prepared,
+    "pi.serializeConversation": _serialized,
     "pi.shouldCompact": _due,
 }
+SAME: dict[str, Same] = {"pi.serializeConversation": _same_conversation}

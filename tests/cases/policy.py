@@ -455,6 +455,7 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
 SAME: dict[str, Callable[[Case, Any], str]] = {
     "buildPluginToolGroups": _same_groups,
     "codingTools": _same_set,
+    "collectExplicitAllowlist": _same_set,
     "expandPluginGroups": _same_set,
     "expandPolicyWithPluginGroups": _same_set,
     "expandToolGroups": _same_set,

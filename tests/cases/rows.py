@@ -91,9 +91,9 @@ class Later:
     """A later step builds this; `step` is its number, or `after 7`."""
 
     file: str
+    fn: Sequence[str]
     step: int | str
     because: str
-    fn: str = "*"
     when: str = "True"
     let: _Let = field(default_factory=dict)
 
@@ -231,6 +231,8 @@ def _check(row: Difference | Later) -> None:
     for expression in (row.when, *row.let.values()):
         _compiled(expression)
     if isinstance(row, Later):
+        if not row.fn or isinstance(row.fn, str) or "*" in row.fn:
+            raise ValueError("fn is a list of the functions, or classes of attacks, that are later")
         if row.step not in _STEPS:
             raise ValueError(f"step is one of {', '.join(map(str, _STEPS))}, not {row.step!r}")
         return

@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from tests.cases.judge import Find, judge, recorded
 from tests.cases.judge import run as judge_all
 from tests.cases.load import Case, Folders, folders_from_environment, load
 from tests.cases.outcome import LATER, Adapter, Refused, broken, changes, compare, is_same, kept
-from tests.cases.rows import Rows, read_rows
+from tests.cases.rows import Later, Rows, read_rows
 from toolcrib.define.errors import ArgumentError
 
 DOUBLE = """
@@ -166,7 +167,7 @@ def test_a_case_that_never_ends_fails_by_its_id_and_the_others_are_run(tmp_path:
     told = [judge(case, Rows(), lambda _: hang, seconds=0.05) for case in cases]
     assert [(each.verdict, each.why) for each in told] == [
         ("same", ""),
-        ("failing", "it was not done after 0.05 s"),
+        ("failing", "it was not done after 0.05 s, or 60 s of work"),
         ("same", ""),
     ]
 
@@ -225,7 +226,7 @@ def test_a_sentence_that_nobody_wrote_fails(tmp_path: Path) -> None:
 
 
 def test_a_later_row_is_a_promise(tmp_path: Path) -> None:
-    later = '[[later]]\nfile = "f"\nwhen = \'args["n"] > 0\'\nstep = "after 7"\nbecause = "not yet"\n'
+    later = '[[later]]\nfile = "f"\nfn = ["double"]\nwhen = \'args["n"] > 0\'\nstep = "after 7"\nbecause = "not yet"\n'
     folders = world(tmp_path, doubling(3, wrong=2), later=later)
     code, text = run(folders, find=lambda case: None)
     assert (code, text.splitlines()[1].split()) == (1, ["f", "0", "0", "2", "0", "1"])
@@ -260,7 +261,7 @@ def test_attacks_are_judged_with_their_profiles(tmp_path: Path) -> None:
 
 
 def test_an_attack_on_what_is_built_is_no_promise(tmp_path: Path) -> None:
-    later = '[[later]]\nfile = "attacks/a"\nstep = 7\nbecause = "not yet"\n'
+    later = '[[later]]\nfile = "attacks/a"\nfn = ["size"]\nstep = 7\nbecause = "not yet"\n'
     attacks = [{"id": "a-1", "class": "size", "input": {}, "must": {}}]
     folders = world(tmp_path, doubling(1), attacks=attacks, later=later)
     assert run(folders, "--file", "attacks/a", find=lambda case: lambda case: LATER)[0] == 0
@@ -268,7 +269,7 @@ def test_an_attack_on_what_is_built_is_no_promise(tmp_path: Path) -> None:
 
 
 def test_an_adapter_that_says_later_needs_a_promise(tmp_path: Path) -> None:
-    later = '[[later]]\nfile = "f"\nfn = "double"\nstep = 2\nbecause = "not yet"\n'
+    later = '[[later]]\nfile = "f"\nfn = ["double"]\nstep = 2\nbecause = "not yet"\n'
     assert run(world(tmp_path / "a", doubling(1)), find=lambda case: lambda case: LATER)[0] == 1
     assert run(world(tmp_path / "b", doubling(1), later=later), find=lambda case: lambda case: LATER)[0] == 0
 
@@ -324,9 +325,9 @@ def test_a_row_that_is_none_stops_the_run(tmp_path: Path, row: str, complaint: s
 def test_the_environment_replaces_the_folders() -> None:
     own = folders_from_environment({})
     replaced = folders_from_environment({"TOOLCRIB_CASES": "/c", "TOOLCRIB_ATTACKS": "/a"})
-    assert own == Folders()
-    assert replaced == Folders(cases=Path("/c"), attacks=Path("/a"), known=own)
-    assert folders_from_environment({"TOOLCRIB_CASES": "/c"}) == Folders(cases=Path("/c"), known=own)
+    assert own == Folders(has_own=True)
+    assert replaced == Folders(cases=Path("/c"), attacks=Path("/a"), known=Folders())
+    assert folders_from_environment({"TOOLCRIB_CASES": "/c"}) == Folders(cases=Path("/c"), known=Folders())
 
 
 def test_a_row_is_as_broad_as_it_is_among_the_cases_that_its_author_could_see(tmp_path: Path) -> None:
@@ -411,3 +412,59 @@ def test_json_values_are_compared_as_json(ours: Any, theirs: Any, same: bool) ->
 )
 def test_answers_are_compared_with_the_recorded_shape(expected: Any, ours: Any, why: str) -> None:
     assert compare(case_of(expected, {"k": 1}), ours) == why
+
+
+def recorded_case(**more: Any) -> Case:
+    body = {"id": "x", "fn": "formatSize", "args": {"bytes": 1}, "expected": {"ok": True, "result": "1B"}, **more}
+    return Case(
+        file="openclaw-read-tool", fn=body["fn"], id="x", args=body["args"], expected=body["expected"], body=body
+    )
+
+
+def attack(file: str, kind: str, **parts: Any) -> Case:
+    body = {"id": "x", "class": kind, "setup": {}, "input": {}, "must": {}, **parts}
+    return Case(file=file, fn=kind, id="x", args=body["input"], expected=body["must"], body=body)
+
+
+@pytest.mark.parametrize(
+    ("case", "word"),
+    [
+        (recorded_case(), ""),
+        (recorded_case(fn="formatWeight"), "the function formatWeight"),
+        (recorded_case(args={"bytes": 1, "unit": "kB"}), "the argument unit of formatSize"),
+        (recorded_case(expected_0_99={}), "the key expected_0_99 of a row"),
+        (attack("attacks/policy", "list", input={"op": "list"}, must={"any_of": [{"hidden": []}]}), ""),
+        (attack("attacks/policy", "list", input={"op": "lists"}), "input.op 'lists'"),
+        (attack("attacks/policy", "lists"), "the class lists"),
+        (attack("attacks/policy", "list", must={"any_of": [{"hides": []}]}), "must.hides"),
+        (attack("attacks/policy", "list", setup={"context": {"mood": "good"}}), "setup.context.mood"),
+        (attack("attacks/policy", "list", setup={"config": {"mood": "good"}}), ""),
+        (attack("attacks/paths", "read", must={"verdict": "perhaps"}), "must.verdict 'perhaps'"),
+        (attack("attacks/resources", "json", input={"args_gen": {"weight": 3}}), "input.args_gen.weight"),
+        (attack("attacks/gateway", "auth", input={"http": {"verb": "GET"}}), "input.http.verb"),
+        (attack("attacks/ssrf", "dns", input={"colour": "red"}), "input.colour"),
+    ],
+    ids=str,
+)
+def test_a_word_that_nobody_knows_fails_its_case_also_where_all_is_later(case: Case, word: str) -> None:
+    rows = Rows(later=[Later(file=case.file, fn=[case.fn], step="after 7", because="not yet")])
+    finding = judge(case, rows, lambda _: lambda _: kept())
+    assert (finding.verdict, finding.why) == (("failing", f"nobody knows what {word} means") if word else ("same", ""))
+
+
+def test_a_control_of_our_own_is_good_when_it_is_found_out() -> None:
+    def found(outcome: Any) -> str:
+        return judge(replace(recorded_case(), fails="heavy"), Rows(), lambda _: lambda _: outcome).verdict
+
+    told = [found(each) for each in (broken("too heavy"), broken("too large"), kept())]
+    assert told == ["same", "failing", "failing"]
+
+
+def test_work_of_a_processor_is_bounded_and_waiting_for_one_is_not() -> None:
+    def spin(_: Case) -> Any:
+        until = time.process_time() + 30
+        while time.process_time() < until:
+            pass
+        return kept()
+
+    assert "0.2 s of work" in judge(recorded_case(), Rows(), lambda _: spin, work=0.2).why

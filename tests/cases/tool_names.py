@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.agent.belt import Belts
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
-from toolcrib.define.names import ALIASES, canonical, fold_name, nearest, tool_name
+from toolcrib.define.names import ALIASES, canonical, fold_name, mcp_name, nearest, tool_name
 from toolcrib.define.tool import Tool
 from toolcrib.registry.catalog import Catalog
 
@@ -74,12 +74,20 @@ def _same_meaning(case: Case, ours: Any) -> str:
     return "" if denied == wanted else f"it is about {sorted(denied)}"
 
 
+def _parts(args: Json) -> Json:
+    """Return what a name says of the server it came from, if nothing but the name is known."""
+    spelled = mcp_name(args["name"], "")
+    server, _, tool = (spelled or "").partition("__")
+    return {"serverName": server, "toolName": tool} if tool else {}
+
+
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "gemini.formatMcpToolName": lambda args: entry_about(args["server"], args.get("tool") or "*"),
     "gemini.generateValidName": lambda args: tool_name(_SERVER, args["name"]),
     "gemini.getToolAliases": _aliases,
     "gemini.getToolSuggestion": lambda args: nearest(args["unknown"], args["known"], 3),
     "gemini.isValidToolName": _is_name,
+    "gemini.parseMcpToolName": _parts,
 }
 SAME: dict[str, Same] = {
     "gemini.formatMcpToolName": _same_meaning,

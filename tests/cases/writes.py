@@ -15,20 +15,21 @@ from toolcrib.tools.fs._text import normalize_spaces
 from toolcrib.tools.fs.ls import ls
 from toolcrib.tools.fs.write import write
 
-from .files import Json, folder_of, is_text, run
+from .files import Json, expand_texts, folder_of, is_text, run
 from .load import Case, folders_from_environment
 from .outcome import Refused, Same, is_same
 
 
 def _files(root: Path) -> Json:
-    return {path.relative_to(root).as_posix(): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+    files = (path for path in sorted(root.rglob("*")) if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes().decode("utf-8", "surrogateescape") for path in files}
 
 
 def _written(files: Json, args: Any) -> tuple[str, Json]:
     with folder_of(files) as root:
         before = _files(root)
         try:
-            details = run(write, root, args).details
+            details = run(write, root, expand_texts(args)).details
         except ToolError:
             assert _files(root) == before, "a refused write changed something"
             raise
