@@ -57,7 +57,8 @@ class CommandEnded:
     """How a command ended, for one reason: by itself with a `code`, by a `signal`, at its deadline, stopped, or lost.
 
     `lost` means that whoever watched over the command was killed, and the command with it. `left` counts processes
-    that even KILL did not end in time. `limit` names a limit that the tree ran into: memory or processes.
+    that even KILL did not end in time. `limit` names a limit that the tree ran into: memory or processes. `withheld`
+    are names it made that would be obeyed outside of its sandbox: what was there was put aside.
     """
 
     reason: EndReason
@@ -66,11 +67,12 @@ class CommandEnded:
     signal: int | None = None
     left: int = 0
     limit: str = ""
+    withheld: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """The command ended by itself and calls that a success."""
-        return self.reason == "exit" and self.code == 0
+        """The command ended by itself and calls that a success, and all that it made is there."""
+        return self.reason == "exit" and self.code == 0 and not self.withheld
 
     def sentence(self) -> str:
         """Return what a person would say about it."""
@@ -81,9 +83,15 @@ class CommandEnded:
             "stop": "was stopped",
             "lost": "was ended, because the process that watched over it was",
         }[self.reason]
+        return told + self.addendum()
+
+    def addendum(self) -> str:
+        """Return what else there is to say, to be put behind a sentence; mostly nothing."""
         limit = f"; it reached its limit of {self.limit}" if self.limit else ""
         left = f"; {self.left} of its processes could not be ended" if self.left else ""
-        return told + limit + left
+        names = ", ".join(map(repr, self.withheld[:5]))
+        aside = f"; {names} would be obeyed outside of this task, so what it made there was put aside" if names else ""
+        return limit + left + aside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

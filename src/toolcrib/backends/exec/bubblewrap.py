@@ -9,13 +9,14 @@ be read.
 import json
 import os
 import platform
+import re
 import signal
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from toolcrib.backends.files.guard import Access
+from toolcrib.backends.files.guard import Access, list_protected_names
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 
@@ -29,6 +30,7 @@ from .host import (
     read_last_words,
     start_error,
 )
+from .obeyed import NameMark, ObeyedNames
 from .profile import is_seen, profile, resolve_inside
 from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
@@ -38,37 +40,23 @@ _PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _OWN_TERMINAL = ("/usr/bin/setsid", "--ctty", "--")
 _OTHERWISE = "or let commands run unprotected with tools.exec.host: host"
 
-# Names of REFUSED are in the order in which they are tested; the numbers are the kernel's, never reused.
+# Each call with its number on x86-64 and on ARM, in the order in which they are tested.
+_NUMBERS = """
+    ptrace 101 117  process_vm_readv 310 270  process_vm_writev 311 271  kcmp 312 272  pidfd_getfd 438 438
+    mount 165 40  umount2 166 39  pivot_root 155 41  chroot 161 51  setns 308 268  unshare 272 97  move_mount 429 429
+    open_tree 428 428  fsopen 430 430  fsconfig 431 431  fsmount 432 432  fspick 433 433  mount_setattr 442 442
+    open_by_handle_at 304 265  keyctl 250 219  add_key 248 217  request_key 249 218  bpf 321 280
+    perf_event_open 298 241  userfaultfd 323 282  fanotify_init 300 262  io_uring_setup 425 425
+    io_uring_enter 426 426  io_uring_register 427 427  kexec_load 246 104  kexec_file_load 320 294
+    init_module 175 105  finit_module 313 273  delete_module 176 106  reboot 169 142  swapon 167 224  swapoff 168 225
+    acct 163 89  quotactl 179 60  syslog 103 116  clock_settime 227 112  settimeofday 164 170  vhangup 153 58
+    sethostname 170 161  setdomainname 171 162  lookup_dcookie 212 18  nfsservctl 180 42  iopl 172 -  ioperm 173 -
+    clone 56 220  clone3 435 435  socket 41 198  ioctl 16 29
+"""
 SYSCALL_NUMBERS: dict[str, tuple[int, dict[str, int]]] = {
-    "x86_64": (0xC000003E, {
-        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "pidfd_getfd": 438,
-        "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "setns": 308, "unshare": 272,
-        "move_mount": 429, "open_tree": 428, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-        "mount_setattr": 442, "open_by_handle_at": 304,
-        "keyctl": 250, "add_key": 248, "request_key": 249,
-        "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "fanotify_init": 300,
-        "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
-        "kexec_load": 246, "kexec_file_load": 320, "init_module": 175, "finit_module": 313, "delete_module": 176,
-        "reboot": 169, "swapon": 167, "swapoff": 168, "acct": 163, "quotactl": 179, "syslog": 103,
-        "clock_settime": 227, "settimeofday": 164, "vhangup": 153,
-        "sethostname": 170, "setdomainname": 171, "lookup_dcookie": 212, "nfsservctl": 180, "iopl": 172, "ioperm": 173,
-        "clone": 56, "clone3": 435, "socket": 41, "ioctl": 16,
-    }),
-    "aarch64": (0xC00000B7, {
-        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "pidfd_getfd": 438,
-        "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "setns": 268, "unshare": 97,
-        "move_mount": 429, "open_tree": 428, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-        "mount_setattr": 442, "open_by_handle_at": 265,
-        "keyctl": 219, "add_key": 217, "request_key": 218,
-        "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "fanotify_init": 262,
-        "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
-        "kexec_load": 104, "kexec_file_load": 294, "init_module": 105, "finit_module": 273, "delete_module": 106,
-        "reboot": 142, "swapon": 224, "swapoff": 225, "acct": 89, "quotactl": 60, "syslog": 116,
-        "clock_settime": 112, "settimeofday": 170, "vhangup": 58,
-        "sethostname": 161, "setdomainname": 162, "lookup_dcookie": 18, "nfsservctl": 42,
-        "clone": 220, "clone3": 435, "socket": 198, "ioctl": 29,
-    }),
-}  # fmt: skip
+    machine: (token, {row[0]: int(row[at]) for row in re.findall(r"(\w+) (\S+) (\S+)", _NUMBERS) if row[at] != "-"})
+    for at, (machine, token) in enumerate((("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)), 1)
+}
 
 _ARGUED = ("clone", "clone3", "socket", "ioctl")
 REFUSED = {
@@ -121,14 +109,17 @@ def _argument(number: int, place: int, tests: list[tuple[int, int]]) -> list[_St
 class Bubblewrap:
     """Runs commands where they see a read-only system, a workspace (`access` rw, ro or none) and nothing else.
 
-    `folders` are further ones to be seen, read-only. Where the sandbox cannot be made, nothing is run.
+    `folders` are further ones to be seen, read-only; `obeyed` is what commands do not change. Where the sandbox cannot
+    be made, nothing is run.
     """
 
     def __init__(
         self, root: str, supervisor: SupervisorClient, *, access: Access = "rw", folders: Sequence[str] = (),
-        program: str | None = None,
+        program: str | None = None, obeyed: ObeyedNames | None = None,
     ) -> None:  # fmt: skip
         self._root, self._supervisor, self._access = os.path.realpath(root), supervisor, access
+        self._obeyed = obeyed or ObeyedNames(self._root, list_protected_names())
+        self._running: list[dict[str, NameMark]] = []
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
         self._program = program
         self._filter = build_filter()
@@ -160,11 +151,14 @@ class Bubblewrap:
         find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
         settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
         access: Access = "ro" if command.only_reads and self._access == "rw" else self._access
+        seen = self._obeyed.look() if access == "rw" else {}
+        covers, uncovered = self._obeyed.cover(seen, self._running)
         args = (
             *profile(
                 root=self._root, access=access, folders=self._folders, settings=settings,
                 home=command.env.get("HOME", ""), network=limits.network,
             ),
+            *(covers if access != "none" else ()),
             *(word for name, value in command.env.items() for word in ("--setenv", name, value)),
             "--chdir", cwd, "--json-status-fd", str(STATUS),
             *(("--seccomp", str(FILTER)) if self._filter else ("--disable-userns",)),
@@ -176,9 +170,12 @@ class Bubblewrap:
         extra = {"status": their_status, **({"filter": open_memory(self._filter)} if self._filter else {})}
         process: ProcessTree | None = None
         words = ("bwrap", "--args", str(ARGS), "--", *before, *argv)
-        spawn = Spawn(program=bwrap, argv=words, env={}, fds=extra, args=args)
+        watch = (self._root, uncovered, self._supervisor.state.make_folder()) if uncovered else None
+        spawn = Spawn(program=bwrap, argv=words, env={}, fds=extra, args=args, watch=watch)
+        self._running += [seen] if seen else []
 
         def outcome(words: LastWords | None, duration: float) -> CommandEnded:
+            self._running = [each for each in self._running if each is not seen]
             tail = process.tail(2_000) if process else b""
             return _inner_end(read_last_words(words, duration), _read_exit_code(status), tail)
 
@@ -188,6 +185,7 @@ class Bubblewrap:
             raise start_error(error, bwrap) from error
         finally:
             if process is None:
+                self._running = [each for each in self._running if each is not seen]
                 os.close(status)
             for fd in extra.values():
                 os.close(fd)

@@ -114,7 +114,7 @@ def read_last_words(words: LastWords | None, duration: float) -> CommandEnded:
     """Return how a command ended whose first process the supervisor started itself."""
     if words is None:
         return CommandEnded(reason="lost", duration=duration)
-    told = {"duration": words["duration"], "left": words["left"], "limit": words["limit"]}
+    told = {"withheld": tuple(words["withheld"]), **{key: words[key] for key in ("duration", "left", "limit")}}
     if words["reason"]:
         return CommandEnded(reason=words["reason"], **told)
     if words["status"] is None:

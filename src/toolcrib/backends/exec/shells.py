@@ -8,12 +8,14 @@ from pathlib import Path
 
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.guard import list_protected_names
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
 from toolcrib.threads import in_thread
 
 from .bubblewrap import Bubblewrap
 from .host import Host, own_programs
+from .obeyed import ObeyedNames
 from .supervisor import SupervisorClient, end_leftovers
 
 
@@ -70,5 +72,8 @@ def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient
     if host == "host":
         return Host(root, supervisor)
     if host == "sandbox":
-        return Bubblewrap(root, supervisor, access=terms.access, folders=tuple(own_programs().values()))
+        obeyed = ObeyedNames(
+            os.path.realpath(root), list_protected_names(terms.protected), hidden=map(str, (*terms.own, terms.state))
+        )
+        return Bubblewrap(root, supervisor, access=terms.access, folders=tuple(own_programs().values()), obeyed=obeyed)
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")

@@ -22,6 +22,7 @@ from toolcrib.define.shell import Leftover
 from toolcrib.threads import in_thread
 
 from . import tree
+from .obeyed import put_aside
 from .profile import Settings
 
 _SOURCE = str(Path(__file__).parents[3])
@@ -43,16 +44,16 @@ class SupervisorState:
 
     def __init__(self, folder: str | None) -> None:
         self.folder = folder
-        self._held: dict[str, dict[str, object]] = {}
+        self._held: dict[str, _Message] = {}
         self._made = False
         self._owner = tree.birth(os.getpid()) or (0, 0)
 
-    def add(self, pid: int, born: int, mark: int, shown: str) -> str:
+    def add(self, pid: int, born: int, mark: int, spawn: "Spawn") -> str:
         """Write a command down; return its name."""
         name = f"command-{pid}-{born}.json"
-        note: dict[str, object] = {
-            "pid": pid, "born": born, "mark": mark, "owner": self._owner, "command": shown[:_NOTE_CHARS],
-            "started": time.time(),
+        note: _Message = {
+            "pid": pid, "born": born, "mark": mark, "owner": self._owner,
+            "command": spawn.shown[:_NOTE_CHARS], "started": time.time(), "watch": spawn.watch,
         }  # fmt: skip
         self._held[name] = note
         folder = self.make_folder()
@@ -79,12 +80,12 @@ class SupervisorState:
             with suppress(OSError):
                 os.unlink(f"{self.folder}/{name}")  # noqa: PTH108
 
-    def take(self) -> dict[str, dict[str, object]]:
+    def take(self) -> dict[str, _Message]:
         """Return the notes by name, for `end`, and forget them."""
         held, self._held = self._held, {}
         return held
 
-    def end(self, notes: dict[str, dict[str, object]]) -> None:
+    def end(self, notes: dict[str, _Message]) -> None:
         """Kill what notes name; takes a while."""
         for name, note in notes.items():
             _end(note)
@@ -110,7 +111,7 @@ def end_leftovers(folder: str) -> list[Leftover]:
     return found
 
 
-def _end(note: dict[str, object]) -> list[int]:
+def _end(note: _Message) -> list[int]:
     """Kill the processes of a command, waiting a little until they are gone; return their numbers."""
     leader, mark = (int(str(note["pid"])), int(str(note["born"]))), int(str(note["mark"]))
     ended: set[int] = set()
@@ -121,6 +122,8 @@ def _end(note: dict[str, object]) -> list[int]:
             roots.append(leader[0])
         pids = tree.descendants(roots)
         if not pids or time.monotonic() > until:
+            if note.get("watch"):
+                put_aside(*note["watch"])
             return sorted(ended)
         ended.update(pids)
         tree.freeze_and_kill(pids)
@@ -141,7 +144,7 @@ class Spawn:
     """What the supervisor starts: a program, what it is given, and the descriptors it gets by name.
 
     `args` are for bubblewrap, which reads them only after its limits are set; None for everything else. `seconds` is
-    how long it may run, `grace` what it has between TERM and KILL.
+    how long it may run, `grace` what it has between TERM and KILL, `watch` what `put_aside` is asked about it.
     """
 
     program: str
@@ -154,6 +157,7 @@ class Spawn:
     args: tuple[str, ...] | None = None
     tty: str = ""
     shown: str = ""
+    watch: tuple[str, Mapping[str, str], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ class SupervisorClient:
             raise
         if "errno" in answer:
             raise OSError(answer["errno"], os.strerror(answer["errno"]), answer["about"] or None)
-        kept = self.state.add(answer["pid"], answer["born"], answer["mark"], spawn.shown)
+        kept = self.state.add(answer["pid"], answer["born"], answer["mark"], spawn)
         ended.add_done_callback(lambda _: self.state.remove(kept))
         return StartedCommand(id, answer["pid"], ended)
 
@@ -267,6 +271,7 @@ class SupervisorClient:
         line = _line({
             "id": self._next, "program": spawn.program, "argv": spawn.argv, "env": spawn.env, "seconds": spawn.seconds,
             "grace": spawn.grace, "limits": spawn.limits, "args": spawn.args, "tty": spawn.tty, "fds": [*spawn.fds],
+            "watch": spawn.watch,
         })  # fmt: skip
         fds, paper = [*spawn.fds.values()], None
         if len(line) > _LINE_BYTES:

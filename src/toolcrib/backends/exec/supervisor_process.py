@@ -11,6 +11,7 @@ cannot) and one when nothing of it is left.
 
 import ctypes
 import json
+import math
 import os
 import random
 import resource
@@ -24,6 +25,7 @@ from typing import Any
 
 from . import tree
 from .limits import Group, hierarchies, remove_stale_groups
+from .obeyed import put_aside
 
 FILTER, ARGS, STATUS = 100, 101, 102
 """Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went."""
@@ -31,6 +33,7 @@ FILTER, ARGS, STATUS = 100, 101, 102
 _PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
 _FIRST_MARK, _LAST_MARK = 50_001, 99_999  # 50,000 is what everybody has
 _AGAIN, _GIVE_UP = 0.1, 5.0  # seconds: looking again at a tree that is being ended; after the first KILL
+_WATCH_SECONDS = 1.0
 _MAX_SPARE_GROUPS = 8
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 _RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
@@ -46,18 +49,26 @@ class SupervisedCommand:
         self.pid, self.mark, self.group = pid, mark, group
         self.sandboxed: bool = spec["args"] is not None
         self.began = time.monotonic()
-        self.deadline = self.began + spec["seconds"] if spec["seconds"] is not None else None
+        self.deadline = self.began + spec["seconds"] if spec["seconds"] is not None else math.inf
         self.grace: float = spec["grace"]
         self.status: int | None = None
         self.reason = ""
         self.kill_at: float | None = None
         self.killed_at: float | None = None
+        self.watch, self.watch_at = spec["watch"], self.began + _WATCH_SECONDS if spec["watch"] else math.inf
+        self.withheld: dict[str, None] = {}
 
-    def next_look(self) -> float | None:
+    def next_look(self) -> float:
         """Return when this command needs attention without anything happening."""
         if self.kill_at is not None:
             return time.monotonic() + _AGAIN if self.killed_at or self.status is not None else self.kill_at
-        return self.deadline if self.status is None else time.monotonic()
+        return min(self.watch_at, self.deadline) if self.status is None else time.monotonic()
+
+    def put_aside(self) -> None:
+        """Take away what it has made that the host would obey."""
+        if self.watch:
+            self.watch_at = time.monotonic() + _WATCH_SECONDS
+            self.withheld.update(dict.fromkeys(put_aside(*self.watch)))
 
 
 class Supervisor:
@@ -106,8 +117,8 @@ class Supervisor:
             group.remove()
 
     def _timeout(self) -> float | None:
-        times = [at for kept in self._kept.values() if (at := kept.next_look()) is not None]
-        return max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
+        at = min((kept.next_look() for kept in self._kept.values()), default=math.inf)
+        return None if at == math.inf else max(0.0, at - time.monotonic()) * 1000 + 1
 
     def _close(self, poll: "select.poll") -> None:
         if not self._closing or self._control.fileno() >= 0:
@@ -258,8 +269,10 @@ class Supervisor:
 
     def _look(self, kept: SupervisedCommand) -> None:
         now = time.monotonic()
+        if now >= kept.watch_at:
+            kept.put_aside()
         if kept.kill_at is None and kept.status is None:
-            if kept.deadline is None or now < kept.deadline:
+            if now < kept.deadline:
                 return
             self._end(kept, "timeout", kept.grace)
         left = self._rest(kept)
@@ -308,8 +321,9 @@ class Supervisor:
         self._leaders.pop(kept.pid, None)
         limit = kept.group.hit() if kept.group and kept.status else ""
         duration = time.monotonic() - kept.began
+        kept.put_aside()
         ended = {"status": kept.status, "reason": kept.reason, "left": left, "limit": limit, "duration": duration}
-        self._say({"id": kept.id, "ended": ended})
+        self._say({"id": kept.id, "ended": {**ended, "withheld": [*kept.withheld]}})
         if not left:
             self._keep_group(kept.group)
 

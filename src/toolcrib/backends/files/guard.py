@@ -28,6 +28,16 @@ _PROTECTED = (
     f"{STAGE}*",
 )  # fmt: skip
 
+_GLOB = re.compile(r"[*?\[]")
+
+
+def list_protected_names(protected: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return those of the protected names, and of further globs, that say where they are at the root."""
+    plain = (
+        glob.removeprefix("**/").removeprefix("./").strip("/").removesuffix("/**") for glob in (*_PROTECTED, *protected)
+    )
+    return tuple(name for name in plain if name and name != ".git" and not _GLOB.search(name))
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceGuard:
@@ -113,7 +123,7 @@ def _set(inside: str) -> str:
 
 
 def _literal(path: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", path)
+    return _GLOB.sub(r"[\g<0>]", path)
 
 
 def _fold(path: str) -> str:

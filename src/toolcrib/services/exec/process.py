@@ -100,8 +100,7 @@ def status_of(ended: CommandEnded | None) -> str:
 def describe_end(ended: CommandEnded, seconds: float) -> dict[str, Any]:
     """Return how a command ended that had so many seconds: facts for programs, and one sentence."""
     if ended.reason == "timeout":
-        left = f"; {ended.left} of its processes could not be ended" if ended.left else ""
-        sentence = f"did not end within {seconds:g} s and was ended{left}"
+        sentence = f"did not end within {seconds:g} s and was ended{ended.addendum()}"
     else:
         sentence = ended.sentence()
     return {

@@ -1,0 +1,150 @@
+"""Names in a workspace that the host obeys later: read-only for commands, and put aside where a command makes them.
+
+What is there is mounted over itself. A mount needs something to lie on, and a placeholder would be seen by all who look
+at the workspace meanwhile: so what is not there is looked for, every second while a command runs and when nothing of it
+is left. Only names at the root are kept, and what git obeys in the repository there; of a new one what git itself
+writes may stay. The supervisor imports this, so it imports next to nothing.
+"""
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+NameMark = int | str | None
+"""What is under a name: an inode's number, where a link leads, or nothing."""
+
+_GIT_HOOKS, _GIT_CONFIG = ".git/hooks", ".git/config"
+_GIT_PARTS = (_GIT_HOOKS, _GIT_CONFIG, ".git/config.worktree", ".git/commondir")
+_MAX_SETTINGS_BYTES = 20_000
+# What git writes into the settings of a repository that it begins or clones, and that names no program.
+_HARMLESS_LINE = re.compile(
+    r"\s*(?:[#;].*|\[(?:core|user|init|extensions)\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]"
+    r"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|precomposeunicode|name|email|url"
+    r"|fetch|remote|merge|rebase|active|defaultbranch|objectformat|refstorage|tagopt|prune)\s*=[^\\]*)?\s*",
+    re.IGNORECASE,
+)
+
+
+class ObeyedNames:
+    """What commands do not change beneath a root: `names`, and places on this machine, `hidden` or `read_only`."""
+
+    def __init__(
+        self, root: str, names: Iterable[str], hidden: Iterable[str] = (), read_only: Iterable[str] = ()
+    ) -> None:
+        self._root, self._hidden = root, tuple(_inside(root, hidden))
+        names = (*names, *_inside(root, read_only), *_GIT_PARTS)
+        self._above = set(_folders_above(names))
+        self._names = (*self._above, *names)  # a folder comes before what is in it
+
+    def look(self) -> dict[str, NameMark]:
+        """Return what is there now under each name; where a link leads in the workspace is such a name, too."""
+        seen = {path: _mark(f"{self._root}/{path}") for path in self._names}
+        linked = [f"{self._root}/{path}" for path, mark in seen.items() if isinstance(mark, str)]
+        return {**{path: _mark(f"{self._root}/{path}") for path in _inside(self._root, linked)}, **seen}
+
+    def cover(
+        self, seen: Mapping[str, NameMark], running: Collection[Mapping[str, NameMark]]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the arguments that cover what was seen, and the names left over, with where each may lead as a link.
+
+        Nothing is `seen` for a workspace that is read-only. What was not the same when one of the `running` commands
+        began is not covered: that one could make it a link while bubblewrap looks, and what lies outside be mounted.
+        """
+        worked_in = {path for path in self._above if os.path.isdir(f"{self._root}/{path}")}  # noqa: PTH112
+        there = [path for path, mark in seen.items() if isinstance(mark, int) and path not in worked_in]
+        kept = [f"{self._root}/{path}" for path in there if all(each.get(path) == seen[path] for each in running)]
+        hidden = [path for path in self._hidden if os.path.lexists(f"{self._root}/{path}")]
+        ways = dict.fromkeys(_inside(self._root, kept), "--ro-bind-try")
+        # a folder that holds such a place is a mount, too: else it could be renamed, and another made in its place
+        ways |= dict.fromkeys(_folders_above((*ways, *hidden) if seen else ()), "--bind-try")
+        ways |= dict.fromkeys(hidden, "--tmpfs")
+        args: list[str] = []
+        for path in sorted(ways, key=lambda path: path.split("/")):
+            place = f"{self._root}/{path}"
+            if ways[path] != "--tmpfs":
+                args += (ways[path], place, place)
+            elif os.path.isdir(place):  # noqa: PTH112
+                args += ("--perms", "0555", "--tmpfs", place, "--remount-ro", place)
+            else:
+                args += ("--ro-bind", "/dev/null", place)  # a device, which cannot be opened there, and no empty file
+        # what the host itself has replaced meanwhile is no command's
+        settled = {*ways, *(path for path in there if all(each.get(path) for each in running))}
+        return args, {path: mark if isinstance(mark, str) else "" for path, mark in seen.items() if path not in settled}
+
+
+def put_aside(root: str, uncovered: Mapping[str, str], to: str | None) -> list[str]:
+    """Move away whatever is under such a name by now; return the names. A link that was there is made again.
+
+    It goes to the folder `to`, or where that is on another disk, under a name of ours beside where it was.
+    """
+    above, told = set(_folders_above(uncovered)), list[str]()
+    for path, link in uncovered.items():
+        holder, name = os.path.split(f"{root}/{path}")
+        if not os.path.lexists(f"{holder}/{name}"):
+            continue
+        folder = os.open(holder, os.O_PATH | os.O_CLOEXEC)
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            is_worked_in = path in above and stat.S_ISDIR(found.st_mode)
+            is_same = stat.S_ISLNK(found.st_mode) and os.readlink(name, dir_fd=folder) == link
+            # behind a link, that is such a name itself
+            is_behind = os.readlink(f"/proc/self/fd/{folder}") != holder  # noqa: PTH115
+            if not (is_worked_in or is_same or is_behind or _is_harmless(folder, path, found)):
+                _move(folder, name, to)
+                told.append(path)
+                if link:
+                    os.symlink(link, name, dir_fd=folder)
+        except FileNotFoundError:  # gone meanwhile
+            continue
+        except OSError as error:
+            told.append(f"{path} (still there: {error.strerror})")
+        finally:
+            os.close(folder)
+    return told
+
+
+def _move(folder: int, name: str, to: str | None) -> None:
+    aside = f".toolcrib-withheld-{secrets.token_hex(8)}-{name}"
+    os.chmod(f"/proc/self/fd/{folder}", 0o700 | os.stat(folder).st_mode & 0o777)  # noqa: PTH101  it may be closed
+    try:
+        os.rename(name, f"{to or '.'}/{aside}", src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _is_harmless(folder: int, path: str, found: os.stat_result) -> bool:
+    """Tell whether something new is what git makes by itself, and names no program."""
+    place = f"/proc/self/fd/{folder}/{os.path.basename(path)}"  # noqa: PTH119
+    if path == _GIT_HOOKS and stat.S_ISDIR(found.st_mode):
+        return all(name.endswith(".sample") for name in os.listdir(place))  # noqa: PTH208
+    if path != _GIT_CONFIG or not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        return False
+    fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123
+        text = file.read(_MAX_SETTINGS_BYTES + 1)
+    return len(text) <= _MAX_SETTINGS_BYTES and all(map(_HARMLESS_LINE.fullmatch, text.splitlines()))
+
+
+def _mark(place: str) -> NameMark:
+    with suppress(OSError):
+        found = os.lstat(place)
+        return os.readlink(place) if stat.S_ISLNK(found.st_mode) else found.st_ino  # noqa: PTH115
+    return None
+
+
+def _inside(root: str, paths: Iterable[str]) -> Iterator[str]:
+    """Give those of the paths that lie beneath the root, as they are called from there."""
+    for path in paths:
+        with suppress(OSError):  # a link that is swapped while it is read
+            real = os.path.realpath(path)
+            if real.startswith(f"{root}/"):
+                yield real.removeprefix(f"{root}/")
+
+
+def _folders_above(paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        parts = path.split("/")
+        yield from ("/".join(parts[:count]) for count in range(1, len(parts)))
