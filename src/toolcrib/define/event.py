@@ -94,18 +94,9 @@ class ToolFinished:
 # Why a turn ended: answered; a limit on model calls, time, tokens or money; going round in circles; a reply cut off by
 # its length or refused; a failure; stopped by somebody; a subagent that never said that it was done.
 Ending = Literal[
-    "done",
-    "turns",
-    "timeout",
-    "tokens",
-    "cost",
-    "repeating",
-    "length",
-    "refused",
-    "error",
-    "stopped",
+    "done", "turns", "timeout", "tokens", "cost", "repeating", "length", "refused", "error", "stopped",
     "no_completion",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

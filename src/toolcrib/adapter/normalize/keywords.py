@@ -14,28 +14,11 @@ NOTES = frozenset({"title", "description", "default", "examples"})
 TEXTS = frozenset({"type", "title", "description", "format"})
 ATOMS = frozenset({str, bool, int, type(None)})  # values that need no copy
 # Words that ask nothing of a value.
-SILENT = frozenset(
-    [
-        "$schema",
-        "$id",
-        "$anchor",
-        "$comment",
-        "$dynamicAnchor",
-        "$vocabulary",
-        "nullable",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "example",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-        "discriminator",
-        "externalDocs",
-        "propertyOrdering",
-        "xml",
-    ]
-)
+SILENT = frozenset((
+    "$schema", "$id", "$anchor", "$comment", "$dynamicAnchor", "$vocabulary", "nullable", "deprecated",
+    "readOnly", "writeOnly", "example", "contentEncoding", "contentMediaType", "contentSchema", "discriminator",
+    "externalDocs", "propertyOrdering", "xml",
+))  # fmt: skip
 _MAX_LEVELS = 16  # of a default or an example
 
 

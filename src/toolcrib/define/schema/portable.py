@@ -38,34 +38,12 @@ class Shape:
 
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
-_KEYWORDS = frozenset(
-    [
-        "type",
-        "description",
-        "title",
-        "default",
-        "examples",
-        "enum",
-        "properties",
-        "required",
-        "additionalProperties",
-        "items",
-        "format",
-        "pattern",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-        "minProperties",
-        "maxProperties",
-    ]
-)
+_KEYWORDS = frozenset((
+    "type", "description", "title", "default", "examples", "enum", "properties", "required",
+    "additionalProperties", "items", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+    "minProperties", "maxProperties",
+))  # fmt: skip
 _INSTEAD = {
     "anyOf": "only `X | None` is portable: leave the parameter out of `required`",
     "oneOf": "only one kind of value is portable",
