@@ -53,7 +53,7 @@ settings = PolicySettings(
     agents={"clerk": AgentPolicy(origin="agents.clerk", tools=ToolsSettings.model_validate({"allow": ["group:shop"]}))},
     owners=("id:1",),
 )
-clerk = Caller(agent="clerk", provider="tiny", channel="irc", sender=Sender(id="7"))
+clerk = Caller(agent="clerk", provider="tiny", channel="irc", group="#shop", sender=Sender(id="7"))
 facts = Facts(owner=is_owner(settings, clerk))
 show("a clerk with a tiny model", layers_for(settings, clerk), facts)
 

@@ -157,7 +157,7 @@ def test_in_a_program_whoever_names_nobody_is_not_the_owner() -> None:
 async def test_a_programs_tools_are_on_every_belt_and_judged_like_any() -> None:
     crib = toolcrib.open({"agents": {"deaf": {"tools": {"deny": ["greet"]}}}}, tools=[greet])
     assert crib.catalog["greet"].source == "client:program"
-    for caller in (toolcrib.OWNER, Caller(channel="irc", sender=Sender(id="7"))):
+    for caller in (toolcrib.OWNER, Caller(channel="irc", group="#shop", sender=Sender(id="7"))):
         assert (await crib.belt(caller).call("greet", {"name": "Ann"})).plain_text == "hello Ann"
     assert crib.belt(Caller(agent="deaf")).verdicts["greet"].origin == "agents.deaf.tools"
 

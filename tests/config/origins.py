@@ -32,7 +32,7 @@ def written_at(origin: str, value: Any) -> Any:
 
 def is_written(layer: Layer, raw: Mapping[str, Any]) -> bool:
     """Tell whether all that the layer says stands in the file, at the place the layer names."""
-    if layer.origin.startswith("built-in"):
+    if layer.origin.startswith("built-in") or layer.origin == "default":
         return True
     found = written_at(layer.origin, raw)
     if layer.name in ("profile", "provider-profile"):

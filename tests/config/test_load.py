@@ -164,16 +164,14 @@ TOOLS = st.fixed_dictionaries(
         ),
     },
 )
-GROUPS = st.dictionaries(
-    st.sampled_from(["-100", "a.b", "*", "space/room", "space/*"]),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "tools": RULES,
-            "toolsBySender": st.dictionaries(st.sampled_from(["id:7", "*", "bob", "e164:+15550100"]), RULES),
-        },
-    ),
+CHATS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tools": RULES,
+        "toolsBySender": st.dictionaries(st.sampled_from(["id:7", "*", "bob", "e164:+15550100"]), RULES),
+    },
 )
+GROUPS = st.dictionaries(st.sampled_from(["-100", "a.b", "*", "space/room", "space/*"]), CHATS)
 ACCOUNTS = st.fixed_dictionaries({"Work": st.fixed_dictionaries({"groups": GROUPS})})
 AGENTS = st.dictionaries(st.sampled_from(["main", "Dev Bot"]), st.fixed_dictionaries({"tools": TOOLS}))
 CONFIGS = st.fixed_dictionaries(
@@ -183,7 +181,7 @@ CONFIGS = st.fixed_dictionaries(
         "agents": AGENTS | AGENTS.map(lambda agents: [{"id": id, **agent} for id, agent in agents.items()]),
         "channels": st.dictionaries(
             st.sampled_from(["Telegram", "slack"]),
-            st.fixed_dictionaries({}, optional={"groups": GROUPS, "accounts": ACCOUNTS}),
+            st.fixed_dictionaries({}, optional={"groups": GROUPS, "accounts": ACCOUNTS, "direct": CHATS}),
         ),
         "sandbox": st.fixed_dictionaries(
             {},
@@ -231,7 +229,9 @@ def test_every_layer_names_a_place_in_the_file_that_says_so(config: Json, caller
 @given(config=CONFIGS.filter(loadable), caller=CALLERS)
 def test_every_verdict_names_a_rule_that_is_written_there(config: Json, caller: Caller) -> None:
     for verdict in toolcrib.open(config, env={}).belt(caller).verdicts.values():
-        if verdict.layer in (None, "owner", "requires") or (verdict.origin or "built-in").startswith("built-in"):
+        if verdict.layer in (None, "owner", "requires") or (verdict.origin or "built-in").startswith(
+            ("built-in", "default")
+        ):
             continue
         found = written_at(verdict.origin or "", config)
         assert found is not NOWHERE, verdict

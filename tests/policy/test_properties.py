@@ -72,7 +72,7 @@ def every_rule_stands_where_it_is_said_to(config: Config, crib: Crib, caller: Ca
     for name, verdict in held.verdicts.items():
         assert (name in held.tools) == (verdict.decision != "deny")
         for origin, rule in [(verdict.origin, verdict.rule)] + [(s.origin, s.rule) for s in held.steps(name)]:
-            if origin is not None and not origin.startswith("built-in"):
+            if origin is not None and not origin.startswith(("built-in", "default")):
                 assert stands(config, origin, rule), f"{name}: {rule!r} does not stand at {origin}"
 
 

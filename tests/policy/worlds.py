@@ -102,6 +102,8 @@ def config(chance: random.Random) -> Config:
         made["agents"] = {id: {"tools": tools(chance)} for id in some(chance, AGENTS, 2)}
     if coin(chance):
         made["channels"] = {"telegram": {"groups": named(chance, GROUPS, group)}}
+        if coin(chance):
+            made["channels"]["telegram"]["direct"] = group(chance)
     if coin(chance):
         modes, access = ["off", "all", "non-main"], ["rw", "ro", "none"]
         made["sandbox"] = {"mode": chance.choice(modes), "workspaceAccess": chance.choice(access)}
@@ -144,8 +146,10 @@ def rule_paths(config: Config) -> list[tuple[str, ...]]:
     for place in [("tools",), *(("agents", id, "tools") for id in config.get("agents", {}))]:
         paths.append(place)
         paths += [(*place, "byProvider", key) for key in at(config, place).get("byProvider", {})]
-    for id, entry in config.get("channels", {}).get("telegram", {}).get("groups", {}).items():
-        place = ("channels", "telegram", "groups", id)
+    telegram = config.get("channels", {}).get("telegram", {})
+    chats: dict[tuple[str, ...], Config] = {("groups", id): entry for id, entry in telegram.get("groups", {}).items()}
+    for where, entry in {**chats, ("direct",): telegram.get("direct", {})}.items():
+        place = ("channels", "telegram", *where)
         paths += [(*place, "tools")] if "tools" in entry else []
         paths += [(*place, "toolsBySender", key) for key in entry.get("toolsBySender", {})]
     return paths

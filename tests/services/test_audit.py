@@ -274,7 +274,7 @@ async def test_only_the_owner_may_ask_for_it(tmp_path: Path) -> None:
     audit = audit_in(tmp_path / STATE_FILE, crib.loaded)
     assert [each["tool"] for each in await audit.tail(toolcrib.OWNER)] == ["own"]
     for caller in (
-        Caller(channel="irc", sender=Sender(id="7")),
+        Caller(channel="irc", group="#shop", sender=Sender(id="7")),
         Caller(owner=True, parents=("main",)),
         Caller(),
         Caller(owner=False),

@@ -129,6 +129,7 @@ def _agent_from(snapshot: _Json) -> AgentPolicy:
 def _channel(channel: ChannelPolicy) -> dict[str, Any]:
     return {
         "origin": channel.origin,
+        "direct": None if channel.direct is None else _group(channel.direct),
         "groups": _each(channel.groups, _group),
         "accounts": {name: _each(groups, _group) for name, groups in channel.accounts.items()},
         "owners": list(channel.owners),
@@ -138,6 +139,7 @@ def _channel(channel: ChannelPolicy) -> dict[str, Any]:
 def _channel_from(snapshot: _Json) -> ChannelPolicy:
     return ChannelPolicy(
         origin=snapshot["origin"],
+        direct=_group_from(snapshot["direct"]) if snapshot.get("direct") else None,
         groups=_each(snapshot["groups"], _group_from),
         accounts={name: _each(groups, _group_from) for name, groups in snapshot["accounts"].items()},
         owners=tuple(snapshot["owners"]),

@@ -34,6 +34,7 @@ from .settings import (
     UNUSED,
     ChannelSettings,
     Config,
+    DirectSettings,
     GroupSettings,
     Lines,
     PluginSettings,
@@ -259,6 +260,7 @@ def _with_local_belt(config: Config) -> ToolsSettings:
 def _channel(channel: ChannelSettings, path: KeyPath, origin: _Origin) -> ChannelPolicy:
     return ChannelPolicy(
         origin=origin(path),
+        direct=None if channel.direct is None else _chat(channel.direct, origin((*path, "direct"))),
         groups=_groups(channel.groups, path, origin),
         accounts={
             account: _groups(own.groups, (*path, "accounts", account), origin)
@@ -270,10 +272,11 @@ def _channel(channel: ChannelSettings, path: KeyPath, origin: _Origin) -> Channe
 
 
 def _groups(groups: Mapping[str, GroupSettings], path: KeyPath, origin: _Origin) -> Mapping[str, GroupPolicy]:
-    return {
-        id: GroupPolicy(origin=origin((*path, "groups", id)), tools=group.tools, by_sender=group.tools_by_sender)
-        for id, group in groups.items()
-    }
+    return {id: _chat(group, origin((*path, "groups", id))) for id, group in groups.items()}
+
+
+def _chat(chat: DirectSettings, origin: str) -> GroupPolicy:
+    return GroupPolicy(origin=origin, tools=chat.tools, by_sender=chat.tools_by_sender)
 
 
 def _find_exposed(read_in: Document, config: Config) -> str | None:

@@ -137,9 +137,12 @@ class AgentSettings(Section):
     limits: LimitSettings = LimitSettings()
 
 
-class GroupSettings(Section):
+class DirectSettings(Section):
     tools: RuleSettings | None = None
     tools_by_sender: Mapping[SenderName, RuleSettings] = Field(default_factory=dict, alias="toolsBySender")
+
+
+class GroupSettings(DirectSettings):
     require_mention: Bool | None = Field(default=None, alias="requireMention")
 
 
@@ -155,6 +158,7 @@ class ChannelSettings(Section):
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
     allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
     owners: tuple[OwnerName, ...] = ()
+    direct: DirectSettings | None = None
     groups: _Groups = Field(default_factory=dict)
     accounts: Annotated[Mapping[Words, AccountSettings], _distinct(fold_name, "account")] = Field(default_factory=dict)
 

@@ -118,6 +118,16 @@ def chat_from_key(key: str) -> Chat | None:
     return Chat(channel, "group" if words[1] == "group" else "channel", id) if channel and id else None
 
 
+def direct_from_key(key: str) -> str | None:
+    """Return the channel of the direct message that a key is for, "" where it names none, None for every other key."""
+    words = [trim(part).lower() for part in _parts(trim(key))]
+    start = 2 if words[:1] == ["agent"] else 0
+    start += words[start : start + 1] == ["subagent"]
+    rest = words[start : start + 3]  # dm:, channel:dm: or channel:account:dm:
+    at = next((at for at, word in enumerate(rest) if word in ("dm", "direct")), None)
+    return None if at is None or chat_from_key(key) else to_channel(rest[0] if at else "") or ""
+
+
 def target_from_key(key: str) -> AnnounceTarget | None:
     """Return where to announce the outcome of a session, or None when it has no group or channel."""
     whole = trim(key)

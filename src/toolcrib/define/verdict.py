@@ -58,6 +58,7 @@ LayerName = Literal[
     "agent",
     "agent-provider",
     "group",
+    "direct",
     "sandbox",
     "subagent",
     "ask",

@@ -1,4 +1,4 @@
-"""The group layer: what the chat a caller speaks in says, by sender, for all, and through `*`."""
+"""The layers of chats: what a group, or direct messages, say about who speaks there, by sender, for all, by `*`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from toolcrib.define.names import fold_name
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
 from .resolve import IDENTITIES, SENDER_TYPES, GroupChat, ResolvedCaller, SenderType, sender_key, sender_value
-from .settings import ChannelPolicy, GroupPolicy
+from .settings import PROFILES, ChannelPolicy, GroupPolicy
 
 # A forum's topic: Telegram's chat number with the topic's number behind it.
 _TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
@@ -19,10 +19,30 @@ _TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
     for chat in who.chats:
-        yield from _first_group_layers(tuple(_find_groups(who, chat)), who.caller, wearable=True)
+        yield from _first_group_layers(tuple(_find_groups(who, chat)), who.caller)
+    for channel in who.direct_channels:
+        yield from _direct_layers(who, channel)
 
 
-def _first_group_layers(groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool) -> Iterator[Layer]:
+def _direct_layers(who: ResolvedCaller, channel: str) -> Iterator[Layer]:
+    """Yield what holds in a channel's direct messages; a guest whom nothing there is meant for has but `messaging`."""
+    policy = who.settings.channels.get(channel)
+    direct = policy.direct if policy else None
+    if direct is not None:
+        yield from _first_group_layers((direct,), who.caller, name="direct")
+    if not who.is_owner and not (direct and _is_provided_for(direct, who.caller.sender)):
+        yield Layer("direct", "default", Rule(allow=PROFILES["messaging"]), f"messaging, {channel or '<channel>'}")
+
+
+def _is_provided_for(direct: GroupPolicy, sender: Sender | None) -> bool:
+    """Tell whether a rule names the sender, or one for all says what they may have, not only what they may not."""
+    key, lists, _ = find_sender(direct.by_sender, sender, wearable=False) or ("*", direct.tools, False)
+    return sender_key(key)[0] != "*" or (lists is not None and lists.rule().allow is not None)
+
+
+def _first_group_layers(
+    groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool = True, name: LayerName = "group"
+) -> Iterator[Layer]:
     """Yield what the first group that speaks about the sender says.
 
     A rule found only by a name that anyone can take is joined by what applies without that name.
@@ -31,12 +51,12 @@ def _first_group_layers(groups: Sequence[GroupPolicy], caller: Caller, *, wearab
         match find_sender(group.by_sender, caller.sender, wearable=wearable):
             case (key, lists, by_wearable):
                 note = f"found by the name {key!r}, which anyone can take" if by_wearable else ""
-                yield from _rule_layers("group", f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
+                yield from _rule_layers(name, f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
                 if by_wearable:
-                    yield from _first_group_layers(groups, caller, wearable=False)
+                    yield from _first_group_layers(groups, caller, wearable=False, name=name)
                 return
             case None if group.tools is not None:
-                yield from _rule_layers("group", f"{group.origin}.tools", group.tools.rule(), "")
+                yield from _rule_layers(name, f"{group.origin}.tools", group.tools.rule(), "")
                 return
 
 

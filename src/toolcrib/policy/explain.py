@@ -67,6 +67,7 @@ _VALUE_MEANINGS = {
     "maxSpawnDepth": "subagents go no deeper",  # as an OpenClaw file calls it
     "workspaceAccess": "its files are out of reach",
     "mode": "nothing is handed over",
+    "default": "in a direct message a sender whom no rule names has no more",
 }
 
 
@@ -105,6 +106,9 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
     if leaf == "profile":
         scope = layer.origin.removesuffix(".profile")
         return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"
+    if leaf == "default":
+        direct = f"channels.{layer.note.rpartition(', ')[2]}.direct"
+        return f"name the sender in {direct}.toolsBySender, or write in {direct}.tools.allow what everybody may have"
     if leaf in _VALUE_MEANINGS:
         return f"change {layer.origin}"
     allow, deny = ("include", "exclude") if leaf == "subagents" else ("allow", "deny")
@@ -114,7 +118,8 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
 
 
 def _leaf(layer: Layer) -> str:
-    return layer.origin.rpartition(".")[2]
+    head, _, leaf = layer.origin.rpartition(".")
+    return "" if head.endswith(".toolsBySender") else leaf  # a sender may be called like a setting
 
 
 def _built_in_remedy(rule: str | None, layer: Layer) -> str:

@@ -19,6 +19,8 @@ _ADDITIVE: frozenset[LayerName] = frozenset(
     {"profile", "provider-profile", "global", "global-provider", "agent", "agent-provider"}
 )
 
+_ELSEWHERE: frozenset[LayerName] = frozenset({"source", "direct"})  # silent about whom they do not concern
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -194,7 +196,7 @@ class _Judge:
         for each in (*self.everywhere, *self.asks):
             decision, entry = each.judge(name)
             _keep_strictest(said, LayerStep(each.layer.name, each.layer.origin, decision, entry))
-        silent = (LayerStep(layer, None, "allow", None) for layer in LAYERS if layer not in said and layer != "source")
+        silent = (LayerStep(layer, None, "allow", None) for layer in LAYERS if layer not in _ELSEWHERE.union(said))
         return tuple(sorted((*said.values(), *silent), key=lambda step: LAYERS.index(step.layer)))
 
     def _own_steps(self, tool: Tool) -> Iterator[tuple[LayerStep, Layer | None]]:

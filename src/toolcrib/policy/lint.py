@@ -304,8 +304,10 @@ def _warn(kind: FindingKind, origin: str, message: str, remedy: str) -> Finding:
 
 
 def _group_lists(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]]:
-    """Yield the groups of every channel, and those of its accounts."""
+    """Yield the groups of every channel, those of its accounts, and its direct messages."""
     for channel in settings.channels.values():
+        if channel.direct is not None:
+            yield {"direct messages": channel.direct}
         yield channel.groups
         yield from channel.accounts.values()
 

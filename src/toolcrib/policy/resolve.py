@@ -71,6 +71,13 @@ class ResolvedCaller:
                 yield GroupChat(name, id, chat.id.lower() if chat and "/" in id else None)
 
     @property
+    def direct_channels(self) -> Iterator[str]:
+        """The channels whose direct messages it writes, by its own word or by a key's, its parents' too; "" unnamed."""
+        own = session.to_channel(self.caller.channel or "") if self.caller.group is None else None
+        keys = (session.direct_from_key(key) for key in (self.caller.session or "", *self.caller.parents))
+        yield from dict.fromkeys(each or own or "" for each in (own, *keys) if each is not None)
+
+    @property
     def subagents(self) -> tuple[tuple[str, SubagentSettings], ...]:
         """What its scopes say of subagents, and where."""
         return tuple((f"{origin}.subagents", tools.subagents) for origin, tools in self.scopes)

@@ -152,7 +152,7 @@ class ToolsSettings(ScopeSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPolicy:
-    """One group chat (or `*`): its own lists, lists by sender, and where they stand."""
+    """One group chat (or `*`), or all direct messages of a channel: lists, lists by sender, and where they stand."""
 
     origin: str
     tools: RuleSettings | None = None
@@ -161,9 +161,10 @@ class GroupPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPolicy:
-    """A channel's groups, by account where the account has its own, and its owners."""
+    """A channel's groups, by account where the account has its own, its direct messages and its owners."""
 
     origin: str
+    direct: GroupPolicy | None = None
     groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     accounts: Mapping[str, Mapping[str, GroupPolicy]] = field(default_factory=dict)
     owners: tuple[str, ...] = ()

@@ -88,7 +88,7 @@ async def test_one_agent_serves_many_callers_each_with_their_own_belt() -> None:
     toolset = CribToolset[Caller](lambda ctx: crib.belt(ctx.deps, extra=[who]))
     serving = Agent(FunctionModel(reply), deps_type=Caller, toolsets=[toolset])
     await serving.run("go", deps=OWNER)
-    await serving.run("go", deps=Caller(channel="irc", sender=Sender(id="7")))
+    await serving.run("go", deps=Caller(channel="irc", group="#shop", sender=Sender(id="7")))
     owner, stranger = offered
     assert "gateway" in owner
     assert "gateway" not in stranger

@@ -41,7 +41,7 @@ def world(*approvals: bool) -> World:
     ran: list[str] = []
     crib = toolcrib.open({"tools": {"deny": ["vault", "find"], "ask": ["wipe"]}})
     approver = FakeApprover(approvals)
-    caller = Caller(channel="irc", sender=Sender(id="7"))
+    caller = Caller(channel="irc", group="#shop", sender=Sender(id="7"))
     return World(crib, crib.belt(caller, extra=_tools(ran), approver=approver), approver, ran)
 
 
