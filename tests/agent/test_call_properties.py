@@ -130,7 +130,7 @@ def check_the_outcome(run: Run, came: Came, result: Result | None) -> None:
         if isinstance(entry, Finished):
             assert (entry.status, entry.code) == (result.status, code)
     if run.world.body == "slow thread" and run.ran:
-        assert run.thread_ended.wait(5), "the thread was never told to stop"
+        assert run.thread_ended.wait(60), "the thread was never told to stop"
 
 
 def check_the_end(run: Run, result: Result | None) -> None:

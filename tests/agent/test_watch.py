@@ -119,14 +119,14 @@ async def test_a_body_in_a_thread_sees_that_it_should_stop(how: str) -> None:
 
     pipeline = CallPipeline(record=MemoryRecord(), timeout=0.01 if how == "deadline" else 60)
     task = asyncio.ensure_future(invoke(belt_of(wait), ctx_of("wait"), pipeline))
-    assert await in_thread(entered.wait, 20)
+    assert await in_thread(entered.wait, 60)
     if how == "cancelled":
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     else:
         assert (await task).details["code"] == "timeout"
-    assert await in_thread(stopped.wait, 20)
+    assert await in_thread(stopped.wait, 60)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), StopIteration("x")])
@@ -162,7 +162,7 @@ async def test_a_call_whose_arguments_could_not_be_read_is_answered_and_never_ru
 
 async def test_more_functions_than_there_are_threads_are_refused_and_room_is_made_again() -> None:
     gate = threading.Event()
-    waiting = [asyncio.ensure_future(in_thread(gate.wait, 20)) for _ in range(128)]
+    waiting = [asyncio.ensure_future(in_thread(gate.wait, 60)) for _ in range(128)]
     await asyncio.sleep(0)
     with pytest.raises(ToolError, match="at once"):
         await in_thread(print)

@@ -68,7 +68,7 @@ async def until(subscription: AsyncIterator[Event], kind: type[Event], count: in
 
 async def rest(subscription: AsyncIterator[Event]) -> list[Event]:
     """Read to the end."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return [event async for event in subscription]
 
 

@@ -301,7 +301,7 @@ def served() -> Iterator[Heard]:
             yield server
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(60)
 
 
 def model_row(capsys: Capture, folder: Path, config: dict[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -71,7 +71,7 @@ async def test_no_process_outlives_the_parent(tmp_path: Path, kind: str, number:
     mark = marker()
     parent, _ = await started_parent(tmp_path, kind, mark)
     parent.send_signal(number)
-    parent.wait(5)
+    parent.wait(60)
     await until(lambda: not left(mark), 5.0)
 
 
@@ -82,7 +82,7 @@ async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: 
     assert end_leftovers(str(tmp_path / "state")) == []  # who lives keeps its own
     os.kill(supervisor, signal.SIGSTOP)  # the worst day: parent and supervisor go at once
     parent.kill()
-    parent.wait(5)
+    parent.wait(60)
     os.kill(supervisor, signal.SIGKILL)
     found = end_leftovers(str(tmp_path / "state"))
     await until(lambda: not left(mark), 5.0)

@@ -56,7 +56,7 @@ def noted(world: Path, *command: str) -> tuple[list[tuple[str, ...]], int]:
         note.unlink()
     env = {"PATH": f"{world}/bin", "LC_ALL": "C.UTF-8", "HOME": "/root"}
     ended = subprocess.run(
-        command, cwd=world / "ws", env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=10
+        command, cwd=world / "ws", env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
     )
     texts = [note.read_bytes().decode().split("\0")[:-1] for note in (world / "notes").iterdir()]
     return sorted(tuple(text) for text in texts), ended.returncode
