@@ -22,8 +22,10 @@ class Command:
 
     `cwd` is a folder of the workspace. `env` is the whole environment; nothing is inherited. `stdin` is what the
     command reads before the end of its input; None leaves the input open for `write`. `pty` gives it a terminal of
-    so many columns and rows, whose input is always open. What `only_reads` finds a workspace that it cannot change,
-    where something confines it.
+    so many columns and rows, whose input is always open. `folder` is the inode that `cwd` must have.
+
+    Where something confines it: what `only_reads` finds a workspace that it cannot change, and `held` is a file, by its
+    whole path, that has these contents as long as the command runs.
     """
 
     argv: tuple[str, ...] | None = None
@@ -33,6 +35,8 @@ class Command:
     stdin: bytes | None = b""
     pty: tuple[int, int] | None = None
     only_reads: bool = False
+    folder: int | None = None
+    held: tuple[str, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

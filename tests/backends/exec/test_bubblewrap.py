@@ -63,6 +63,16 @@ async def test_what_only_reads_finds_a_workspace_that_it_cannot_change(shell: Sh
     assert (await ran(shell, line))[0].ok
 
 
+async def test_a_held_file_has_the_contents_that_were_looked_at_whatever_stands_on_the_disk(
+    shell: Shell, tmp_path: Path
+) -> None:
+    script = tmp_path / "ws/run.sh"
+    script.write_text("#!/bin/sh\necho swapped\n")
+    held = (str(script), b"#!/bin/sh\necho shown\n")
+    assert (await ran(shell, "./run.sh; sh run.sh; echo x > other", held=held))[1] == "shown\nshown\n"
+    assert (script.read_text(), (tmp_path / "ws/other").read_text()) == ("#!/bin/sh\necho swapped\n", "x\n")
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -34,7 +34,7 @@ from .obeyed import NameMark, ObeyedNames
 from .profile import is_seen, profile, resolve_inside
 from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
-from .supervisor_process import ARGS, FILTER, STATUS
+from .supervisor_process import ARGS, FILTER, SCRIPT, STATUS
 
 _PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _OWN_TERMINAL = ("/usr/bin/setsid", "--ctty", "--")
@@ -159,6 +159,7 @@ class Bubblewrap:
                 home=command.env.get("HOME", ""), network=limits.network,
             ),
             *(covers if access != "none" else ()),
+            *(("--perms", "0755", "--ro-bind-data", str(SCRIPT), command.held[0]) if command.held else ()),
             *(word for name, value in command.env.items() for word in ("--setenv", name, value)),
             "--chdir", cwd, "--json-status-fd", str(STATUS),
             *(("--seccomp", str(FILTER)) if self._filter else ("--disable-userns",)),
@@ -168,6 +169,8 @@ class Bubblewrap:
         status, their_status = os.pipe()
         os.set_blocking(status, False)
         extra = {"status": their_status, **({"filter": open_memory(self._filter)} if self._filter else {})}
+        if command.held:
+            extra["held"] = open_memory(command.held[1])
         process: ProcessTree | None = None
         words = ("bwrap", "--args", str(ARGS), "--", *before, *argv)
         watch = (self._root, uncovered, self._supervisor.state.make_folder()) if uncovered else None
@@ -196,7 +199,7 @@ class Bubblewrap:
             if resolve_inside(self._root, command.cwd) != self._root:
                 raise ToolError(f"no folder {command.cwd!r} here: the workspace is out of reach", code="not_found")
             return self._root
-        cwd, fd = folder_of(self._root, command.cwd)
+        cwd, fd = folder_of(self._root, command.cwd, command.folder)
         os.close(fd)
         return cwd
 

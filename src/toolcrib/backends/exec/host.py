@@ -50,7 +50,7 @@ def argv_of(command: Command) -> tuple[str, ...]:
     return argv
 
 
-def folder_of(root: str, cwd: str) -> tuple[str, int]:
+def folder_of(root: str, cwd: str, inode: int | None = None) -> tuple[str, int]:
     """Return a folder of the workspace, every link resolved, and a descriptor of it. The root is resolved already."""
     try:
         if cwd in ("", "."):
@@ -68,6 +68,9 @@ def folder_of(root: str, cwd: str) -> tuple[str, int]:
         raise
     finally:
         beneath.close()
+    if inode is not None and os.fstat(fd).st_ino != inode:
+        os.close(fd)
+        raise ToolError(f"the folder {cwd!r} is not the one that was shown any more; ask again", code="changed")
     return os.readlink(f"/proc/self/fd/{fd}"), fd  # noqa: PTH115
 
 
@@ -192,7 +195,7 @@ class Host:
 
     async def start(self, command: Command, limits: CommandLimits, /) -> ProcessTree:
         argv = argv_of(command)
-        cwd, fd = folder_of(self._root, command.cwd)
+        cwd, fd = folder_of(self._root, command.cwd, command.folder)
         try:
             program = find_program(argv[0], command.env, cwd, lambda _: True)
             spawn = Spawn(program=program, argv=argv, env={**command.env, "PWD": cwd}, fds={"cwd": fd})

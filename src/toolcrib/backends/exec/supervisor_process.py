@@ -27,7 +27,7 @@ from . import tree
 from .limits import Group, hierarchies, remove_stale_groups
 from .obeyed import put_aside
 
-FILTER, ARGS, STATUS = 100, 101, 102
+FILTER, ARGS, STATUS, SCRIPT = 100, 101, 102, 103
 """Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went."""
 
 _PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
@@ -328,7 +328,7 @@ class Supervisor:
             self._keep_group(kept.group)
 
 
-_FOR_BWRAP = (("filter", FILTER), ("args", ARGS), ("status", STATUS))
+_FOR_BWRAP = (("filter", FILTER), ("args", ARGS), ("status", STATUS), ("held", SCRIPT))
 
 
 def _lower(pid: int, kind: int, limit: int) -> None:

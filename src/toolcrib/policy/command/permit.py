@@ -132,7 +132,7 @@ def find_denial(line: ParsedLine, rules: CommandRules, look_up: LookUp, env: Map
     given = [*env, *(name for each in line.commands for name, _ in each.sets)]
     if line.unread or unsafe_names(given, rules.env):
         possible = Denial()
-    for words in _follow(line.commands):
+    for words in follow(line.commands):
         if words is None:
             possible = possible or Denial()
             continue
@@ -168,7 +168,7 @@ def _may_evaluate(name: str, words: _Words) -> bool:
     return any(word is None or word.startswith(("-v", "-R", "-p")) for word in given)
 
 
-def _follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:
+def follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:
     """Yield the words of every command and of what it starts; None for something that cannot be told."""
     waiting: list[tuple[_Words, int]] = [(command.words, 0) for command in commands]
     waiting.reverse()

@@ -1,10 +1,8 @@
 """The judge that stands before `exec`: what becomes of a command line, where it runs and with what, for each caller."""
 
-import hashlib
 import json
 import os
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,16 +25,15 @@ from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
 
+from .binding import bind, explain_unbound, look_at_files
 from .processes import ExecTarget, Permit, Processes, remember
-from .repository import explain_odd_repository
+from .repository import explain_odd_repository, find_inside
 
 TOOL = "exec"
 
 _DEFAULT_SECONDS, _MAX_SECONDS = 1_800.0, 21_600.0
 _DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS = 50_000, 200_000
 _WHOLE_OUTPUT_BYTES = 2_000_000  # from its beginning, that can be paged through
-_MAX_HASHED_FILES, _MAX_HASHED_BYTES = 32, 16 << 20
-_PATH_CHARS = 4_096
 
 # Never a call's to set, whatever the rules say: they make loaders, shells and interpreters run something else.
 _FORBIDDEN = frozenset({
@@ -168,17 +165,32 @@ class CommandRunner:
         if judgement.decision == "run":
             self.processes.permit(ctx.caller, ctx.call.key, permit)
             return Allow(judgement.reason, basis)
-        folder = os.path.realpath(os.path.join(known.root, workdir))  # noqa: PTH118
-        files = await in_thread(_hash_files, folder, judgement)
+        return await self._ask(ctx, known, judgement, permit, basis)
 
-        async def check_unchanged() -> None:
-            now = await in_thread(_hash_files, folder, judgement)
+    async def _ask(self, ctx: Ctx, known: CallerRules, judgement: Judgement, permit: Permit, basis: Basis) -> Word:
+        """Ask about a command, with all that a yes is bound to; it is looked at again before the start."""
+        open_inside = partial(self._shells.open_inside, known.root)
+        try:
+            folder, about = find_inside(open_inside, permit.cwd)
+        except ToolError as error:
+            return Block(str(error), basis)
+        if about is None:
+            return Block(f"no folder {permit.cwd!r} in the workspace to run the command in", basis)
+        look = partial(in_thread, look_at_files, open_inside, folder, judgement, permit.line)
+        files, _ = await look()
+
+        async def check_unchanged() -> tuple[str, bytes] | None:
+            now, held = await look()
             if changed := [path for path in {**files, **now} if files.get(path) != now.get(path)]:
                 raise ToolError(f"{changed[0]!r} was changed after it was shown; ask again", code="changed")
+            return held
 
-        self.processes.permit(ctx.caller, ctx.call.key, replace(permit, check_unchanged=check_unchanged))
+        cwd = os.path.relpath(folder, os.path.realpath(known.root))
+        permit = replace(permit, cwd=cwd, folder=about.st_ino, check_unchanged=check_unchanged)
+        self.processes.permit(ctx.caller, ctx.call.key, permit)
         remember(self._lendable, ctx.call.key, judgement.may_last)
-        return Ask(judgement.reason, _bind(judgement, permit, folder, files), basis)
+        unbound = explain_unbound(judgement, permit.line, is_host=known.target.is_host)
+        return Ask(judgement.reason, bind(judgement, permit, folder, files, unbound), basis)
 
     def _environment(
         self, caller: Caller, judgement: Judgement, env: Mapping[str, str], *, terminal: bool
@@ -241,6 +253,7 @@ class CommandRunner:
         return ExecTarget(
             shell=self._shells.find(host, terms),
             scope=_scope_of(who),
+            is_host=host == "host",
             limits=limits,
             longest=float(settings.timeout_sec or _MAX_SECONDS),
             window=10.0 if settings.background_ms is None else settings.background_ms / 1000,
@@ -329,58 +342,3 @@ def is_forbidden(name: str) -> bool:
     """Tell whether a variable may never be set by a call, in whatever case it is written."""
     upper = name.strip().upper()
     return upper in _FORBIDDEN or upper.startswith(_FORBIDDEN_PREFIXES)
-
-
-# what a yes is bound to: the words, program, directory, environment, and the files that are named
-
-
-def _bind(judgement: Judgement, permit: Permit, folder: str, files: Mapping[str, str]) -> dict[str, str]:
-    """Return what a yes is bound to besides the call itself."""
-    values = json.dumps(dict(permit.env), sort_keys=True)
-    runs = permit.argv[0] if permit.argv else "bash"
-    bound = {
-        "program": runs,
-        "directory": folder,
-        "environment": f"{', '.join(sorted(permit.env))} (sha256 {hashlib.sha256(values.encode()).hexdigest()})",
-        **{f"contents of {path}": content for path, content in files.items()},
-    }
-    return bound if judgement.argv is None else {"argv": json.dumps(judgement.argv), **bound}
-
-
-def _hash_files(folder: str, judgement: Judgement) -> dict[str, str]:
-    """Return what is in every file that a command names, seen from its folder, as a hash. It reads the disk."""
-    found: dict[str, str] = {}
-    for word in dict.fromkeys(_find_paths(judgement)):
-        content = _hash_file(os.path.join(folder, word), whole=len(found) < _MAX_HASHED_FILES)  # noqa: PTH118
-        if content:
-            found[word] = content
-    return found
-
-
-def _hash_file(path: str, *, whole: bool) -> str:
-    """Return a hash of a regular file, or what tells when it was changed if it is large; empty when it is none."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hold anybody up
-    except (OSError, ValueError):
-        return ""
-    try:
-        about = os.fstat(file)
-        if not stat.S_ISREG(about.st_mode):
-            return ""
-        if not whole or about.st_size > _MAX_HASHED_BYTES:
-            return f"{about.st_size} bytes, inode {about.st_ino}, changed {about.st_mtime_ns} {about.st_ctime_ns}"
-        return f"sha256 {hashlib.sha256(os.pread(file, _MAX_HASHED_BYTES + 1, 0)).hexdigest()}"
-    except OSError:
-        return "unreadable"
-    finally:
-        os.close(file)
-
-
-def _find_paths(judgement: Judgement) -> Iterator[str]:
-    """Yield every word that may name a file, also behind the = of an option."""
-    for command in judgement.commands:
-        for word in command.argv:
-            if word and len(word) < _PATH_CHARS:
-                yield word
-                if word.startswith("-") and "=" in word:
-                    yield word.partition("=")[2]

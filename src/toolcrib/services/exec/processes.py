@@ -41,7 +41,8 @@ class Permit:
     """What the judge let through for one call: this and nothing else is started, once.
 
     `argv` runs as it is; without one, bash reads `script`. `line` is what the model wrote. `check_unchanged` raises
-    ToolError when something that a human was shown is not the same any more. `only_reads`: it runs for no other reason.
+    ToolError when something that a human was shown is not the same any more, and returns a script to hold as it is;
+    `folder` is the inode of the one that was shown. `only_reads`: it runs for no other reason.
     """
 
     line: str
@@ -49,7 +50,8 @@ class Permit:
     script: str | None = None
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
-    check_unchanged: Callable[[], Awaitable[None]] | None = None
+    folder: int | None = None
+    check_unchanged: Callable[[], Awaitable[tuple[str, bytes] | None]] | None = None
     only_reads: bool = False
 
 
@@ -99,6 +101,7 @@ class ExecTarget:
 
     shell: Shell
     scope: str
+    is_host: bool = False
     limits: CommandLimits = field(default_factory=CommandLimits)
     longest: float = 21_600.0
     window: float = 10.0
@@ -160,8 +163,7 @@ class Processes:
                 f"{count} commands run in the background already; end one with process kill first", code="busy"
             )
         await self._sweep_once()
-        if permit.check_unchanged is not None:
-            await permit.check_unchanged()
+        held = await permit.check_unchanged() if permit.check_unchanged is not None else None
         command = Command(
             argv=permit.argv,
             line=None if permit.argv else permit.script or permit.line,
@@ -170,6 +172,8 @@ class Processes:
             stdin=None if background else b"",
             pty=_SCREEN_SIZE if pty else None,
             only_reads=permit.only_reads,
+            folder=permit.folder,
+            held=held,
         )
         limits = replace(target.limits, seconds=_choose_seconds(seconds, target))
         running = await target.shell.start(command, limits)

@@ -31,20 +31,19 @@ def explain_odd_repository(open_inside: OpenInside, root: str, workdir: str) -> 
 
 def _explain_level(open_inside: OpenInside, folder: str) -> str:
     """Return what is odd about the repository of this very folder, "" when nothing is or there is none."""
-    place, kind = find_inside(open_inside, f"{folder}/.git")
-    if not place:
+    place, about = find_inside(open_inside, f"{folder}/.git")
+    if about is None:
         is_bare = all(find_inside(open_inside, f"{folder}/{name}")[0] for name in ("HEAD", "objects", "refs"))
         return f"{folder!r} is a repository without a folder .git, which anybody could have written" if is_bare else ""
-    if not stat.S_ISDIR(kind):
+    if not stat.S_ISDIR(about.st_mode):
         place = _follow(open_inside, folder, place, "gitdir: ")
     common = place
     if find_inside(open_inside, f"{place}/commondir")[0]:
         common = _follow(open_inside, place, f"{place}/commondir", "")
     for path in {f"{each}/{name}": None for each in (place, common) for name in ("config", "config.worktree")}:
-        if find_inside(open_inside, path)[0]:
-            odd = find_odd_setting(read_inside(open_inside, path, _CONFIG_BYTES).decode("latin-1"))
-            if odd:
-                return f"the settings of its repository ({path!r}) hold {odd[:80]!r}, which may bring a program"
+        text = read_inside(open_inside, path, _CONFIG_BYTES) if find_inside(open_inside, path)[0] else b""
+        if odd := find_odd_setting(text.decode("latin-1")):
+            return f"the settings of its repository ({path!r}) hold {odd[:80]!r}, which may bring a program"
     alternates = find_inside(open_inside, f"{common}/objects/info/alternates")[0]
     return "its repository takes objects from another one" if alternates else ""
 
@@ -73,15 +72,15 @@ def read_inside(open_inside: OpenInside, path: str, most: int) -> bytes:
         os.close(fd)
 
 
-def find_inside(open_inside: OpenInside, path: str) -> tuple[str, int]:
-    """Return where a path leads, every link resolved, and the kind of what is there; "" when nothing is."""
+def find_inside(open_inside: OpenInside, path: str) -> tuple[str, os.stat_result | None]:
+    """Return where a path leads, every link resolved, and what is there; "" and None when nothing is."""
     try:
         fd = open_inside(path)
     except ToolError as error:
         if error.code != "not_found":
             raise
-        return "", 0
+        return "", None
     try:
-        return os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd).st_mode  # noqa: PTH115
+        return os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd)  # noqa: PTH115
     finally:
         os.close(fd)

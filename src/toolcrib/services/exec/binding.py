@@ -1,0 +1,116 @@
+"""What a yes to a command is bound to: words, program, folder, environment, and the files that it will read.
+
+A line is not followed step by step: every word that names a folder may be one that it goes to, and every word that
+names a file, seen from any of those, may be one that it reads.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+
+from toolcrib.define.errors import ToolError
+from toolcrib.policy.command import Judgement
+from toolcrib.policy.command.parse import FoundCommand
+from toolcrib.policy.command.permit import follow
+from toolcrib.policy.command.rules import base_name
+from toolcrib.policy.command.wrappers import SHELLS, can_start_others, is_opened
+
+from .processes import Permit
+from .repository import OpenInside, find_inside, read_inside
+
+_MAX_HASHED_FILES, _MAX_HASHED_BYTES, _MAX_HELD_BYTES = 32, 16 << 20, 1 << 20
+_MAX_WORDS, _MAX_FOLDERS, _PATH_CHARS = 256, 12, 4_096
+_PIECE = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
+_INTERPRETER = re.compile(r"python[0-9.]*|node|perl|ruby|php|lua|Rscript|tclsh")
+# Files that a program reads without being told to.
+_UNTOLD = {"make": ("GNUmakefile", "makefile", "Makefile"), "cargo": ("Cargo.toml", "build.rs")}
+_UNTOLD |= dict.fromkeys(("npm", "npx", "pnpm", "yarn"), ("package.json",))
+
+
+def bind(judgement: Judgement, permit: Permit, folder: str, files: Mapping[str, str], unbound: str) -> dict[str, str]:
+    """Return what a yes is bound to besides the call itself."""
+    values = json.dumps(dict(permit.env), sort_keys=True)
+    bound = {
+        "program": permit.argv[0] if permit.argv else "bash",
+        "directory": folder,
+        "environment": f"{', '.join(sorted(permit.env))} (sha256 {hashlib.sha256(values.encode()).hexdigest()})",
+        **{f"contents of {path}": content for path, content in files.items()},
+        **({"not bound": unbound} if unbound else {}),
+    }
+    return bound if judgement.argv is None else {"argv": json.dumps(judgement.argv), **bound}
+
+
+def explain_unbound(judgement: Judgement, line: str, *, is_host: bool) -> str:
+    """Return what a yes cannot be bound to, for people; "" when it holds all that the command reads."""
+    ends = [f"what the shell makes of it ({judgement.doubt})"] if judgement.doubt else []
+    starters = [
+        base_name(words[0]) for words in _follow(judgement) if can_start_others(words[0]) and not is_opened(words)
+    ]
+    ends += [f"whatever else {name!r} reads or starts" for name in dict.fromkeys(starters)]
+    programs = {command.program for command in judgement.commands}
+    outside = [
+        word for word in _words_of(judgement, line) if word.startswith(("/", "~", "../")) and word not in programs
+    ]
+    ends += [f"{word[:200]!r}, if it lies outside of the workspace" for word in outside[:4]]
+    if is_host:
+        ends.append("a change in the very moment of the start, which the bare host cannot keep out")
+    return "; ".join(ends)
+
+
+def look_at_files(
+    open_inside: OpenInside, folder: str, judgement: Judgement, line: str
+) -> tuple[dict[str, str], tuple[str, bytes] | None]:
+    """Return what is in every file that a line may read, as a hash, and the script to hold. It reads the disk."""
+    words, found, folders = list(_words_of(judgement, line))[:_MAX_WORDS], dict[str, str](), [""]
+    script, held = _find_script(judgement), None
+    for word in (*words, *words, *words):  # folders may be named from each other, and then hold files
+        for path in {os.path.join(each, word) for each in folders} - found.keys():  # noqa: PTH118
+            try:
+                place, about = find_inside(open_inside, os.path.join(folder, path))  # noqa: PTH118
+                if about is None:
+                    continue
+                if stat.S_ISDIR(about.st_mode) and len(folders) < _MAX_FOLDERS:
+                    folders.append(path)
+                    found[path] = f"folder {place}, inode {about.st_ino}"
+                elif stat.S_ISREG(about.st_mode):
+                    found[path] = (
+                        f"{about.st_size} bytes, inode {about.st_ino}, changed {about.st_mtime_ns} {about.st_ctime_ns}"
+                    )
+                    if len(found) <= _MAX_HASHED_FILES and about.st_size <= _MAX_HASHED_BYTES:
+                        data = read_inside(open_inside, place, _MAX_HASHED_BYTES)
+                        found[path] = f"sha256 {hashlib.sha256(data).hexdigest()}"
+                        held = (place, data) if path == script and len(data) <= _MAX_HELD_BYTES else held
+            except (ToolError, ValueError):  # it leads out, or is no path at all: `explain_unbound` names it
+                continue
+    return found, held
+
+
+def _follow(judgement: Judgement) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command that can be told, and of what it starts; "" for one that is not literal."""
+    for words in follow(FoundCommand(command.argv) for command in judgement.commands):
+        if words and words[0]:
+            yield tuple(word or "" for word in words)
+
+
+def _words_of(judgement: Judgement, line: str) -> Iterator[str]:
+    """Yield, each once, every word that may name a file or folder: also in options, redirections and nested shells."""
+    commands = list(_follow(judgement))
+    told = [word for words in commands for word in words]
+    untold = [name for words in commands for name in _UNTOLD.get(base_name(words[0]), ())]
+    spelled = dict.fromkeys([*told, *_PIECE.findall(line), *untold])
+    both = [each for word in spelled for each in (word, word.partition("=")[2], word[2:] if word[:1] == "-" else "")]
+    return (word for word in dict.fromkeys(both) if word.strip("./") and len(word) < _PATH_CHARS)
+
+
+def _find_script(judgement: Judgement) -> str:
+    """Return the script that a command by itself runs: its program, or what an interpreter is given first."""
+    if judgement.doubt or len(judgement.commands) != 1:
+        return ""
+    name, *words = [word or "" for word in judgement.commands[0].argv]
+    if "/" in name and judgement.commands[0].program is None:
+        return name
+    is_interpreter = base_name(name) in SHELLS or _INTERPRETER.fullmatch(base_name(name))
+    return words[0] if is_interpreter and words and not words[0].startswith("-") else ""
