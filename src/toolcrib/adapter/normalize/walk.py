@@ -131,16 +131,10 @@ def _read_const(_: "SchemaWalk", reading: SchemaReading, value: Any, _where: str
 
 
 _READERS: Mapping[str, _Reader] = {
-    "type": _read_type,
-    "properties": _read_properties,
-    "required": _read_required,
-    "items": _read_items,
-    "prefixItems": _read_prefix_items,
-    "additionalProperties": _read_additional,
-    "patternProperties": _read_patterns,
-    "enum": _read_enum,
-    "const": _read_const,
-}
+    "type": _read_type, "properties": _read_properties, "required": _read_required, "items": _read_items,
+    "prefixItems": _read_prefix_items, "additionalProperties": _read_additional, "patternProperties": _read_patterns,
+    "enum": _read_enum, "const": _read_const,
+}  # fmt: skip
 
 
 _MAX_DEPTH = 64  # steps into members, items, references and variants
@@ -173,17 +167,9 @@ class SchemaWalk:
     """The state of one walk: the document, what was lost, and what the places around leave to be settled."""
 
     __slots__ = (
-        "_cuts",
-        "_definitions",
-        "_dialect",
-        "_document",
-        "_loose",
-        "_marks",
-        "_places",
-        "_refused",
-        "_texts",
+        "_cuts", "_definitions", "_dialect", "_document", "_loose", "_marks", "_places", "_refused", "_texts",
         "losses",
-    )
+    )  # fmt: skip
 
     def __init__(self, document: Any, dialect: Dialect) -> None:
         self.losses: Losses = []

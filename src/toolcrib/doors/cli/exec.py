@@ -52,26 +52,17 @@ def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:
+    commands = [
+        {
+            "argv": each.argv, "program": each.program, "sets": dict(each.sets), "rule": each.rule or None,
+            "origin": each.origin or None, "reason": each.why_not or None,
+        }
+        for each in judgement.commands
+    ]  # fmt: skip
     return {
-        "decision": judgement.decision,
-        "reason": judgement.reason,
-        "rule": judgement.rule,
-        "origin": judgement.origin,
-        "doubt": judgement.doubt or None,
-        "argv": judgement.argv,
-        "script": judgement.script,
-        "commands": [
-            {
-                "argv": command.argv,
-                "program": command.program,
-                "sets": dict(command.sets),
-                "rule": command.rule or None,
-                "origin": command.origin or None,
-                "reason": command.why_not or None,
-            }
-            for command in judgement.commands
-        ],
-    }
+        "decision": judgement.decision, "reason": judgement.reason, "rule": judgement.rule, "origin": judgement.origin,
+        "doubt": judgement.doubt or None, "argv": judgement.argv, "script": judgement.script, "commands": commands,
+    }  # fmt: skip
 
 
 def _show(judgement: Judgement) -> None:

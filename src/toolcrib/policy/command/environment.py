@@ -24,27 +24,18 @@ def _configure(text: str) -> dict[str, str]:
 _OFF = "core.fsmonitor=false core.hooksPath=/dev/null"
 # How every command is run, whatever it is given: git without configuration from outside, hooks or helpers.
 FIXED = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_PAGER": "cat",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    **_configure(_OFF),
-}
+    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0", **_configure(_OFF),
+}  # fmt: skip
 # How a line is run besides that only reads: git starts nothing, fetches nothing, and takes no folder for a repository
 # because somebody wrote the files of one.
-HELD = {
-    **FIXED,
-    **_configure(
-        f"""{_OFF} safe.bareRepository=explicit log.showSignature=false gpg.program=false gpg.ssh.program=false
-        gpg.x509.program=false gpg.openpgp.program=false core.sshCommand=false core.askPass=false core.pager=cat
-        core.attributesFile=/dev/null protocol.allow=never diff.submodule=short diff.ignoreSubmodules=dirty
-        status.submoduleSummary=false submodule.recurse=false"""
-    ),
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-}
+HELD = FIXED | {"GIT_ALLOW_PROTOCOL": "none", "GIT_ATTR_NOSYSTEM": "1", "GIT_NO_LAZY_FETCH": "1"}
+HELD |= _configure(
+    f"""{_OFF} safe.bareRepository=explicit log.showSignature=false gpg.program=false gpg.ssh.program=false
+    gpg.x509.program=false gpg.openpgp.program=false core.sshCommand=false core.askPass=false core.pager=cat
+    core.attributesFile=/dev/null protocol.allow=never diff.submodule=short diff.ignoreSubmodules=dirty
+    status.submoduleSummary=false submodule.recurse=false"""
+)
 
 _HARMLESS = names(
     """

@@ -7,7 +7,7 @@ and every program is a whole path; only a line that a person approved as it stan
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Generic, Literal, TypeGuard, TypeVar
+from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
 from toolcrib.define.display import quote_short
 
@@ -132,24 +132,9 @@ def _look_closer(judgement: Judgement, rules: CommandRules, odd: Callable[[str],
     return judgement
 
 
-def judge_argv(
-    argv: Sequence[str],
-    rules: CommandRules,
-    look_up: LookUp,
-    *,
-    within: IsWithin = is_beneath,
-    env: Mapping[str, str] = _NO_ENV,
-) -> Judgement:
+def judge_argv(argv: Sequence[str], rules: CommandRules, look_up: LookUp, **more: Any) -> Judgement:
     """Judge a command that is given as words, which no shell reads."""
-    if rules.security == "deny":
-        return _deny_all(rules)
-    words = tuple(argv)
-    if not words or not words[0].strip():
-        return Judgement(decision="deny", reason=_EMPTY)
-    if unusable := _explain_unusable(" ".join(words)):
-        return Judgement(decision="deny", reason=unusable)
-    command = FoundCommand(words)
-    return _judge_parsed(ParsedLine((command,), (command,)), rules, look_up, within, env)
+    return judge(" ".join(map(quote_word, argv)), rules, look_up, **more)
 
 
 def _deny_all(rules: CommandRules) -> Judgement:

@@ -17,19 +17,14 @@ _HELP = "help version"
 _CAT = Grammar(
     flags="AbeEnstTuv",
     long_flags=names(f"show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting {_HELP}"),
-)
+)  # fmt: skip
 _HEAD = Grammar(
-    flags="qvz",
-    values="nc",
-    long_flags=names(f"quiet silent verbose zero-terminated {_HELP}"),
-    long_values=names("lines bytes"),
-    number=True,
-)
+    flags="qvz", values="nc", long_flags=names(f"quiet silent verbose zero-terminated {_HELP}"),
+    long_values=names("lines bytes"), number=True,
+)  # fmt: skip
 _WC = Grammar(
-    flags="cmlLw",
-    long_flags=names(f"bytes chars lines max-line-length words {_HELP}"),
-    long_values=names("total"),
-)
+    flags="cmlLw", long_flags=names(f"bytes chars lines max-line-length words {_HELP}"), long_values=names("total"),
+)  # fmt: skip
 _LS = Grammar(
     flags="aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1",
     values="ITw",
@@ -75,24 +70,16 @@ _SORT = Grammar(
     long_maybe=names("check"),
 )
 _UNIQ = Grammar(
-    flags="cdDiuz",
-    values="fsw",
-    long_flags=names(f"count repeated ignore-case unique zero-terminated {_HELP}"),
-    long_values=names("skip-fields skip-chars check-chars"),
-    long_maybe=names("all-repeated group"),
-    number=True,
-)
+    flags="cdDiuz", values="fsw", long_flags=names(f"count repeated ignore-case unique zero-terminated {_HELP}"),
+    long_values=names("skip-fields skip-chars check-chars"), long_maybe=names("all-repeated group"), number=True,
+)  # fmt: skip
 _CUT = Grammar(
-    flags="nsz",
-    values="bcdf",
-    long_flags=names(f"complement only-delimited zero-terminated {_HELP}"),
+    flags="nsz", values="bcdf", long_flags=names(f"complement only-delimited zero-terminated {_HELP}"),
     long_values=names("bytes characters delimiter fields output-delimiter"),
-)
+)  # fmt: skip
 _TR = Grammar(
-    flags="cCdst",
-    long_flags=names(f"complement delete squeeze-repeats truncate-set1 {_HELP}"),
-    permutes=False,
-)
+    flags="cCdst", long_flags=names(f"complement delete squeeze-repeats truncate-set1 {_HELP}"), permutes=False,
+)  # fmt: skip
 _GREP = Grammar(
     flags="EFGPivwxcLlqsobHhnTZaUzyrVI",
     values="emABCDd",
@@ -132,13 +119,11 @@ _RG = Grammar(
     long_paths=names("file ignore-file"),
 )
 _SED = Grammar(
-    flags="nErsuz",
-    values="el",
-    long_flags=names(
-        f"quiet silent regexp-extended separate unbuffered null-data zero-terminated debug sandbox {_HELP}"
-    ),
+    flags="nErsuz", values="el",
+    long_flags=names(f"quiet silent regexp-extended separate unbuffered null-data debug sandbox {_HELP}")
+    | names("zero-terminated"),
     long_values=names("expression line-length"),
-)
+)  # fmt: skip
 _JQ = Grammar(
     flags="rcjaSCMesnRVh",
     long_flags=names(
@@ -242,23 +227,11 @@ def _drop_named(args: Sequence[str]) -> tuple[list[str], bool]:
 
 
 _CHECKS: Mapping[str, _Check] = {
-    "cat": _check_reader(_CAT),
-    "cut": _check_reader(_CUT),
-    "diff": _check_reader(_DIFF),
-    "find": check_find,
-    "git": check_git,
-    "grep": _check_grep,
-    "head": _check_reader(_HEAD),
-    "jq": _check_jq,
-    "ls": _check_reader(_LS),
-    "rg": _check_rg,
-    "sed": _check_sed,
-    "sort": _check_reader(_SORT),
-    "stat": _check_reader(_STAT),
+    "cat": _check_reader(_CAT), "cut": _check_reader(_CUT), "diff": _check_reader(_DIFF), "find": check_find,
+    "git": check_git, "grep": _check_grep, "head": _check_reader(_HEAD), "jq": _check_jq, "ls": _check_reader(_LS),
+    "rg": _check_rg, "sed": _check_sed, "sort": _check_reader(_SORT), "stat": _check_reader(_STAT),
     "tail": _check_reader(_HEAD),  # not -f, which has no end
-    "tr": _check_tr,
-    "uniq": _check_reader(_UNIQ, most=1),
-    "wc": _check_reader(_WC),
-}
+    "tr": _check_tr, "uniq": _check_reader(_UNIQ, most=1), "wc": _check_reader(_WC),
+}  # fmt: skip
 READERS = frozenset(_CHECKS)
 FILTERS = READERS - {"diff", "find", "git", "ls", "rg", "stat"}
