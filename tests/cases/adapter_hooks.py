@@ -26,7 +26,7 @@ from toolcrib.define.tool import Run, Tool, tool_named
 from toolcrib.registry.catalog import Catalog
 
 from .load import Case
-from .outcome import Refused, Same, compare, is_same, mentions
+from .outcome import Refused, SaidError, Same, compare, is_same, mentions
 
 Json = dict[str, Any]
 
@@ -140,7 +140,7 @@ def _delegated(args: Json) -> Json:
 
 def _refuse_bad_arguments(result: Result) -> None:
     if result.status == "error" and result.details["code"] == "bad_arguments":
-        raise ToolError(result.details["error"])
+        raise SaidError(result.details["error"])
 
 
 def _hooked(args: Json) -> Json:

@@ -10,7 +10,7 @@ from toolcrib.tools.fs.apply_patch import apply_patch
 from .edits import call, files_in, folder_of, given
 from .files import expand_texts
 from .load import Case
-from .outcome import Refused, Same, is_same, mentions
+from .outcome import Refused, Same, compare_refusals, is_same
 
 Json = dict[str, Any]
 
@@ -37,10 +37,7 @@ def _same(case: Case, ours: Any) -> str:
     if expected["ok"]:
         refused = f"ours is an error: {ours.message}" if isinstance(ours, Refused) else ""
         return refused or ("" if is_same(ours, expected) else "the values differ")
-    if not isinstance(ours, Refused):
-        return "recorded is an error, ours is not"
-    missing = [word for word in mentions(expected["error"], given(case)) if word not in ours.message]
-    return f"our error does not mention {', '.join(missing)}" if missing else ""
+    return compare_refusals(expected["error"], ours, given(case))
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {"applyPatch": _patched}

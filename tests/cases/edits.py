@@ -6,6 +6,7 @@ file never had.
 """
 
 import asyncio
+import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -13,11 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
-from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
@@ -25,7 +27,7 @@ from toolcrib.tools.fs.edit import edit
 
 from .files import expand_texts, plant
 from .load import Case
-from .outcome import Refused, Same, is_same, mentions
+from .outcome import Refused, Same, compare_refusals, is_same
 
 Json = dict[str, Any]
 
@@ -61,8 +63,7 @@ def files_in(root: Path) -> Json:
 
 def call(tool: Tool, root: Path, args: Any) -> Result:
     """Run a tool of the shelf over a folder, its arguments checked first."""
-    if not isinstance(args, Mapping):
-        raise ArgumentError("the arguments are no object")
+    args = parse_arguments(json.dumps(args))  # as they come from a model
     workspaces = Workspaces()
     with tempfile.TemporaryDirectory() as state:
         workspace = workspaces.open(Terms(root=root, state=Path(state)), "main")
@@ -196,10 +197,7 @@ def _same(case: Case, ours: Any) -> str:
     if not expected["ok"]:
         error = expected["error"]
         said = error["message"] if isinstance(error, dict) else error
-        if not isinstance(ours, Refused):
-            return "recorded is an error, ours is not"
-        missing = [word for word in mentions(said, given(case)) if word not in ours.message]
-        return f"our error does not mention {', '.join(missing)}" if missing else ""
+        return compare_refusals(said, ours, given(case))
     if isinstance(ours, Refused):
         return f"ours is an error: {ours.message}"
     details = (expected.get("value") or expected)["details"]

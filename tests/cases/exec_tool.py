@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.commands import OPEN, belt_in, said
-from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Result
 
 from .files import plant
 from .load import Case
-from .outcome import Refused, Same, mentions
+from .outcome import Refused, Same, compare_refusals
 
 Json = dict[str, Any]
 
 _HOSTS = {"gateway": "host", "sandbox": "host", "node": "host"}
 
 
-def _exec(args: Json) -> Json:
+def _exec(args: Json) -> Json | Refused:
     defaults = args.get("defaults") or {}
     settings = {**OPEN, **{name: defaults[name] for name in ("security", "ask", "timeoutSec") if name in defaults}}
     with tempfile.TemporaryDirectory() as name:
@@ -34,7 +33,7 @@ def _exec(args: Json) -> Json:
         result = asyncio.run(_ran(root, settings, params))
     details = result.details
     if "sessionId" not in details:
-        raise ToolError(said(result))
+        return Refused(said(result))
     if result.status == "error":
         return {"ok": False, "message": _reason(said(result), details)}
     if details["status"] == "running":
@@ -78,8 +77,7 @@ def _same_failure(message: str, case: Case, ours: Any) -> str:
     mine = ours.message if isinstance(ours, Refused) else ours["message"]
     if "Command exited with code" in message:
         return "" if mine == message else "the failures differ"
-    missing = [word for word in mentions(message, case.args) if word not in mine]
-    return f"our error does not mention {missing}" if missing else ""
+    return compare_refusals(message, Refused(mine), case.args)
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {"execTool": _exec}

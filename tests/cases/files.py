@@ -3,17 +3,18 @@
 import asyncio
 import base64
 import hashlib
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
-from toolcrib.define.errors import ArgumentError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
@@ -80,8 +81,7 @@ def folder_of(files: Mapping[str, Any], dirs: list[str] | None = None, links: Js
 
 def run(tool: Tool, root: Path, args: Any) -> Result:
     """Run a tool of the shelf over a folder, its arguments checked first."""
-    if not isinstance(args, Mapping):
-        raise ArgumentError(f"{tool.name}: the arguments are no object")
+    args = parse_arguments(json.dumps(args))  # as they come from a model
     workspaces = Workspaces()
     workspace = workspaces.open(Terms(root=root, state=root.parent / "state"), "main")
     ctx = Ctx(Call(id="1", name=tool.name, args=args, key="1"), Caller(), CallState(), Ports(workspace=workspace))

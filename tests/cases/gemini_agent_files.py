@@ -7,13 +7,12 @@ from typing import Any
 from toolcrib.backends.agent_files import Header, read_agent_text
 from toolcrib.config.parse import parse_yaml
 from toolcrib.define.agent import Agent, inputs_shape
-from toolcrib.define.errors import DeclarationError
 from toolcrib.registry.agents import AgentOffer, KnownNames, collect_agents
 from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF
 
 from .load import Case
-from .outcome import Refused, Same, Theirs, compare
+from .outcome import Refused, SaidError, Same, Theirs, compare
 
 Json = dict[str, Any]
 
@@ -28,11 +27,11 @@ def _read(args: Json) -> Json:
     header = Header("agent.md")
     agent = read_agent_text(args["text"], header, parse_yaml)
     if agent is None:
-        raise DeclarationError("; ".join(header.complaints))
+        raise SaidError("; ".join(header.complaints))
     offer = AgentOffer(agent=agent, source="user", file="agent.md", lines=header.lines)
     found = collect_agents([offer], _shelf())
     if found.problems:
-        raise DeclarationError(found.problems[0].sentence)
+        raise SaidError(found.problems[0].sentence)
     return {"ok": True, "definitions": [_definition(agent)]}
 
 

@@ -1,14 +1,15 @@
 """gemini-schema-validate on define/schema/check.py and adapter/normalize/."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.adapter.normalize import normalize
-from toolcrib.define.errors import ArgumentError
 from toolcrib.define.schema.check import check_of_schema
 
 from .load import Case
-from .outcome import Refused, Same
+from .outcome import Refused, Same, compare_refusals
 
 Json = dict[str, Any]
 
@@ -18,9 +19,7 @@ def _validate(args: Json) -> None:
     schema, data = args.get("schema"), args.get("data")
     if not isinstance(schema, Mapping):
         return
-    if not isinstance(data, Mapping):
-        raise ArgumentError("the arguments must be an object")
-    check_of_schema(schema)(data)
+    check_of_schema(schema)(parse_arguments(json.dumps(data)))
 
 
 def _has_cycle(args: Json) -> bool:
@@ -33,9 +32,11 @@ def _same(case: Case, ours: Any) -> str:
         return f"ours is an error: {ours.message}" if isinstance(ours, Refused) else ""
     if not isinstance(ours, Refused):
         return "recorded is an error, ours is not"
-    place = str(case.expected).split()[0]
-    missing = [step for step in place.split("/")[1:] if step not in ours.message]
-    return f"our error does not mention {missing}" if missing else ""
+    steps = str(case.expected).split()[0].split("/")[1:]
+    missing = [step for step in steps if step not in ours.message]
+    if steps:
+        return f"our error does not mention {missing}" if missing else ""
+    return compare_refusals(str(case.expected), ours, case.args)
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {

@@ -11,13 +11,28 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 from toolcrib.define.errors import CribError
 
 from . import MODULES
-from .load import Case, Folders, load, load_own
-from .outcome import Adapter, Form, Outcome, Refusal, Refused, Same, Theirs, answer_in, as_it_is, compare, fits
+from .load import HERE, Case, Folders, load, load_own
+from .outcome import (
+    Absent,
+    Adapter,
+    Form,
+    Outcome,
+    Refusal,
+    Refused,
+    SaidError,
+    Same,
+    Theirs,
+    answer_in,
+    as_it_is,
+    compare,
+    fits,
+)
 from .rows import Difference, Later, Rows, complaint, ours, problems, read_rows
 from .vocabulary import find_unknown
 
@@ -78,11 +93,23 @@ def recorded(
         try:
             seen = answer(case.args)
         except CribError as error:
+            if _is_ours_alone(error):
+                return Outcome(ok=False, seen=Absent(str(error)), why=f"the adapter alone refuses it: {error}")
             seen = Refused(str(error))
+        except SaidError as words:
+            seen = Refused(str(words))
         why = same(case, seen) if same else compare(case, seen, theirs, form)
         return Outcome(ok=not why, seen=seen, why=why, theirs=lambda: theirs(case), form=form)
 
     return adapter
+
+
+def _is_ours_alone(error: BaseException) -> bool:
+    """Tell whether an error was raised by an adapter, and not by what it is there to try."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and Path(trace.tb_frame.f_code.co_filename).is_relative_to(HERE.parent)
 
 
 class _TimeIsUp(BaseException):
@@ -153,6 +180,8 @@ def _judge(case: Case, rows: Rows, find: Find, limits: tuple[float, float]) -> F
         return Finding(case, "failing", f"`when` of a row cannot be evaluated: {error!r}", outcome.seen)
     if differences:
         return _by_rows(case, outcome, differences)
+    if outcome.ok and case.is_noted and not rows.is_agreed(case, outcome.seen):
+        return Finding(case, "failing", "the recording says that a better system differs, and we do not", outcome.seen)
     if outcome.ok:
         return Finding(case, "same", seen=outcome.seen)
     # an attack on what is built is no promise any more, whatever a row says of its kind
@@ -201,12 +230,12 @@ def read(folders: Folders) -> tuple[list[Case], Rows]:
 
 def _by_rows(case: Case, outcome: Outcome, rows: Sequence[Difference]) -> Finding:
     row, seen, form = rows[0], outcome.seen, outcome.form
-    answer = seen if isinstance(seen, Refused) else form(seen)
+    answer = seen if isinstance(seen, Refused | Absent) else form(seen)
     try:
         if row.but:
-            is_refused_by_both = outcome.ok and isinstance(seen, Refused)
+            is_refused_alike = outcome.ok and isinstance(seen, Refused)
             theirs = form(outcome.theirs())
-            wrong = "" if is_refused_by_both else complaint(rows, case, theirs, answer, is_same=outcome.ok)
+            wrong = "" if is_refused_alike else complaint(rows, case, theirs, answer, is_same=outcome.ok)
         else:
             asserted = ours(row, case, outcome.theirs())
             formed = asserted if isinstance(asserted, Refusal) else form(asserted)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
 
 _NOTED = ("BUG", "SECURITY", "GAP", "SURPRISE")
 # What a row of differences/*.toml or later.toml may not look at: it must hold for cases that nobody has seen.
@@ -28,7 +27,7 @@ class Folders:
     cases: Path = HERE / "data"
     attacks: Path = HERE.parent / "attacks" / "data"
     rows: Path = HERE
-    documents: Path = ROOT.parent / "shared"
+    documents: Path = HERE / "documents"
     known: "Folders | None" = None
     has_own: bool = False  # whether the cases that we wrote ourselves are run, too
 

@@ -25,11 +25,23 @@ class Refused:
     message: str
 
 
+class SaidError(Exception):
+    """The product refused in these words, in a result or a list of problems, and raised nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """We have nothing of the kind, which is why no answer of the product can be shown; never the same as anything."""
+
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a row asserts about our answer: an error that mentions these words."""
+    """What a row asserts about our answer: an error that mentions these words; `nothing` of the kind is ours."""
 
     words: tuple[str, ...]
+    nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +146,16 @@ def _changed_items(ours: Sequence[Any], recorded: Sequence[Any], at: str) -> Ite
 def fits(ours: Any, asserted: Any) -> bool:
     """Tell whether our answer is what a row says it is."""
     if isinstance(asserted, Refusal):
-        return isinstance(ours, Refused) and all(word in ours.message for word in asserted.words)
-    return not isinstance(ours, Refused) and is_same(ours, asserted)
+        kind = Absent if asserted.nothing else Refused
+        return isinstance(ours, kind) and bool(asserted.words) and all(word in ours.message for word in asserted.words)
+    return not isinstance(ours, Refused | Absent) and is_same(ours, asserted)
 
 
 def mentions(message: str, args: Any) -> list[str]:
     """Return what an error of ours must mention: the numbers, and the names from the arguments, of the recorded one."""
     known = _words(args)
-    tokens = [token.rstrip(".,:;") for token in re.findall(r"[\w./@#+:,;-]+", message)]
+    plain = re.sub(r"(?:\{ROOT\}|<CWD>)/", "", message)
+    tokens = [token.rstrip(".,:;") for token in re.findall(r"[\w./@#+:,;-]+", plain)]
     return [token for token in dict.fromkeys(tokens) if token in known or token.isdigit()]
 
 
@@ -152,6 +166,8 @@ def compare(case: Case, ours: Any, theirs: "Theirs | None" = None, form: Form = 
         return _compare_error(case, ours)
     if isinstance(ours, Refused):
         return f"ours is an error: {ours.message}"
+    if isinstance(ours, Absent):
+        return f"there is nothing of the kind: {ours.message}"
     if isinstance(expected, Mapping) and expected.keys() in ({"ok", "result"}, {"ok", "value"}) and not expected["ok"]:
         return "what was recorded is neither an answer nor an error"
     return "" if is_same(form(ours), form((theirs or answer_in)(case))) else "the values differ"
@@ -166,12 +182,55 @@ def answer_in(case: Case) -> Any:
 
 
 def _compare_error(case: Case, ours: Any) -> str:
+    error = case.expected["error"]
+    return compare_refusals(error.get("message", "") if isinstance(error, Mapping) else str(error), ours, case.args)
+
+
+def compare_refusals(message: str, ours: Any, args: Any) -> str:
+    """Return "" when ours is refused for the recorded reason, else why not.
+
+    It mentions what the recorded sentence says of the arguments. Where that says nothing of them, both sentences are
+    of one kind: that both refuse is not enough.
+    """
     if not isinstance(ours, Refused):
         return "recorded is an error, ours is not"
-    error = case.expected["error"]
-    message = error.get("message", "") if isinstance(error, Mapping) else str(error)
-    missing = [word for word in mentions(message, case.args) if word not in ours.message]
-    return f"our error does not mention {', '.join(map(repr, missing))}" if missing else ""
+    wanted = mentions(message, args)
+    missing = [word for word in wanted if word not in ours.message]
+    if wanted:
+        return f"our error does not mention {', '.join(map(repr, missing))}" if missing else ""
+    kinds = {name: mine for name, (theirs, mine) in _KINDS.items() if re.search(theirs, message, re.IGNORECASE)}
+    if any(re.search(mine, ours.message, re.IGNORECASE) for mine in kinds.values()):
+        return ""
+    return f"both refuse, and ours ({ours.message}) is not known to be about the same: {sorted(kinds) or message}"
+
+
+# What a refusal is about: how the recorded systems say it, and how we do.
+_KINDS = {
+    "aborted": ("abort|cancel", "abort|cancel"),
+    "an empty text": (
+        "empty|blank|no command|no files|at least 1|provide a command",
+        "empty|blank|at least 1|changes no",
+    ),
+    "broken text": (
+        "invalid|malformed|syntax|parse|not valid|unexpected|first line|last line|begin patch|frontmatter|header",
+        "broken|is no |is none|not the beginning|must be|starts with|begins with|line \\d|is not JSON",
+    ),
+    "a folder": ("EISDIR|directory|not a file|ENOTDIR|EEXIST", "folder"),
+    "missing": (
+        "ENOENT|not found|no such|not exist|(could not|cannot|failed to) find|missing|required|mandatory|undefined",
+        "does not exist|is missing|is required|does not fit|there is no|is no object|one JSON object|starts with",
+    ),
+    "not permitted": (
+        "not available|disabled|denied|not allowed|forbidden|unsupported|not supported|mutually|only one|both",
+        "there is no|refused|not allowed|are not run|may not|cannot",
+    ),
+    "outside": ("escape|outside|traversal|sandbox root", "out of the workspace|outside"),
+    "several": ("occurrences|unique|multiple|more than one|ambiguous|duplicate", "times|twice|more than one|several"),
+    "the wrong type": (
+        "must be|expected|should be|invalid|not a |no object|parameters for",
+        "must be|should be|must have|is no |is none|not an? |are not|is its own business|must match",
+    ),
+}
 
 
 def _is_list(value: Any) -> bool:

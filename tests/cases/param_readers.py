@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.define.args import Args, is_on
-from toolcrib.define.errors import ArgumentError
 from toolcrib.define.result import Result
 
 Json = dict[str, Any]
@@ -41,10 +40,8 @@ def _string_or_number(args: Json) -> str | None:
 
 def _reaction(args: Json) -> Json:
     given, options = Args(args["params"]), args.get("options", {})
-    emoji = given.string(options.get("emojiKey", "emoji"), required=True, allow_empty=True)
     remove = given.flag(options.get("removeKey", "remove"))
-    if remove and not emoji:
-        raise ArgumentError(options["removeErrorMessage"])
+    emoji = given.string(options.get("emojiKey", "emoji"), required=True, allow_empty=not remove)
     return {"emoji": emoji, "remove": remove, "isEmpty": not emoji}
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.commands import belt_in, said
-from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Result
 
 from .load import Case
-from .outcome import Refused, Same
+from .outcome import Refused, SaidError, Same
 
 Json = dict[str, Any]
 
@@ -27,7 +26,7 @@ def _bash(args: Json) -> Json:
         result = asyncio.run(_ran(root, args["call"]))
     details, text = result.details, said(result)
     if "sessionId" not in details:
-        raise ToolError(text)
+        raise SaidError(text)
     code, reason = details["exitCode"], ""
     if result.status == "error":
         text, _, reason = text.rpartition("\n\n")

@@ -9,7 +9,6 @@ from typing import Any
 
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller, Sender
-from toolcrib.define.errors import CribError
 from toolcrib.define.names import canonical, fold_name
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerName, Rule
@@ -48,9 +47,7 @@ def _world(items: Iterable[Any]) -> tuple[Inventory, dict[str, str]]:
     tools: dict[str, Tool] = {}
     for item in items:
         written, plugin = (item, None) if isinstance(item, str) else (item["name"], item.get("pluginId"))
-        name = canonical(written)
-        if name is None:
-            raise CribError(f"{written!r} is no name of a tool")
+        name = canonical(written) or Tool.declared(written, "a tool of that name").name
         spelled[name], tools[name] = written, _tool(name, plugin)
     return Inventory(tools, groups_of(tools.values())), spelled
 
@@ -113,10 +110,7 @@ def _name(args: Json) -> str:
     written = args["name"]
     if "*" in written or ":" in written:
         return fold_name(written)
-    name = canonical(written)
-    if name is None:
-        raise CribError(f"{written!r} is no name of a tool")
-    return name
+    return canonical(written) or Tool.declared(written, "a tool of that name").name
 
 
 def _expand(entries: Sequence[str], inventory: Inventory) -> list[str]:

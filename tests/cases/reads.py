@@ -14,9 +14,10 @@ from toolcrib.define.result import Image, Result, Text
 from toolcrib.tools.fs._text import format_size, normalize_spaces
 from toolcrib.tools.fs.read import read
 
+from .edits import given
 from .files import Json, folder_of, is_text, run
 from .load import Case
-from .outcome import Refused, Same, compare, is_same
+from .outcome import Refused, Same, compare_refusals, is_same
 
 _BYTES, _LINES = 51_200, 2_000
 
@@ -108,11 +109,11 @@ def _ended(spec: Any) -> Any:
 def _same(case: Case, ours: Any) -> str:
     expected = case.expected
     result = expected.get("result", expected)
-    if isinstance(ours, Refused) or not result["ok"]:
-        if result["ok"] or not isinstance(ours, Refused):
-            return "one of the two is an error"
+    if not result["ok"]:
         message = result["error"] if isinstance(result["error"], str) else result["error"]["message"]
-        return _same_error(case, message, ours)
+        return compare_refusals(message, ours, given(case))
+    if isinstance(ours, Refused):
+        return f"ours is an error: {ours.message}"
     recorded = result.get("value", result)
     for mine, theirs in zip(ours.content, recorded["content"], strict=True):
         if mine["type"] != theirs["type"] or not _same_part(mine, theirs):
@@ -129,15 +130,6 @@ def _same_part(mine: Json, theirs: Json) -> bool:
         return is_text(mine["text"], theirs.get("text", theirs))
     length = theirs.get("base64Length", theirs.get("dataLen"))
     return bool(mine["mimeType"] == theirs["mimeType"] and mine["base64Length"] == length)
-
-
-def _same_error(case: Case, message: str, ours: Refused) -> str:
-    if message.startswith(("ENOENT", "EISDIR", "Path escapes", "Missing")):
-        return ""  # whose sentences name the system's words
-    plain = Case(
-        file=case.file, fn=case.fn, id=case.id, args=case.args, expected={"ok": False, "error": message}, body={}
-    )
-    return compare(plain, ours)
 
 
 def _path(args: Json) -> Json:

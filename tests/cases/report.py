@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from .judge import Finding, Run, Verdict
-from .outcome import Refused
+from .outcome import Absent, Refused
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _WIDTH = 400
@@ -55,7 +55,8 @@ def document(run: Run) -> str:
 
 def shorten(value: Any) -> str:
     """Write a value in ASCII on one line of bounded length."""
-    text = ascii_text(f"error: {value.message}") if isinstance(value, Refused) else json.dumps(value, default=repr)
+    is_error = isinstance(value, Refused | Absent)
+    text = ascii_text(f"error: {value.message}") if is_error else json.dumps(value, default=repr)
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
 
 

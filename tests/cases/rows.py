@@ -4,7 +4,8 @@ A file of differences names the recorded `file` once, at its head, for all of it
 its rows use by name. `when` is a Python expression over `args` and `case` (a case without its id, its note and what was
 recorded): the behaviour that the row is about. What our answer is then, a row says in one of two ways:
 
-    ours    the answer itself, or `error("word", ...)` for an error that mentions the words
+    ours    the answer itself, or `error("word", ...)` for an error that mentions the words, or `nothing("word", ...)`
+            where we have nothing of the kind and the adapter says so in those words
     but     the places in which ours may differ from `recorded`, such as `messages.*.content`; `*` is all of it
     holds   with `but`: an expression over `ours` and `recorded` besides, true of our real answer
 
@@ -23,7 +24,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from .load import BadInputError, Case
-from .outcome import Refusal, Refused, changes
+from .outcome import Absent, Refusal, Refused, changes
 
 DOCUMENTS = ("interfaces.md", "design.md", "guarantees.md")
 
@@ -60,6 +61,7 @@ _NAMES: dict[str, Any] = {each.__name__: each for each in (*_BUILTINS, sum, tupl
     "__builtins__": {},
     "as_json": lambda value: json.dumps(value, ensure_ascii=False),
     "error": lambda *words: Refusal(words),
+    "nothing": lambda *words: Refusal(words, nothing=True),
     "find_all": re.findall,
     "matches": _matches,
     "strictness": ("allow", "ask_user", "deny").index,
@@ -101,7 +103,18 @@ class Later:
         return f"later.toml: {self.file} {self.fn} (step {self.step})"
 
 
-Row = TypeVar("Row", Difference, Later)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """We answer as recorded although the recording doubts itself; `holds` says of our answer why that is right."""
+
+    file: str
+    fn: str
+    holds: str
+    because: str
+    let: _Let = field(default_factory=dict)
+
+
+Row = TypeVar("Row", Difference, Later, Agreed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +123,17 @@ class Rows:
 
     differences: Sequence[Difference] = ()
     later: Sequence[Later] = ()
+    agreed: Sequence[Agreed] = ()
 
     def differences_in(self, case: Case) -> list[Difference]:
         """Return the rows that say how we differ in this case: the first, and if it names places all that do."""
         caught = [row for row in self.differences if catches(row, case)]
         return caught[:1] if caught and caught[0].ours else [row for row in caught if not row.ours]
+
+    def is_agreed(self, case: Case, answer: Any) -> bool:
+        """Tell whether a row says why we answer as a recording that doubts itself."""
+        rows = (row for row in self.agreed if (row.file, row.fn) == (case.file, case.fn))
+        return any(_evaluate(row.holds, row.let, case, ours=answer) for row in rows)
 
     def promise(self, case: Case) -> Later | None:
         """Return the first row that leaves this case to a later step."""
@@ -125,7 +144,12 @@ def read_rows(folder: Path) -> Rows:
     """Read both tables; raise BadInputError at the first row that is not one."""
     files = sorted((folder / "differences").glob("*.toml"))
     differences = [row for path in files for row in _table(path, "difference", Difference)]
-    return Rows(differences, _table(folder / "later.toml", "later", Later))
+    agreed = folder / "agreed.toml"
+    return Rows(
+        differences,
+        _table(folder / "later.toml", "later", Later),
+        _table(agreed, "agreed", Agreed) if agreed.is_file() else (),
+    )
 
 
 def catches(row: Difference | Later, case: Case) -> bool:
@@ -149,7 +173,7 @@ def ours(row: Difference, case: Case, recorded: Any) -> Any:
 
 def complaint(rows: Sequence[Difference], case: Case, recorded: Any, answer: Any, *, is_same: bool) -> str:
     """Return how our answer is not what rows with `but` say of it, "" when it is; `is_same` has no other places."""
-    if isinstance(answer, Refused):
+    if isinstance(answer, Refused | Absent):
         return f"ours is an error: {answer.message}"
     left = () if is_same else [at for at in changes(answer, recorded) if not any(_is_in(at, row.but) for row in rows)]
     if left:
@@ -185,7 +209,7 @@ def problems(rows: Rows, cases: Sequence[Case], documents: Path) -> list[str]:
                 found.append(
                     f"{row}: catches {caught} of {all_cases} cases of {fn}, more than a fifth, without a sentence"
                 )
-        if row.sentence and texts and not any(_plain(row.sentence) in text for text in texts):
+        if row.sentence and not any(_plain(row.sentence) in text for text in texts):
             found.append(f"{row}: {row.sentence!r} stands in none of {', '.join(DOCUMENTS)}")
     return found
 
@@ -227,9 +251,11 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
     return rows
 
 
-def _check(row: Difference | Later) -> None:
-    for expression in (row.when, *row.let.values()):
+def _check(row: Difference | Later | Agreed) -> None:
+    for expression in (row.holds if isinstance(row, Agreed) else row.when, *row.let.values()):
         _compiled(expression)
+    if isinstance(row, Agreed):
+        return
     if isinstance(row, Later):
         if not row.fn or isinstance(row.fn, str) or "*" in row.fn:
             raise ValueError("fn is a list of the functions, or classes of attacks, that are later")

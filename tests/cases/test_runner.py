@@ -18,6 +18,7 @@ from tests.cases.judge import run as judge_all
 from tests.cases.load import Case, Folders, folders_from_environment, load
 from tests.cases.outcome import LATER, Adapter, Refused, broken, changes, compare, is_same, kept
 from tests.cases.rows import Later, Rows, read_rows
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.define.errors import ArgumentError
 
 DOUBLE = """
@@ -192,12 +193,10 @@ def test_a_row_cannot_look_at_ids_or_recorded_answers(tmp_path: Path) -> None:
 
 
 def test_a_row_may_assert_an_error(tmp_path: Path) -> None:
-    def refuse(args: dict[str, Any]) -> int:
-        if args["n"] == 1:
-            raise ArgumentError("n is odd")
-        return 2 * int(args["n"])
+    def refuse(args: dict[str, Any]) -> Any:
+        return parse_arguments("[]") if args["n"] == 1 else 2 * int(args["n"])
 
-    row = DOUBLE.format(when='args["n"] == 1', ours='error("odd")')
+    row = DOUBLE.format(when='args["n"] == 1', ours='error("object")')
     assert run(world(tmp_path / "a", doubling(10), differences=row), find=find(refuse))[0] == 0
     row = DOUBLE.format(when='args["n"] == 1', ours='error("even")')
     assert run(world(tmp_path / "b", doubling(10), differences=row), find=find(refuse))[0] == 1
@@ -238,7 +237,7 @@ def test_a_later_row_is_a_promise(tmp_path: Path) -> None:
     ("note", "code"), [("BUG: it drops half", 0), ("SECURITY: a hole", 0), ("a remark about a BUG", 1)]
 )
 def test_a_noted_case_need_not_match(tmp_path: Path, note: str, code: int) -> None:
-    assert run(world(tmp_path, doubling(3, wrong=2, note=note)))[0] == code
+    assert run(world(tmp_path, doubling(3, wrong=3, note=note)[1:]))[0] == code
 
 
 def test_attacks_are_judged_with_their_profiles(tmp_path: Path) -> None:
@@ -468,3 +467,47 @@ def test_work_of_a_processor_is_bounded_and_waiting_for_one_is_not() -> None:
         return kept()
 
     assert "0.2 s of work" in judge(recorded_case(), Rows(), lambda _: spin, work=0.2).why
+
+
+def test_a_noted_case_that_comes_out_the_same_fails_unless_a_row_says_why(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(3, note="BUG: it doubles"))
+    code, text = run(folders)
+    assert (code, text.splitlines()[1].split()) == (1, ["f", "0", "0", "0", "0", "3"])
+    assert "a better system differs, and we do not" in text
+    row = '[[agreed]]\nfile = "f"\nfn = "double"\nholds = "ours < 4"\nbecause = "small numbers do no harm"\n'
+    (folders.rows / "agreed.toml").write_text(row)
+    assert run(folders)[1].splitlines()[1].split() == ["f", "2", "0", "0", "0", "1"]
+
+
+def test_a_refusal_of_the_adapter_is_no_answer(tmp_path: Path) -> None:
+    def refuse(args: dict[str, Any]) -> int:
+        raise ArgumentError(f"n {args['n']}")
+
+    cases = [{"id": "d", "fn": "double", "args": {"n": 7}, "expected": {"ok": False, "error": "n 7"}}]
+    code, text = run(world(tmp_path / "a", cases), find=find(refuse))
+    assert (code, "the adapter alone refuses it: n 7" in text) == (1, True)
+    row = DOUBLE.format(when="True", ours='nothing("n")') + 'sentence = "Absent means unrestricted at that layer."\n'
+    assert run(world(tmp_path / "b", cases, differences=row), find=find(refuse))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("recorded", "ours", "is_same"),
+    [
+        ("ENOENT: no such file, open '{ROOT}/a.txt'", "'a.txt' does not exist", True),
+        ("ENOENT: no such file, open '{ROOT}/a.txt'", "'b.txt' does not exist", False),
+        ("ENOENT: no such file", "'b.txt' does not exist", True),
+        ("ENOENT: no such file", "the moon is full", False),
+        ("something else", "anything", False),
+    ],
+)
+def test_two_refusals_are_the_same_only_for_the_same_reason(recorded: str, ours: str, *, is_same: bool) -> None:
+    case = case_of({"ok": False, "error": recorded}, {"path": "a.txt"})
+    assert (compare(case, Refused(ours)) == "") is is_same
+
+
+def test_no_row_accepts_any_refusal(tmp_path: Path) -> None:
+    cases = [{"id": "d", "fn": "double", "args": {"n": 1}, "expected": 3}]
+    row = DOUBLE.format(when="True", ours="error()") + 'sentence = "Absent means unrestricted at that layer."\n'
+    code, text = run(world(tmp_path, cases, differences=row), find=find(lambda args: parse_arguments("[]")))
+    assert code == 1
+    assert "the row says that ours is Refusal(words=()" in text

@@ -1,8 +1,10 @@
 """pi-validate and openclaw-sdk-validation on the check that every call passes."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import toolcrib
 from toolcrib.define.errors import CribError
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
@@ -10,7 +12,7 @@ from toolcrib.define.tool import Tool, tool_named
 from toolcrib.tools import SHELF
 
 from .load import Case
-from .outcome import Refused, Same, is_same
+from .outcome import Refused, SaidError, Same, is_same
 
 Json = dict[str, Any]
 
@@ -25,7 +27,9 @@ def _validate_call(args: Json) -> Any:
     tools = {each["name"]: each for each in args["tools"]}
     call = args["call"]
     if call["name"] not in tools:
-        raise CribError(f"there is no tool {call['name']!r}")
+        offered = [tool_named(name, "Recorded.", Shape(dict, check_of_schema)) for name in tools]
+        belt = toolcrib.open({}, env={}).belt(toolcrib.OWNER, extra=offered)
+        raise SaidError(asyncio.run(belt.call(call["name"], call["arguments"])).plain_text)
     return _validate({"schema": tools[call["name"]]["parameters"], "arguments": call["arguments"]})
 
 

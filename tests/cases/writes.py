@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import join_parts, parts_of, plain
 from toolcrib.define.result import Text
@@ -15,9 +16,10 @@ from toolcrib.tools.fs._text import normalize_spaces
 from toolcrib.tools.fs.ls import ls
 from toolcrib.tools.fs.write import write
 
+from .edits import given
 from .files import Json, expand_texts, folder_of, is_text, run
 from .load import Case, folders_from_environment
-from .outcome import Refused, Same, is_same
+from .outcome import Refused, Same, compare_refusals, is_same
 
 
 def _files(root: Path) -> Json:
@@ -97,14 +99,27 @@ def _openclaw_ls(args: Json) -> Json:
 def _resolved(args: Json) -> str:
     parts = plain(parts_of(normalize_spaces(args["path"]), args["cwd"]))
     if parts is None:
-        raise ToolError("out of the workspace")
+        return _refused_outside(args["path"])
     return posixpath.normpath(posixpath.join(args["cwd"], join_parts(parts)))
+
+
+def _refused_outside(path: str) -> str:
+    """Ask for a path that leads out of a folder, which is refused."""
+    with folder_of({}) as root:
+        disk = Disk(Terms(root=root, state=root.parent / "state"))
+        try:
+            return "/".join(disk.spell(path))
+        finally:
+            disk.close()
 
 
 def _same(case: Case, ours: Any) -> str:
     result = case.expected.get("result", case.expected)
-    if isinstance(ours, Refused) or not result["ok"]:
-        return "" if isinstance(ours, Refused) and not result["ok"] else "one of the two is an error"
+    if not result["ok"]:
+        error = result["error"]
+        return compare_refusals(error if isinstance(error, str) else error["message"], ours, given(case))
+    if isinstance(ours, Refused):
+        return f"ours is an error: {ours.message}"
     recorded = {key: value for key, value in result.items() if key in ours}
     if "sha256" in result:
         return (
