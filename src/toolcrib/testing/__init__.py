@@ -26,21 +26,8 @@ from .models import FunctionModel, ScriptedModel, call_reply, text_reply
 from .shell import FakeRun, FakeRunning, FakeShell
 
 __all__ = [
-    "FakeApprover",
-    "FakeCtx",
-    "FakeHttp",
-    "FakePage",
-    "FakeRpc",
-    "FakeRun",
-    "FakeRunning",
-    "FakeShell",
-    "FunctionModel",
-    "MemoryBlobs",
-    "MemoryWorkspace",
-    "ScriptedModel",
-    "call_reply",
-    "fake_ctx",
-    "text_reply",
+    "FakeApprover", "FakeCtx", "FakeHttp", "FakePage", "FakeRpc", "FakeRun", "FakeRunning", "FakeShell",
+    "FunctionModel", "MemoryBlobs", "MemoryWorkspace", "ScriptedModel", "call_reply", "fake_ctx", "text_reply",
 ]  # fmt: skip
 
 
