@@ -189,7 +189,7 @@ def test_a_store_that_cannot_be_read_costs_every_tool(tmp_path: Path, capsys: Ca
     (state / "crib.db").write_text("no database")
     answer = ask(capsys, "doctor", "--json")
     assert (answer.code, row(answer, "record")["tools"]) == (1, ["*"])
-    assert row(answer, "record")["remedy"].endswith(f"mv {state / 'crib.db'} {state / 'crib.db'}.old")
+    assert row(answer, "record")["remedy"].endswith(f"mkdir {state / 'old'}; mv {state / 'crib.db'}* {state / 'old'}")
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

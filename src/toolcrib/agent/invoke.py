@@ -237,10 +237,11 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
         code = "" if status == "ok" else _code(result)
         if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started)):
             await wait_to_end(writing)
-    except Exception:
+    except Exception as error:
         log.exception("what came of %s in call %s could not be recorded", name, call.id)
         ran = "ran" if course.started else "did not run"
-        result = failure_result(name, f"{name} {ran}, and that could not be recorded", "unrecorded", pipeline)
+        why = f": {error}" if isinstance(error, ToolError) else ""
+        result = failure_result(name, f"{name} {ran}, and that could not be recorded{why}", "unrecorded", pipeline)
     if watched:
         watched.finish(result)
     if cancelled:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from toolcrib.define.agent import COMPLETE
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.command.judge import judge_strictest
-from toolcrib.policy.command.rules import parse_rules
+from toolcrib.policy.command.rules import CommandRules
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .belt import Belts, catalog_from, no_such_tool, settings_from
@@ -45,7 +47,7 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
 
 def _judge_commands(grounds: _Json) -> Callable[[_Json], str]:
     """Return what judges command lines again, by the rules and what was seen of the disk then."""
-    rules = parse_rules(grounds["commands"])
+    rules = TypeAdapter(list[CommandRules]).validate_python(grounds["commands"])
 
     def judge(judged: _Json) -> str:
         try:

@@ -106,11 +106,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How many rows there have to be and the hash of the last; `last` is the highest number that is there."""
+    """How many rows there have to be and the hash of the last; `last` is the highest number that is there.
+
+    `anchor` is how many were acknowledged and the hash of the last of those, None where nobody can tell any more.
+    """
 
     count: int
     hash: str
     last: int
+    anchor: tuple[int, str] | None = (0, NOTHING)
 
 
 class Rows(Protocol):

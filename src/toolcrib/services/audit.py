@@ -6,7 +6,7 @@ listed, and on request every decision is derived again from what it was made fro
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 from toolcrib.define.caller import Caller
@@ -63,15 +63,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a door shows it."""
-        return {
-            "rows": self.count,
-            "first": self.first,
-            "hash": self.hash,
-            "decisions": self.decisions,
-            "derived": self.derived,
-            "findings": [{"row": f.row, "wrong": f.wrong, "sentence": f.sentence} for f in self.findings],
-            "uncertain": [{"row": u.row, "call": u.call, "tool": u.tool} for u in self.uncertain],
-        }
+        told = asdict(self)
+        return {"rows": told.pop("count"), **told}
 
 
 def verify(
@@ -81,7 +74,7 @@ def verify(
 
     `expect` is a hash that one of them has to have; with `rederive`, every decision is derived again.
     """
-    check = _Check(expect, rederive, is_file=head is None)
+    check = _Check(expect, rederive, is_file=head is None, anchor=head.anchor if head else None)
     for row in rows:
         check.take(row)
     return check.finish(head)
@@ -101,8 +94,8 @@ class Audit:
 
     async def verify(self, *, expect: str = "", replay: bool = False) -> Report:
         """Check the whole record as it stands now."""
-        check = _Check(expect, self._rederive if replay else None, is_file=False)
         head = await self._rows.head()
+        check = _Check(expect, self._rederive if replay else None, False, head.anchor if head else None)
         last, at = head.last if head else _END, _START
         while rows := await self._rows.after(at, _PAGE):
             for row in rows:
@@ -166,6 +159,7 @@ class _Check:
     expect: str
     rederive: Rederive | None
     is_file: bool
+    anchor: tuple[int, str] | None
     is_part: bool = False  # rows before the last one were not seen
     findings: list[RecordFault] = field(default_factory=list)
     count: int = 0
@@ -205,6 +199,8 @@ class _Check:
         self.last, self.hash = row.seq, row.hash
         self.hashes = (row.hash, *(each for each in made if each != row.hash))
         self.is_expected = self.is_expected or row.hash == self.expect
+        if self.anchor is not None and row.seq == self.anchor[0] and row.hash != self.anchor[1] and not is_altered:
+            self._flag(row.seq, "altered", f"row {row.seq} is not the one that was acknowledged: it was written anew")
         if not self._understand(row) and not is_altered:
             self._flag(row.seq, "unreadable", f"row {row.seq} is of no kind that is known here")
 
@@ -298,6 +294,10 @@ class _Check:
             self._flag(head.count + 1, "inserted", f"{_rows(head.count + 1, self.last)} more than the head knows of")
         elif head.hash not in self.hashes:
             self._flag(0, "altered", "the head of the record is not that of its last row")
+        if head.count >= 0 and self.anchor is None:
+            self._flag(0, "dropped", "the store's anchor is gone: nobody can tell whether its end is still there")
+        elif self.anchor is not None and (known := max(self.last, head.count)) < self.anchor[0]:
+            self.gaps.append((known + 1, self.anchor[0]))
 
     def _flag(self, row: int, wrong: Wrong, sentence: str) -> None:
         self.findings.append(RecordFault(row, wrong, sentence))

@@ -27,7 +27,15 @@ from .sessions.subagents import subagents
 __all__ = ["AGENTS", "CHANNEL_TOOLS", "SHELF"]
 
 SHELF: tuple[Tool, ...] = (
-    *(read, write, edit, apply_patch, grep, find, ls, exec, process),
+    read,
+    write,
+    edit,
+    apply_patch,
+    grep,
+    find,
+    ls,
+    exec,
+    process,
     Tool.declared(
         "browser",
         "Drive a web browser.",

@@ -29,6 +29,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.record import (
+    NOTHING,
     Answered,
     Decided,
     Finished,
@@ -45,8 +46,9 @@ from toolcrib.define.record import (
 from toolcrib.define.verdict import Basis, Grounds, Verdict
 from toolcrib.threads import in_thread
 
+from .anchor import Anchor
 from .commits import Commits
-from .sqlite import SqliteFile
+from .sqlite import SqliteFile, commits_in
 
 ARGUMENT_CHARS = 4096  # characters of arguments that are kept; of longer ones the digest says which they were
 _LONGEST_WORD = 256
@@ -206,6 +208,7 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.last = path, 0
+        self.end: Row | None = None  # as it was found
         self._lock = threading.Lock()
 
     def append(self, rows: Iterable[Row]) -> None:
@@ -248,6 +251,7 @@ class RecordFile:
         row = _row(data[begin : end - 1])
         if row.seq < 0:
             raise ToolError(f"{self.path.name!r} does not end with a row of a record; see audit.file")
+        self.end = row
         return row.seq
 
 
@@ -306,9 +310,21 @@ class SqliteRecord:
         """Wait until the file has a row that was written; whoever comes first copies for all who wait."""
         seq = await written
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            if not file.last:
+                await in_thread(file.append, ())
+                await self._check_file(file)
             while file.last < seq:
                 rows = await self._commits.read(partial(_rows, _AFTER, file.last, _PAGE))
                 await in_thread(file.append, rows)
+
+    async def _check_file(self, file: RecordFile) -> None:
+        """Raise ToolError when a file ends with what the store does not have: it is written behind the store."""
+        if (end := file.end) is not None:
+            rows = await self._commits.read(partial(_rows, _AFTER, end.seq - 1, 1))
+            if rows != [end]:
+                file.last = 0  # and so it is asked again
+                what = f"{file.path.name!r} ends with row {end.seq}, and the store has no such row: it lost its end"
+                raise ToolError(f"{what}; put it back, or name another file in audit.file", code="unavailable")
 
 
 class SqliteRows:
@@ -318,7 +334,7 @@ class SqliteRows:
         self._file = file
 
     async def head(self) -> Head | None:
-        return await self._read(_head)
+        return await self._read(partial(_head, self._file.anchor))
 
     async def after(self, seq: int, most: int, /) -> list[Row]:
         return await self._read(partial(_rows, _AFTER, seq, most))
@@ -351,9 +367,14 @@ def _append_entry(
     return int(seq)
 
 
-def _head(db: apsw.Connection) -> Head | None:
+def _head(anchor: Anchor | None, db: apsw.Connection) -> Head | None:
+    there = anchor.read() if anchor is not None else None  # before the rows, which are written first
     found = db.execute(_HEAD).fetchone()
-    return None if found is None else Head(found[0], found[1].decode("latin-1"), found[2] or 0)
+    if found is None:
+        return None
+    is_told = there is None and (anchor is None or not commits_in(db))
+    known = (0, NOTHING) if is_told else None if there is None else (there.rows, there.hash)
+    return Head(found[0], found[1].decode("latin-1"), found[2] or 0, known)
 
 
 def _rows(sql: str, seq: int, most: int, db: apsw.Connection) -> list[Row]:

@@ -2,7 +2,8 @@
 
 The file comes into being whole: where there is one, it was good once. So an empty, foreign or damaged file is no reason
 to begin anew. A damaged one is set aside as `<name>.broken-<number>`, and nothing is kept until somebody puts a good
-copy back or takes the broken one away.
+copy back or takes the broken one away. One that holds less than its anchor says was robbed of its end, and is left
+as it is until somebody takes the anchor away.
 """
 
 import logging
@@ -11,95 +12,65 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
 from toolcrib.backends.files.stage import sync_folder, write_synced
 from toolcrib.define.errors import ToolError
 
+from .anchor import Anchor, AnchoredState
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE questions (
-        id TEXT PRIMARY KEY,
-        digest TEXT NOT NULL,
+        id TEXT PRIMARY KEY, digest TEXT NOT NULL,
         state TEXT NOT NULL CHECK (state IN ('pending', 'allowed', 'denied', 'spent', 'withdrawn', 'expired')),
-        person TEXT NOT NULL,
-        asked_at REAL NOT NULL,
-        expires_at REAL NOT NULL,
-        answered_by TEXT NOT NULL,
+        person TEXT NOT NULL, asked_at REAL NOT NULL, expires_at REAL NOT NULL, answered_by TEXT NOT NULL,
         body TEXT NOT NULL
     ) STRICT;
     CREATE INDEX questions_by_digest ON questions (digest);
     CREATE INDEX questions_by_state ON questions (state, asked_at);
     CREATE TABLE grants (
-        id TEXT PRIMARY KEY,
-        digest TEXT NOT NULL,
-        made_at REAL NOT NULL,
-        until REAL NOT NULL,
-        body TEXT NOT NULL
+        id TEXT PRIMARY KEY, digest TEXT NOT NULL, made_at REAL NOT NULL, until REAL NOT NULL, body TEXT NOT NULL
     ) STRICT;
     CREATE INDEX grants_by_digest ON grants (digest);
     """,
     """
     CREATE TABLE sessions (
-        id INTEGER PRIMARY KEY,
-        key TEXT NOT NULL UNIQUE,
-        made_at REAL NOT NULL,
-        changed_at REAL NOT NULL,
+        id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, made_at REAL NOT NULL, changed_at REAL NOT NULL,
         about TEXT NOT NULL
     ) STRICT;
     CREATE TABLE lines (
-        session INTEGER NOT NULL,
-        number INTEGER NOT NULL,
-        id TEXT NOT NULL,
-        at REAL NOT NULL,
-        body TEXT NOT NULL,
-        PRIMARY KEY (session, number),
-        UNIQUE (session, id)
+        session INTEGER NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (session, number), UNIQUE (session, id)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE blobs (
-        hash TEXT PRIMARY KEY,
-        size INTEGER NOT NULL,
-        kept_at REAL NOT NULL,
-        data BLOB NOT NULL
+        hash TEXT PRIMARY KEY, size INTEGER NOT NULL, kept_at REAL NOT NULL, data BLOB NOT NULL
     ) STRICT;
     CREATE INDEX blobs_by_age ON blobs (kept_at, size, hash);
     CREATE TABLE pictures (
-        hash TEXT NOT NULL,
-        session INTEGER NOT NULL,
-        PRIMARY KEY (hash, session)
+        hash TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (hash, session)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX pictures_by_session ON pictures (session);
     """,
     """
     CREATE TABLE record (
-        seq INTEGER PRIMARY KEY,
-        at REAL NOT NULL,
-        kind TEXT NOT NULL,
-        body TEXT NOT NULL,
-        hash TEXT NOT NULL
+        seq INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL
     ) STRICT;
     CREATE TABLE record_head (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        count INTEGER NOT NULL,
-        hash TEXT NOT NULL
+        one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, hash TEXT NOT NULL
     ) STRICT;
     INSERT INTO record_head VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000');
-    CREATE TABLE record_grounds (
-        digest TEXT PRIMARY KEY
-    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE record_grounds (digest TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     """,
     """
     CREATE TABLE mcp_pins (
-        server TEXT NOT NULL,
-        tool TEXT NOT NULL,
-        digest TEXT NOT NULL,
-        body TEXT NOT NULL,
-        pinned_at REAL NOT NULL,
+        server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL, pinned_at REAL NOT NULL,
         PRIMARY KEY (server, tool)
     ) STRICT, WITHOUT ROWID;
     """,
+    "ALTER TABLE record_head ADD COLUMN commits INTEGER NOT NULL DEFAULT 0;",
 )
 
 
@@ -110,6 +81,7 @@ T = TypeVar("T")
 _OURS = 0x70656773  # the application id in the file's header
 _PATIENCE = 5_000  # milliseconds to wait for another process
 _CHECKED = 64 << 20  # bytes of a file that is read whole when it is opened; a second of a slow disk
+_COUNT = "UPDATE record_head SET commits = commits + 1 RETURNING commits, count, hash"
 _BROKEN = (apsw.CorruptError, apsw.NotADBError)
 
 
@@ -133,6 +105,7 @@ class SqliteFile:
         self.path, self.migrations = path, migrations
         self._name = os.fspath(path)
         self.sync, self._check, self._only_looks = sync, check, only_looks
+        self.anchor = Anchor(path) if sync and migrations is MIGRATIONS else None
         self._lock = threading.Lock()
         self._opened: tuple[apsw.Connection, tuple[int, int]] | None = None
 
@@ -142,14 +115,19 @@ class SqliteFile:
             try:
                 if not writes and _inode(self._name) is None:
                     return step(self._empty())  # only to look is no reason to make a file
-                db = self._ready()
+                db, anchor = self._ready(), self.anchor if writes else None
+                if anchor:
+                    anchor.open()
                 db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                 try:
                     value = step(db)
+                    counted: list[Any] = db.execute(_COUNT).fetchall() if anchor else []
                     db.execute("COMMIT")
                 finally:
                     if db.in_transaction:
                         db.execute("ROLLBACK")
+                if anchor and counted:  # it is not where the record has lost its head
+                    anchor.advance(AnchoredState(*counted[0]))
             except _BROKEN as error:
                 if self._only_looks:
                     raise ToolError(f"the store {self.path.name!r} is broken ({error})", code="unavailable") from error
@@ -163,6 +141,8 @@ class SqliteFile:
             self._close()
 
     def _close(self) -> None:
+        if self.anchor is not None:
+            self.anchor.close()
         if self._opened is not None:
             self._opened[0].close()
             self._opened = None
@@ -197,11 +177,27 @@ class SqliteFile:
                 f"{self.path.name!r} is no store of toolcrib's; keep the store elsewhere", code="unavailable"
             )
         if self._only_looks:
+            self._check_end(db)
             return
         wait = "FULL" if self.sync else "OFF"
         for pragma in ("journal_mode=WAL", f"synchronous={wait}", "fullfsync=ON", "trusted_schema=OFF"):
             db.execute(f"PRAGMA {pragma}")
         _migrate(db, self.migrations, self.path.name)
+        self._check_end(db)
+
+    def _check_end(self, db: apsw.Connection) -> None:
+        """Raise ToolError when the store holds less than was acknowledged."""
+        if self.anchor is None:
+            return
+        there, name = self.anchor.read(), self.path.name  # before the store, which is written first
+        commits = commits_in(db)
+        if there is not None and commits < there.commits:
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what is left of it is left for who can save some
+            lost = f"has lost its end: {there.commits - commits} of {there.commits} commits that were acknowledged are"
+            back = f"put {name!r} and '{name}-wal' back as they were, or take {self.anchor.path.name!r} away to go on"
+            raise ToolError(f"the store {name!r} {lost} gone; {back} with what is left", code="unavailable")
+        if there is None and commits and self._check:
+            log.warning("%s is gone, so nobody can tell whether the end of %r is still there", self.anchor.path, name)
 
     def _create(self) -> tuple[int, int]:
         """Put a whole file with all tables there, unless another process does; return which file it is."""
@@ -224,6 +220,10 @@ class SqliteFile:
         name = self.path.name
         if broken := sorted(self.path.parent.glob(f"{name}.broken-*")):
             raise ToolError(_aside_sentence(name, broken[0].name), code="unavailable")
+        if self.anchor is not None and (there := self.anchor.read()) is not None and there.commits:
+            back = f"put it back, or take {self.anchor.path.name!r} away to begin with nothing"
+            gone = f"is gone, and {there.commits} commits to it were acknowledged"
+            raise ToolError(f"the store {name!r} {gone}; {back}", code="unavailable")
         memory = apsw.Connection(":memory:")
         memory.pragma("application_id", _OURS)
         _migrate(memory, self.migrations, name)
@@ -237,7 +237,7 @@ class SqliteFile:
         while (aside := self.path.with_name(f"{name}.broken-{number}")).exists():
             number += 1
         try:
-            for tail in ("-wal", ""):  # the file itself last: while it stands there, it is found broken again
+            for tail in ("-anchor", "-wal", ""):  # the file last: while it is there, it is found broken again
                 if (part := self.path.with_name(name + tail)).exists():
                     part.rename(aside.with_name(aside.name + tail))
             self.path.with_name(f"{name}-shm").unlink(missing_ok=True)
@@ -260,6 +260,13 @@ class SqliteFile:
             sentence = f"{name!r} cannot be used: {self.path.parent} cannot be written to ({why})"
             return ToolError(f"{sentence}; set TOOLCRIB_STATE to a folder that can be", code="unavailable")
         return ToolError(f"{name!r} cannot be used ({type(error).__name__}: {error})", code="unavailable")
+
+
+def commits_in(db: apsw.Connection) -> int:
+    """Return how many commits a store has counted, 0 for one of before they were."""
+    counts: list[Any] = db.execute("SELECT 1 FROM pragma_table_info('record_head') WHERE name = 'commits'").fetchall()
+    found: list[Any] = db.execute("SELECT commits FROM record_head").fetchall() if counts else []
+    return int(found[0][0]) if found else 0
 
 
 def _connect_read_only(path: Path) -> apsw.Connection:

@@ -264,7 +264,7 @@ async def _check_state(folder: Path, crib: Crib) -> Sequence[HealthCheck]:
 
 def _has_store(folder: Path) -> bool:
     """Tell whether there is a store, or one that was found broken and set aside."""
-    return (folder / STATE_FILE).exists() or any(folder.glob(f"{STATE_FILE}.broken-*"))
+    return (folder / STATE_FILE).exists() or any(folder.glob(f"{STATE_FILE}[.-]*"))
 
 
 def _check_folder(folder: Path) -> HealthCheck:
@@ -291,8 +291,8 @@ async def _check_record(folder: Path, crib: Crib) -> HealthCheck:
         found = f"begins well, and is too long to be read in {_RECORD_SECONDS:g} seconds"
         return HealthCheck("record", "ok", found, remedy="toolcrib audit verify")
     except ToolError as error:
-        file = shlex.quote(str(folder / STATE_FILE))
-        remedy = f"put a good copy back; without one, begin anew: mv {file} {file}.old"
+        file, old = shlex.quote(str(folder / STATE_FILE)), shlex.quote(str(folder / "old"))
+        remedy = f"put a good copy back; without one, begin anew: mkdir {old}; mv {file}* {old}"
         return HealthCheck("record", "broken", str(error), EVERY_TOOL, remedy=remedy)
     if report.findings:
         found = f"{len(report.findings)} of {report.count} rows are not as they were written"

@@ -106,20 +106,10 @@ _RULE_FIELDS = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _adapter() -> TypeAdapter[tuple[CommandRules, ...]]:
-    return TypeAdapter(tuple[CommandRules, ...])  # made when somebody keeps rules or reads them back: it takes a while
-
-
-def dump_rules(rules: tuple[CommandRules, ...]) -> list[dict[str, Any]]:
+def dump_rules(rules: Iterable[CommandRules]) -> list[dict[str, Any]]:
     """Return rules as JSON, which is the same for the same rules."""
-    told: list[dict[str, Any]] = [*_adapter().dump_python(rules, mode="json")]
+    told = [TypeAdapter(CommandRules).dump_python(each, mode="json") for each in rules]
     return [{**each, "env": sorted(each["env"])} for each in told]
-
-
-def parse_rules(told: Any) -> tuple[CommandRules, ...]:
-    """Return the rules that were told; ValueError when they cannot be read."""
-    return _adapter().validate_python(told)
 
 
 def look_up_in(folders: Iterable[str], is_there: Callable[[str], bool] = lambda path: True) -> LookUp:

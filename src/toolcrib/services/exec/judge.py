@@ -218,7 +218,7 @@ class CommandRunner:
             above = tuple({each.agent: self.rules_of_agent(each.agent) for each in who.ceiling}.values())
             settings = _narrow_settings(own.exec, [each.exec for each in above])
             target = self._make_target(who, settings, terms)
-            grounds = Grounds(lambda: {"commands": dump_rules(tuple(each.rules for each in (own, *above)))})
+            grounds = Grounds(lambda: {"commands": dump_rules(each.rules for each in (own, *above))})
             known = CallerRules(own=own, all=(own, *above), root=str(terms.root), target=target, grounds=grounds)
             remember(self._callers, caller, known)
         return known
