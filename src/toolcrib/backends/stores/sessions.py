@@ -1,8 +1,10 @@
 """Logs of sessions in SQLite: a line that was acknowledged is on the disk, with its pictures."""
 
-from collections.abc import Awaitable, Sequence
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
@@ -14,9 +16,14 @@ from .blobs import MAX_BLOB_BYTES, askable, drop_blobs, fetch_blob, hash_of, kee
 from .commits import Commits
 from .sessions_json import from_text, line_from_json, line_to_json, to_text
 
+log = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
+
 # The number of lines is not written down beside them: that would be one page more to sync with every line.
 _HEADS = """
-    SELECT key, made_at, coalesce(last.at, changed_at), coalesce(last.number, 0), about FROM sessions
+    SELECT key, made_at, coalesce(last.at, changed_at), coalesce(last.number, 0), CAST(about AS BLOB)
+    FROM sessions
     LEFT JOIN lines AS last ON last.session = sessions.id
     AND last.number = (SELECT max(number) FROM lines WHERE session = sessions.id)
 """
@@ -34,7 +41,9 @@ _ABOUT = "UPDATE sessions SET about = ? WHERE id = ?"
 _KNOWN = "SELECT 1 FROM lines WHERE session = ? AND id = ?"
 _LINE = "INSERT INTO lines VALUES (?, ?, ?, ?, ?)"
 _PICTURE = "INSERT INTO pictures VALUES (?, ?) ON CONFLICT DO NOTHING"
-_LINES = "SELECT number, body FROM lines WHERE session = (SELECT id FROM sessions WHERE key = ?) ORDER BY number"
+_LINES = """
+    SELECT number, CAST(body AS BLOB) FROM lines WHERE session = (SELECT id FROM sessions WHERE key = ?) ORDER BY number
+"""
 
 
 class SqliteSessions:
@@ -58,7 +67,7 @@ class SqliteSessions:
 
     async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
         sql = _LISTS[order]
-        return await self._commits.read(lambda db: tuple(map(_head, db.execute(sql, (max(most, 0),)))))
+        return await self._commits.read(lambda db: tuple(_whole_heads(db.execute(sql, (max(most, 0),)))))
 
     async def lines(self, key: str, /) -> tuple[Line, ...]:
         check_key(key)
@@ -128,7 +137,7 @@ def _append(db: apsw.Connection, key: str, at: int, written: _EncodedLines) -> N
 
     check_lines(lines, is_known)
     for number, (line, body) in enumerate(zip(lines, written.bodies, strict=True), at + 1):
-        db.execute(_LINE, (session, number, line.id, line.at, body))
+        db.execute(_LINE, (session, number, line.id, line.at, _seal(body, number)))
     for hash, data in written.pictures.items():
         keep_blob(db, hash, data, lines[-1].at)
         db.execute(_PICTURE, (hash, session))
@@ -158,7 +167,7 @@ def _lines(db: apsw.Connection, key: str) -> tuple[Line, ...]:
         if number != wanted:
             raise ToolError(f"line {wanted} of the session {key!r} is missing", code="broken")
         try:
-            lines.append(line_from_json(from_text(body), fetch))
+            lines.append(_unseal(body, lambda value: line_from_json(value, fetch), number))
         except ToolError as error:
             raise ToolError(f"line {number} of the session {key!r} cannot be read: {error}", code="broken") from error
     return tuple(lines)
@@ -173,11 +182,44 @@ def _delete(db: apsw.Connection, key: str) -> bool:
 
 
 def _about(head: SessionHead) -> str:
-    return to_text({"title": head.title, "model": head.model, "parents": list(head.parents)})
+    about = to_text({"title": head.title, "model": head.model, "parents": list(head.parents)})
+    return _seal(about, head.key, head.made_at)
 
 
 def _head(row: tuple[Any, ...]) -> SessionHead:
     key, made_at, changed_at, count, about = row
-    rest = from_text(about)
-    parents = tuple(rest.pop("parents"))
-    return SessionHead(key=key, made_at=made_at, changed_at=changed_at, count=count, parents=parents, **rest)
+
+    def parse(told: Any) -> SessionHead:
+        parents = tuple(told.pop("parents"))
+        return SessionHead(key=key, made_at=made_at, changed_at=changed_at, count=count, parents=parents, **told)
+
+    try:
+        return _unseal(about, parse, key, made_at)
+    except (ToolError, KeyError, TypeError, AttributeError) as error:
+        raise ToolError(f"the session {key!r} cannot be read: {error}", code="broken") from error
+
+
+def _whole_heads(rows: Iterable[tuple[Any, ...]]) -> Iterator[SessionHead]:
+    for row in rows:
+        try:
+            yield _head(row)
+        except ToolError:  # it is told to who asks for it; the others are read all the same
+            log.exception("a session is left out of the list")
+
+
+def _seal(text: str, *about: object) -> str:
+    """Return a text with a sum of it and of what stands beside it, behind a line end that no text of ours has."""
+    return f"{text}\n{_sum(text.encode(), about)}"
+
+
+def _unseal(kept: bytes, parse: Callable[[Any], T], *about: object) -> T:
+    """Return what was sealed, parsed; raise ToolError when a bit of it has changed. Old ones have no sum."""
+    text, has_sum, sum = kept.partition(b"\n")
+    value = parse(from_text(text.decode(errors="replace")))
+    if has_sum and sum != _sum(text, about).encode():
+        raise ToolError("it is not as it was written; a disk that changes bits changes more than these")
+    return value
+
+
+def _sum(text: bytes, about: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(about).encode() + text).hexdigest()[:32]

@@ -134,6 +134,8 @@ class SqliteFile:
                 raise self._set_aside(str(error)) from error
             except (apsw.Error, OSError) as error:
                 raise self.failure(error) from error
+            except UnicodeDecodeError as error:
+                raise ToolError(f"{self.path.name!r} holds a text that is damaged ({error})", code="broken") from error
             return value
 
     def close(self) -> None:
