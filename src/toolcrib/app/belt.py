@@ -1,6 +1,7 @@
 """A caller's belt, as a program holds it, where belts come from, and what their tools may touch."""
 
 import os
+import pwd
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any
 from toolcrib.adapter import declare
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
+from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.config.load import Loaded
@@ -179,6 +181,7 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
     `kept` is where the crib keeps what it was told: no tool writes there, wherever that lies.
     """
     config, policy, here = loaded.config, loaded.policy, _here()
+    refusal = _refuse(os.path.realpath(here)) if here.is_absolute() else ""
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
@@ -191,9 +194,18 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
             protected=config.workspace.protected,
             linked=config.workspace.linked,
             own=(*loaded.document.files, *kept),
+            refusal="" if root else refusal,
         )
 
     return terms
+
+
+def _refuse(here: str) -> str:
+    """Say why the folder we were started in is no workspace by itself; empty when it is one."""
+    homes = {os.path.expanduser("~"), *(user.pw_dir for user in pwd.getpwall() if user.pw_uid == os.getuid())}  # noqa: PTH111
+    is_home = any(f"{os.path.realpath(home)}/".startswith(f"{here.rstrip('/')}/") for home in homes)
+    what = "is or holds your home folder" if is_home else "holds a part of the system" if holds_system(here) else ""
+    return what and f"{here!r} {what}: no workspace by itself; start in another folder, or name it in workspace.root"
 
 
 def _here() -> Path:

@@ -10,9 +10,12 @@ from contextlib import suppress
 from functools import cache
 
 from toolcrib.backends.files.guard import Access
+from toolcrib.define.errors import ToolError
 from toolcrib.define.files import join_parts, parts_of, plain
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_PLACES_WITHIN = (*_SYSTEM, "/etc", "/dev", "/proc", "/sys", "/run", "/var", "/tmp", "/boot", "/home")  # noqa: S108
+_KERNEL_KINDS = frozenset(("proc", "sysfs", "devtmpfs", "devpts", "securityfs", "cgroup", "cgroup2", "efivarfs"))
 _COVERED = ("irq", "bus", "sysrq-trigger")  # what bubblewrap makes read-only by itself
 _HIDDEN = ("cmdline", "keys")  # how the machine was started; keys of whoever we are
 _HARMLESS = ("pressure",)  # written to by whoever wants to be woken
@@ -90,6 +93,15 @@ def _copy(names: Iterable[str], folder: str) -> None:
                 shutil.copyfile(source, target)
 
 
+def holds_system(root: str) -> bool:
+    """Tell whether a folder is or holds a part of the system: shown in a sandbox it covers what is hidden there."""
+    mounts: list[str] = []
+    with suppress(OSError), open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+        mounts += (place for _, place, kind, *_ in map(str.split, file) if kind in _KERNEL_KINDS)
+    holds = root == "/" or any(_within(place, root) for place in (*_PLACES_WITHIN, *mounts))
+    return holds or any(_within(root, place) for place in mounts)
+
+
 def profile(
     *, root: str, access: Access, folders: Sequence[str], settings: str, home: str, network: bool
 ) -> Iterator[str]:
@@ -97,6 +109,12 @@ def profile(
 
     Shown are a workspace as `access` says, further folders, a copy of the settings, a home folder, and a network.
     """
+    if holds_system(root):
+        raise ToolError(
+            f"no sandbox can be made around {root!r}, which holds a part of the system; set workspace.root to another "
+            "folder, or let commands run unprotected with tools.exec.host: host",
+            code="unavailable",
+        )
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
     yield from () if network else ("--unshare-net",)
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv")

@@ -69,6 +69,8 @@ class LocalShells:
 
 
 def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient) -> Shell:
+    if terms.refusal:
+        return NoShell(terms.refusal)
     if host == "host":
         return Host(root, supervisor)
     if host == "sandbox":

@@ -98,13 +98,17 @@ _MAX_NAMES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a workspace is opened with: globs of protected and of linked files, the crib's own files, its state."""
+    """What a workspace is opened with: globs of protected and of linked files, the crib's own files, its state.
+
+    `refusal` says why this folder is none; then nothing in it is touched.
+    """
 
     root: Path
     access: Access = "rw"
     protected: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
     own: tuple[Path, ...] = ()
+    refusal: str = ""
     state: Path = field(default_factory=lambda: platformdirs.user_state_path("toolcrib", appauthor=False))
 
 
@@ -221,6 +225,8 @@ class Disk:
 
     def _pin(self) -> Beneath:
         root = str(self._terms.root)
+        if self._terms.refusal:
+            raise ToolError(self._terms.refusal, code="unavailable")
         try:
             beneath = Beneath(root, kernel=self._kernel)
         except OSError as error:

@@ -301,14 +301,19 @@ async def _check_record(folder: Path, crib: Crib) -> HealthCheck:
 
 
 def _check_workspace(crib: Crib) -> Sequence[HealthCheck]:
-    root = terms_of(crib.loaded)(Caller()).root
-    if not root.is_dir():
+    terms = terms_of(crib.loaded)(Caller())
+    root, (refusal, _, remedy) = terms.root, terms.refusal.partition("; ")
+    if refusal:
+        found = refusal
+    elif not root.is_dir():
         found, remedy = f"{root} is no folder", "make it, or set workspace.root to one that is there"
     elif not os.access(root, os.R_OK | os.X_OK):
         found, remedy = f"{root} cannot be read", f"let this user read it: chmod u+rx {root}"
     else:
         writes = "" if os.access(root, os.W_OK) else ", read-only for this user"
-        return [HealthCheck("workspace", "ok", f"{root}{writes}")]
+        is_inside = state_folder().resolve().is_relative_to(root.resolve())
+        holds = "; the state folder lies in it, which commands in the sandbox do not see" if is_inside else ""
+        return [HealthCheck("workspace", "ok", f"{root}{writes}{holds}")]
     return [HealthCheck("workspace", "broken", found, (*_FILES, *_COMMANDS), remedy=remedy)]
 
 

@@ -3,11 +3,13 @@
 import asyncio
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import click
 import orjson
 
+from toolcrib.app.belt import Belt, terms_of
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.mcp import Definition
@@ -191,5 +193,14 @@ def serve(**options: Unpack[_ServeOptions]) -> int:
     with wire(options["http"]) as line:
         crib = crib_from_options(options, import_plugins=True, keeps=True)
         caller, profile = mark_terminal_owner(caller_from_options(crib, options)), options["profile"]
-        serving = Serving(crib, lambda: crib.belt(caller, profile=profile), asks=options["ask"])
+        refusal = terms_of(crib.loaded)(caller).refusal
+        if refusal:
+            click.echo(f"toolcrib: {refusal}. Tools for files and commands are not served.", err=True)
+
+        def find_belt() -> Belt:
+            belt = crib.belt(caller, profile=profile)
+            tools = {each: tool for each, tool in belt.tools.items() if tool.group not in ("fs", "runtime")}
+            return replace(belt, selection=replace(belt.selection, tools=tools)) if refusal else belt
+
+        serving = Serving(crib, find_belt, asks=options["ask"])
         return asyncio.run(serving.run(line, token))
