@@ -2,8 +2,8 @@
 
 System calls that nothing in a sandbox needs and that reach past its namespaces are refused by a kernel filter
 (seccomp). A filter is a small program for the kernel's packet machine. Everything is permitted but what is named here;
-what is named fails with "not permitted", `clone3` with "no such call", so that libraries use `clone`, whose flags can
-be read.
+what is named fails with "not permitted", `clone3` and `openat2` with "no such call", so that libraries use calls whose
+arguments can be read.
 """
 
 import json
@@ -45,20 +45,27 @@ _NUMBERS = """
     ptrace 101 117  process_vm_readv 310 270  process_vm_writev 311 271  kcmp 312 272  pidfd_getfd 438 438
     mount 165 40  umount2 166 39  pivot_root 155 41  chroot 161 51  setns 308 268  unshare 272 97  move_mount 429 429
     open_tree 428 428  fsopen 430 430  fsconfig 431 431  fsmount 432 432  fspick 433 433  mount_setattr 442 442
-    open_by_handle_at 304 265  keyctl 250 219  add_key 248 217  request_key 249 218  bpf 321 280
+    open_tree_attr 467 467  open_by_handle_at 304 265  keyctl 250 219  add_key 248 217  request_key 249 218  bpf 321 280
     perf_event_open 298 241  userfaultfd 323 282  fanotify_init 300 262  io_uring_setup 425 425
     io_uring_enter 426 426  io_uring_register 427 427  kexec_load 246 104  kexec_file_load 320 294
     init_module 175 105  finit_module 313 273  delete_module 176 106  reboot 169 142  swapon 167 224  swapoff 168 225
     acct 163 89  quotactl 179 60  syslog 103 116  clock_settime 227 112  settimeofday 164 170  vhangup 153 58
     sethostname 170 161  setdomainname 171 162  lookup_dcookie 212 18  nfsservctl 180 42  iopl 172 -  ioperm 173 -
-    clone 56 220  clone3 435 435  socket 41 198  ioctl 16 29
+    clone 56 220  clone3 435 435  socket 41 198  ioctl 16 29  openat2 437 437  open 2 -  openat 257 56  creat 85 -
+    chmod 90 -  fchmod 91 52  fchmodat 268 53  fchmodat2 452 452  mkdir 83 -  mkdirat 258 34  mknod 133 -
+    mknodat 259 33
 """
 SYSCALL_NUMBERS: dict[str, tuple[int, dict[str, int]]] = {
     machine: (token, {row[0]: int(row[at]) for row in re.findall(r"(\w+) (\S+) (\S+)", _NUMBERS) if row[at] != "-"})
     for at, (machine, token) in enumerate((("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)), 1)
 }
 
-_ARGUED = ("clone", "clone3", "socket", "ioctl")
+# Calls that set a mode, with the place of that among their arguments.
+_MODES = {
+    "openat": 3, "open": 2, "creat": 1, "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mkdir": 1,
+    "mkdirat": 2, "mknod": 1, "mknodat": 2,
+}  # fmt: skip
+_ARGUED = ("clone", "clone3", "socket", "ioctl", "openat2", *_MODES)
 REFUSED = {
     machine: tuple(name for name in names if name not in _ARGUED) for machine, (_, names) in SYSCALL_NUMBERS.items()
 }
@@ -70,6 +77,9 @@ _EPERM, _ENOSYS = 1, 38
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW flag but the one for time, which `clone` cannot name
 _SOCKETS = (38, 40)  # to the kernel's ciphers; to the machine that hosts this one, which is in no namespace
 _TYPE_INTO_TERMINAL = (0x5412, 0x541C)
+_OTHERS_RIGHTS = 0o6000  # whoever runs such a file becomes its owner, or of its group
+_SPECIAL = 0o070000  # pipes, devices and sockets
+_MAKES = 0x400040  # flags of `open`: a new file, with or without a name
 _OTHER_NUMBERS = 0x40000000  # a second numbering of the same calls, on x86-64 only
 
 _SIGNALS = frozenset(signal.Signals)
@@ -87,9 +97,14 @@ def build_filter(machine: str = platform.machine()) -> bytes | None:
     ]  # fmt: skip
     if machine == "x86_64":
         steps += [(_JUMP_LEAST, 0, 1, _OTHER_NUMBERS), (_RETURN, 0, 0, _FAIL | _ENOSYS)]
+    for name, place in _MODES.items():
+        if name in numbers:
+            bits = _OTHERS_RIGHTS | (_SPECIAL if name.startswith("mknod") else 0)
+            steps += _argument(numbers[name], _FIRST + 8 * place, [(_JUMP_BITS, bits)], makes=name.startswith("open"))
     for name in REFUSED[machine]:
         steps += [(_JUMP_EQUAL, 0, 1, numbers[name]), (_RETURN, 0, 0, _FAIL | _EPERM)]
-    steps += [(_JUMP_EQUAL, 0, 1, numbers["clone3"]), (_RETURN, 0, 0, _FAIL | _ENOSYS)]
+    for name in ("clone3", "openat2"):  # what they are asked stands behind a pointer; libraries do without them
+        steps += [(_JUMP_EQUAL, 0, 1, numbers[name]), (_RETURN, 0, 0, _FAIL | _ENOSYS)]
     steps += _argument(numbers["clone"], _FIRST, [(_JUMP_BITS, _NEW_NAMESPACES)])
     steps += _argument(numbers["socket"], _FIRST, [(_JUMP_EQUAL, family) for family in _SOCKETS])
     steps += _argument(numbers["ioctl"], _SECOND, [(_JUMP_EQUAL, request) for request in _TYPE_INTO_TERMINAL])
@@ -97,9 +112,14 @@ def build_filter(machine: str = platform.machine()) -> bytes | None:
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def _argument(number: int, place: int, tests: list[tuple[int, int]]) -> list[_Step]:
-    """Return steps that refuse a call when an argument meets a test, and permit it otherwise."""
+def _argument(number: int, place: int, tests: list[tuple[int, int]], *, makes: bool = False) -> list[_Step]:
+    """Return steps that refuse a call when an argument meets a test, and permit it otherwise.
+
+    With `makes` only where the argument before says that a file is made: else it may hold anything.
+    """
     body: list[_Step] = [(_LOAD, 0, 0, place)]
+    if makes:
+        body = [(_LOAD, 0, 0, place - 8), (_JUMP_BITS, 1, 0, _MAKES), (_RETURN, 0, 0, _ALLOW), *body]
     for test, value in tests:
         body += [(test, 0, 1, value), (_RETURN, 0, 0, _FAIL | _EPERM)]
     body.append((_RETURN, 0, 0, _ALLOW))
