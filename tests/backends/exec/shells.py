@@ -2,6 +2,7 @@
 
 import gc
 import os
+import platform
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
@@ -22,6 +23,8 @@ __all__ = ["COUNTS", "ENV", "KINDS", "SHAPES", "descriptors", "left", "marker", 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 KINDS = ("host", "sandbox")
 
+_PRCTL = 157 if platform.machine() == "x86_64" else 167
+
 SHAPES = {
     "child": "sleep {m} & wait",
     "grandchild": "bash -c 'sleep {m} & wait' & wait",
@@ -29,10 +32,12 @@ SHAPES = {
     "setsid": "(setsid env -i /usr/bin/sleep {m} &) ; sleep {m}",
     "nohup": "nohup sleep {m} >/dev/null 2>&1 & disown; sleep {m}",
     "stopped": "sleep {m} & sleep 0.1; kill -STOP $!; sleep {m}",
+    "another mark": f"(setsid perl -e 'syscall({_PRCTL}, 29, 50000, 0, 0, 0); fork and exit; exec qw(sleep {{m}})' &) ;"
+    " sleep {m}",
 }
 """Lines whose processes sleep for a marker; COUNTS says how many do."""
 
-COUNTS = {"child": 1, "grandchild": 1, "double fork": 2, "setsid": 2, "nohup": 2, "stopped": 2}
+COUNTS = {"child": 1, "grandchild": 1, "double fork": 2, "setsid": 2, "nohup": 2, "stopped": 2, "another mark": 2}
 
 
 def marker() -> str:

@@ -6,6 +6,7 @@ single process stand in.
 """
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -90,6 +91,10 @@ class Group:
             if not place.old:
                 _write(f"{folder}/cgroup.procs", pid)
 
+    def list_pids(self) -> list[int]:
+        """Return the processes in the groups: also those that no longer show whose they are."""
+        return [pid for folder, _ in self._made for pid in _list_pids(folder)]
+
     def hit(self) -> str:
         """Return the kind of limit that was run into since we were asked last, empty when none was."""
         for folder, place in self._made:
@@ -110,13 +115,22 @@ class Group:
 
 
 def remove_stale_groups(place: Hierarchy) -> None:
-    """Remove empty groups whose maker is gone."""
+    """Remove groups whose maker is gone, and end what is left in them."""
     for name in os.listdir(place.folder):  # noqa: PTH208
         prefix, _, rest = name.partition("-")
         maker = rest.partition("-")[0]
         if prefix == "toolcrib" and maker.isdigit() and not os.path.exists(f"/proc/{maker}"):  # noqa: PTH110
+            for pid in _list_pids(f"{place.folder}/{name}"):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             with suppress(OSError):
                 os.rmdir(f"{place.folder}/{name}")  # noqa: PTH106
+
+
+def _list_pids(folder: str) -> list[int]:
+    with suppress(OSError), open(f"{folder}/cgroup.procs", encoding="ascii") as file:  # noqa: PTH123
+        return [int(line) for line in file if int(line) != os.getpid()]
+    return []
 
 
 def _may_divide(folder: str) -> bool:

@@ -303,11 +303,18 @@ class Supervisor:
     def _rest(self, kept: SupervisedCommand) -> list[int]:
         """Return what is left of a tree: what hangs beneath its first process, and its orphans, adopted by us."""
         roots = [kept.pid] if kept.status is None else []
-        roots += [pid for pid in tree.children(os.getpid()) if pid not in self._leaders and self._owns(kept, pid)]
+        roots += kept.group.list_pids() if kept.group and not kept.sandboxed else []
+        others = [each for each in self._kept.values() if each is not kept]
+        for pid in tree.children(os.getpid()):
+            # who hides whose it is belongs to nobody who runs: it ends with whoever ends
+            is_nobodys = kept.status is not None and not any(self._owns(each, pid) for each in others)
+            if pid not in self._leaders and (is_nobodys or self._owns(kept, pid)):
+                roots.append(pid)
         return tree.descendants(roots)
 
     def _owns(self, kept: SupervisedCommand, pid: int) -> bool:
-        return tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
+        in_group = kept.group is not None and not kept.sandboxed and pid in kept.group.list_pids()
+        return in_group or tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
 
     def _inside(self, kept: SupervisedCommand) -> list[int]:
         """Return the processes of the command itself: not those of bubblewrap, whose end is the end of all at once."""
