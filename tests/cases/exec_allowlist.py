@@ -91,6 +91,7 @@ def _rules(args: Json) -> CommandRules:
     section = {
         "allow": [[entry] for entry in (*(each for each in patterns if "/" in each), *skills)],
         "safeBins": list(args.get("safeBins", SAFE)),
+        "readOnly": [],  # these lists are all that is permitted
     }
     return rules_from(ExecSettings.model_validate(section, by_alias=True, by_name=False))
 

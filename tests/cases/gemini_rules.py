@@ -33,7 +33,7 @@ _LISTS = {"deny": "deny", "ask_user": "ask", "allow": "alsoAllow"}
 class Lists:
     """What is written into the configuration: everybody's lists, those of agents, and those of servers."""
 
-    tools: Json = field(default_factory=lambda: {"deny": [], "ask": [], "exec": {}})
+    tools: Json = field(default_factory=lambda: {"deny": [], "ask": [], "exec": {"readOnly": []}})
     agents: Json = field(default_factory=dict)
     servers: Json = field(default_factory=dict)
 

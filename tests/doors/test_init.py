@@ -5,9 +5,11 @@ import stat
 from pathlib import Path
 
 import pytest
+import yaml
 
 import toolcrib
 from toolcrib.doors.cli.init import sample_configuration
+from toolcrib.policy.command.programs import READERS
 
 from .world import ask, crib_file, refused
 
@@ -125,3 +127,8 @@ def test_the_place_in_the_environment_is_taken_when_nothing_is_there(
     assert ask(capsys, "init").code == 0
     assert path.read_text() == sample_configuration()
     assert "is your configuration already" in refused(ask(capsys, "init"))
+
+
+def test_the_sample_lists_the_readers_that_are_built_in() -> None:
+    document = yaml.safe_load(sample_configuration())
+    assert document["tools"]["exec"]["readOnly"] == sorted(READERS)

@@ -126,7 +126,7 @@ def _commands(loaded: Loaded) -> Iterator[Finding]:
             what = f"security full and ask off run every command {where} unasked"
             yield Finding("widening", "warning", origin, what, "write security: allowlist or ask: on-miss")
         for key, names, known in (("readOnly", commands.read_only, READERS), ("safeBins", commands.safe_bins, FILTERS)):
-            for name in names:
+            for name in names or ():
                 if name not in known:
                     what = f"{name!r} never runs by this list: which of its options only read is not known"
                     remedy = f"put it under allow with the words that may run; known are {', '.join(sorted(known))}"

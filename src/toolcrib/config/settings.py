@@ -90,7 +90,7 @@ class ExecSettings(Section):
     output_limit: Count | None = Field(default=None, alias="outputLimit")
     allow: tuple[Argv, ...] = ()
     allow_exact: tuple[Argv, ...] = Field(default=(), alias="allowExact")
-    read_only: tuple[Words, ...] = Field(default=(), alias="readOnly")
+    read_only: tuple[Words, ...] | None = Field(default=None, alias="readOnly")
     safe_bins: tuple[Words, ...] = Field(default=(), alias="safeBins")
     deny: tuple[Argv, ...] = ()
     trusted_dirs: tuple[Folder, ...] = Field(default=(), alias="trustedDirs")

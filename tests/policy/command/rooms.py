@@ -42,5 +42,7 @@ _DEV: Mapping[str, Any] = {
 }
 DEV = rules_of(**_DEV)
 FILTERS = rules_of(
-    allow=[["echo"]], safeBins=["jq", "grep", "cut", "sort", "uniq", "head", "tail", "tr", "wc", "sed", "cat"]
+    allow=[["echo"]],
+    readOnly=[],
+    safeBins=["jq", "grep", "cut", "sort", "uniq", "head", "tail", "tr", "wc", "sed", "cat"],
 )

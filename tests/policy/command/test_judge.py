@@ -103,7 +103,8 @@ def test_words_that_no_shell_reads_are_judged_as_they_are() -> None:
     assert (found.decision, found.argv) == ("run", ("echo", "$(id)", "; touch x"))
     assert judge_argv(["touch", "x"], DEV, LOOK_UP).decision == "deny"
     assert judge_argv(["sh", "-c", "touch x"], DEV, LOOK_UP).decision == "deny"
-    assert judge_argv([], DEV, LOOK_UP).reason == "there is no command in it; write one"
+    for words in ([], ["", "x"], [" "]):
+        assert judge_argv(words, DEV, LOOK_UP).reason == "there is no command in it; write one"
 
 
 @pytest.mark.parametrize(

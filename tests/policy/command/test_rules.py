@@ -58,8 +58,57 @@ def test_an_agent_takes_from_everybody_what_it_does_not_say_and_keeps_every_deni
 
 
 def test_an_agents_empty_list_permits_nothing() -> None:
-    everybody = rules_from(settings(allow=[["ls"]]))
-    assert judge("ls", rules_from(settings(allow=[]), over=everybody), LOOK_UP).decision == "ask"
+    everybody = rules_from(settings(allow=[["cp"]]))
+    assert judge("cp a b", rules_from(settings(allow=[]), over=everybody), LOOK_UP).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    ("written", "line", "decision"),
+    [
+        ({}, "ls -la src && git log -3 | head", "run"),
+        ({}, "rg TODO; wc -l a; cat a; git status; git diff; git show", "run"),
+        ({"readOnly": []}, "ls", "ask"),
+        ({"readOnly": ["cat"]}, "cat a", "run"),
+        ({"readOnly": ["cat"]}, "ls", "ask"),
+        ({"host": "host"}, "ls", "ask"),
+        ({"host": "host", "readOnly": ["ls"]}, "ls", "run"),
+        ({"deny": [["cat"]]}, "cat a", "deny"),
+        ({"deny": [["git", "log"]]}, "git log", "deny"),
+        ({"safeBins": ["grep"]}, "grep x a", "ask"),
+        ({"safeBins": ["grep"]}, "cat a | grep x", "run"),
+        ({"ask": "always"}, "ls", "ask"),
+        ({"security": "deny"}, "ls", "deny"),
+        ({}, "cat /etc/passwd", "ask"),
+        ({}, "sed -i s/a/b/ a", "ask"),
+        ({}, "cp a b", "ask"),
+        ({}, "git push", "ask"),
+    ],
+)
+def test_what_only_reads_runs_unasked_where_no_list_says_otherwise(
+    written: dict[str, object], line: str, decision: str
+) -> None:
+    found = judge(line, rules_of(**written), LOOK_UP)
+    assert found.decision == decision, found.reason
+    assert found.origin == "default" or decision != "run" or "readOnly" in written or "safeBins" in written
+
+
+@pytest.mark.parametrize(
+    ("everybodys", "agents", "decision"),
+    [
+        ({}, {}, "run"),
+        ({}, {"host": "host"}, "ask"),
+        ({"host": "host"}, {"host": "sandbox"}, "run"),
+        ({"host": "host"}, {}, "ask"),
+        ({"readOnly": []}, {}, "ask"),
+        ({"readOnly": ["ls"]}, {"readOnly": []}, "ask"),
+        ({}, {"deny": [["ls"]]}, "deny"),
+    ],
+)
+def test_an_agent_has_the_built_in_readers_as_everybody_and_it_may_say_otherwise(
+    everybodys: dict[str, object], agents: dict[str, object], decision: str
+) -> None:
+    rules = rules_from(settings(**agents), "agents.a.tools.exec", over=rules_from(settings(**everybodys)))
+    assert judge("ls", rules, LOOK_UP).decision == decision
 
 
 def test_a_program_whose_options_nobody_knows_is_not_read_only() -> None:

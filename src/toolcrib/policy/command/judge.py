@@ -134,7 +134,8 @@ def _look_closer(judgement: Judgement, rules: CommandRules, odd: Callable[[str],
 
 def judge_argv(argv: Sequence[str], rules: CommandRules, look_up: LookUp, **more: Any) -> Judgement:
     """Judge a command that is given as words, which no shell reads."""
-    return judge(" ".join(map(quote_word, argv)), rules, look_up, **more)
+    line = " ".join(map(quote_word, argv)) if argv and argv[0].strip() else ""
+    return judge(line, rules, look_up, **more)
 
 
 def _deny_all(rules: CommandRules) -> Judgement:

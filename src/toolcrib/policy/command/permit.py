@@ -50,10 +50,10 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
         return Plain(argv, program, f"allow {entry}", entry.origin)
     reasons: list[str] = []
     restrained = (typed, *restrain(name, argv[1:]))
-    if name in rules.read_only:
+    if place := rules.find_reader(name):
         why_not = _explain_odd_use(name, argv[1:], within)
         if not why_not:
-            return Plain(restrained, program, f"readOnly {name}", rules.read_only[name], reads=True)
+            return Plain(restrained, program, f"readOnly {name}", place, reads=True)
         reasons.append(f"{name!r} may only read here: {why_not}")
     if name in rules.filters:
         why_not = _explain_odd_use(name, argv[1:], None)

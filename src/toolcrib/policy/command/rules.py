@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 import re2
 from pydantic import TypeAdapter
 
+from .programs import READERS
+
 Security = Literal["deny", "allowlist", "full"]
 AskMode = Literal["off", "on-miss", "always"]
 LookUp = Callable[[str], str | None]
@@ -24,6 +26,8 @@ class ExecLike(Protocol):
     """What `tools.exec` says about commands; `model_fields_set` holds the names of what was written down."""
 
     @property
+    def host(self) -> str: ...
+    @property
     def security(self) -> Security: ...
     @property
     def ask(self) -> AskMode: ...
@@ -32,7 +36,7 @@ class ExecLike(Protocol):
     @property
     def allow_exact(self) -> Sequence[Sequence[str]]: ...
     @property
-    def read_only(self) -> Sequence[str]: ...
+    def read_only(self) -> Sequence[str] | None: ...
     @property
     def safe_bins(self) -> Sequence[str]: ...
     @property
@@ -68,12 +72,23 @@ class CommandRules:
     ask: AskMode = "on-miss"
     allow: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
     exact: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
-    read_only: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    read_only: Mapping[str, str] | None = None  # nobody wrote a list: the built-in one counts
     filters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     deny: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
     trusted: tuple[str, ...] = TRUSTED
     env: frozenset[str] = frozenset()
+    host: str = "sandbox"
     origin: str = "tools.exec"
+
+    def find_reader(self, name: str) -> str | None:
+        """Return the place of the list by which a program may read, None when there is none.
+
+        Without a list of their own readers are built in, but for what safeBins narrows and on the bare host, where
+        nothing but their grammar would hold them.
+        """
+        if self.read_only is not None:
+            return self.read_only.get(name)
+        return "default" if name in READERS and name not in self.filters and self.host != "host" else None
 
 
 def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRules | None = None) -> CommandRules:
@@ -87,11 +102,12 @@ def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRule
         ask=settings.ask,
         allow=_group_by_program(settings.allow, f"{origin}.allow"),
         exact=_group_by_program(settings.allow_exact, f"{origin}.allowExact"),
-        read_only=_place_names(settings.read_only, f"{origin}.readOnly"),
+        read_only=None if settings.read_only is None else _place_names(settings.read_only, f"{origin}.readOnly"),
         filters=_place_names(settings.safe_bins, f"{origin}.safeBins"),
         deny=_group_by_program(settings.deny, f"{origin}.deny"),
         trusted=tuple(settings.trusted_dirs) or TRUSTED,
         env=frozenset(settings.env),
+        host=settings.host,
         origin=origin,
     )
     if over is None:
@@ -102,7 +118,7 @@ def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRule
 
 _RULE_FIELDS = {
     "security": "security", "ask": "ask", "allow": "allow", "allow_exact": "exact", "read_only": "read_only",
-    "safe_bins": "filters", "trusted_dirs": "trusted", "env": "env",
+    "safe_bins": "filters", "trusted_dirs": "trusted", "env": "env", "host": "host",
 }  # fmt: skip
 
 
