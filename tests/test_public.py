@@ -133,7 +133,7 @@ async def test_a_program_that_only_wants_the_gate() -> None:
             "required": ["name"],
         },
     } in belt.declare("gemini")
-    assert [shown["name"] for shown in belt.declare("anthropic")] == list(belt.tools)
+    assert [shown["name"] for shown in belt.declare("anthropic")] == [tool.name for tool in belt.selection.shown]
     assert await belt.call("greet", {"name": "Ann"}) == Result.text("hello Ann", details={"owner": None})
 
 

@@ -69,7 +69,7 @@ def test_a_belt_holds_what_policy_leaves_and_a_verdict_on_everything() -> None:
     ("caller", "host", "has", "lacks"),
     [
         (OWNER, frozenset(), "gateway", "browser"),
-        (Caller(channel="irc", sender=Sender(id="7")), frozenset(), "read", "gateway"),
+        (Caller(channel="irc", group="#shop", sender=Sender(id="7")), frozenset(), "read", "gateway"),
         (Caller(), frozenset({"setting:browser"}), "browser", "apply_patch"),
         (Caller(provider="openai"), frozenset(), "apply_patch", "browser"),
         (Caller(provider="azure-openai"), frozenset(), "apply_patch", "browser"),

@@ -75,6 +75,18 @@ async def test_a_turn_is_a_stream_of_events_from_its_start_to_its_end() -> None:
     ]  # fmt: skip
 
 
+async def test_a_model_is_shown_no_tool_that_nothing_can_run() -> None:
+    model = ScriptedModel(["hello"])
+    async with toolcrib.open({}, env={}) as crib:
+        belt = crib.belt(toolcrib.OWNER)
+        await crib.turn("hello", caller=toolcrib.OWNER, model=model).end()
+    declared = [tool.name for tool in belt.tools.values() if not tool.has_body]
+    assert declared, "explain still tells of them"
+    assert set(model.asked[0].tools).isdisjoint(declared)
+    assert {each["name"] for each in belt.declare("anthropic")}.isdisjoint(declared)
+    assert "read" in model.asked[0].tools
+
+
 async def test_a_session_goes_on_where_it_stood() -> None:
     async with toolcrib.open({}) as crib:
         await turned(crib, "weather?", call_reply(RAIN), text_reply("rain"))

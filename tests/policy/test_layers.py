@@ -244,6 +244,8 @@ def test_read_only_and_no_access_take_the_file_tools_away(has: Has) -> None:
         {"session": "agent::main:subagent:1f"},
         {"session": "agent:main:ｓｕｂａｇｅｎｔ:1f"},
         {"session": "agent:main:subagent:1f:subagent:2a"},
+        {"session": "agent:main:cron:7:subagent:2a"},
+        {"session": "desk:subagent:2a"},
         {"session": "agent:main:task-9", "parents": ("agent:main:main",)},
     ],
 )

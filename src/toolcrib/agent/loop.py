@@ -118,7 +118,7 @@ class Loop:
             watch=self._hear,
             approver=None if approver is None else Unhurried(approver, self._clock),
         )
-        self._tools = tuple(setup.belt.tools.values()) if setup.shown is None else setup.shown
+        self._tools = setup.belt.shown if setup.shown is None else setup.shown
         above = current_turn()
         self._spent = Spent(setup.limits, above.spent if above else None)
         self._repeats = Repeats(setup.limits.repeats)

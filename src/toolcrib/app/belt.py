@@ -65,8 +65,8 @@ class Belt:
         return self.selection.steps(name)
 
     def declare(self, provider: str) -> list[dict[str, Any]]:
-        """Return the belt's tools as `provider` takes them, for the program to keep and change."""
-        return [deepcopy(declare(tool, provider)) for tool in self.selection.tools.values()]
+        """Return the belt's tools that have a body as `provider` takes them, for the program to keep and change."""
+        return [deepcopy(declare(tool, provider)) for tool in self.selection.shown]
 
     def call(
         self,

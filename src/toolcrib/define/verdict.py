@@ -157,3 +157,8 @@ class Selection:
     verdicts: Mapping[str, Verdict]
     steps: Callable[[str], tuple[LayerStep, ...]] = field(repr=False)
     grounds: Grounds | None = field(default=None, repr=False)
+
+    @property
+    def shown(self) -> "tuple[Tool, ...]":
+        """Those that a model is shown: a tool that is only declared would be called in vain."""
+        return tuple(tool for tool in self.tools.values() if tool.has_body)

@@ -300,7 +300,7 @@ def _parents(caller: Caller) -> Iterator[Caller]:
 def _claims_subagent(key: str) -> bool:
     """Tell whether a key says it is a subagent's, in whatever spelling: such a word may always narrow."""
     words = [fold_name(word) for word in key.split(":") if word.strip()]
-    return (words[:1] == ["subagent"] and len(words) > 1) or (words[:1] == ["agent"] and words[2:3] == ["subagent"])
+    return "subagent" in words[:-1]
 
 
 def _depth(settings: PolicySettings, caller: Caller) -> int:

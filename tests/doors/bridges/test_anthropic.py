@@ -13,11 +13,11 @@ pytestmark = pytest.mark.anyio
 
 async def test_tools_may_be_called_by_the_names_of_claude_code() -> None:
     here = world()
-    heard = await messages(here.belt, [Asked("WebFetch"), Asked("add", '{"a": 1}', "call_2")], claude_code=True)
-    assert {"Read", "WebFetch", "add"} <= set(heard.offered)
-    assert {"read", "web_fetch"}.isdisjoint(heard.offered)
+    heard = await messages(here.belt, [Asked("Grep"), Asked("add", '{"a": 1}', "call_2")], claude_code=True)
+    assert {"Read", "Grep", "add"} <= set(heard.offered)
+    assert {"read", "grep"}.isdisjoint(heard.offered)
     assert [told.id for told in heard.told] == ["call_1", "call_2"]
-    assert [entry[1] for entry in here.record if entry[0] == "finished"] == ["web_fetch", "add"]
+    assert [entry[1] for entry in here.record if entry[0] == "finished"] == ["grep", "add"]
 
 
 async def test_a_denied_tool_under_such_a_name_is_refused_with_the_reason() -> None:

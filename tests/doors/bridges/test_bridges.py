@@ -48,7 +48,7 @@ async def test_a_call_runs_through_the_gate_and_its_answer_goes_back(converse: C
 async def test_the_model_is_offered_the_belt_and_nothing_else(converse: Converse) -> None:
     here = world()
     heard = await converse(here.belt, [Asked("add", '{"a": 1}')])
-    assert sorted(heard.offered) == sorted(here.belt.tools)
+    assert sorted(heard.offered) == sorted(tool.name for tool in here.belt.selection.shown)
     assert "vault" not in heard.offered
 
 

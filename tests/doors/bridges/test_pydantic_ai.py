@@ -79,19 +79,24 @@ async def test_one_agent_serves_many_callers_each_with_their_own_belt() -> None:
         """Say who asks."""
         return "somebody"
 
+    @tool(effects=set(), owner_only=True)
+    async def safe() -> str:
+        """Open the safe."""
+        return "open"
+
     offered: list[list[str]] = []
 
     def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         offered.append([tool.name for tool in info.function_tools])
         return ModelResponse([TextPart("done")])
 
-    toolset = CribToolset[Caller](lambda ctx: crib.belt(ctx.deps, extra=[who]))
+    toolset = CribToolset[Caller](lambda ctx: crib.belt(ctx.deps, extra=[who, safe]))
     serving = Agent(FunctionModel(reply), deps_type=Caller, toolsets=[toolset])
     await serving.run("go", deps=OWNER)
     await serving.run("go", deps=Caller(channel="irc", group="#shop", sender=Sender(id="7")))
     owner, stranger = offered
-    assert "gateway" in owner
-    assert "gateway" not in stranger
+    assert "safe" in owner
+    assert "safe" not in stranger
     assert {"who"} <= set(owner) & set(stranger)
 
 

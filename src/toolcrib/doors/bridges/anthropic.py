@@ -29,7 +29,7 @@ def tools(belt: Belt, *, claude_code: bool = False) -> "list[ToolParam]":
     `claude_code` names them as Claude Code does (`Read`, `Bash`), which its models know best; say it to `answers` too.
     """
     target = Target(api="anthropic", claude_code=claude_code)
-    declared: Any = wire.request((), tuple(belt.tools.values()), target).get("tools", [])
+    declared: Any = wire.request((), belt.selection.shown, target).get("tools", [])
     listed: list[ToolParam] = deepcopy(declared)
     return listed
 

@@ -28,7 +28,7 @@ __all__ = ["answers", "tools"]
 
 def tools(belt: Belt) -> list[types.Tool]:
     """Return the belt's tools for `GenerateContentConfig(tools=...)`."""
-    declared = wire.request((), tuple(belt.tools.values()), Target(api="gemini")).get("tools", [])
+    declared = wire.request((), belt.selection.shown, Target(api="gemini")).get("tools", [])
     return [types.Tool.model_validate(deepcopy(each)) for each in declared]
 
 

@@ -30,14 +30,14 @@ __all__ = ["answers", "response_answers", "response_tools", "tools"]
 
 def tools(belt: Belt, *, strict: bool = False) -> "list[ChatCompletionFunctionToolParam]":
     """Return the belt's tools for `chat.completions.create(tools=...)`; `strict` holds the model to their schemas."""
-    declared: Any = [deepcopy(chat.declare(tool, strict=strict)) for tool in belt.tools.values()]
+    declared: Any = [deepcopy(chat.declare(tool, strict=strict)) for tool in belt.selection.shown]
     listed: list[ChatCompletionFunctionToolParam] = declared
     return listed
 
 
 def response_tools(belt: Belt, *, strict: bool = False) -> "list[FunctionToolParam]":
     """Return the belt's tools for `responses.create(tools=...)`; `strict` holds the model to their schemas."""
-    declared: Any = [deepcopy(responses.declare(tool, strict=strict)) for tool in belt.tools.values()]
+    declared: Any = [deepcopy(responses.declare(tool, strict=strict)) for tool in belt.selection.shown]
     listed: list[FunctionToolParam] = declared
     return listed
 

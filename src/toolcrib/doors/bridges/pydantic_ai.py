@@ -61,13 +61,13 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         """Return the belt's tools; what is denied is not among them."""
         retries = ctx.max_retries if self._max_retries is None else self._max_retries
         return {
-            name: ToolsetTool(
+            tool.name: ToolsetTool(
                 toolset=self,
                 tool_def=_define(tool, ctx.model.model_name),
                 max_retries=retries,
                 args_validator=_AsWritten(),
             )
-            for name, tool in self._belt_of(ctx).tools.items()
+            for tool in self._belt_of(ctx).selection.shown
         }
 
     async def call_tool(

@@ -201,7 +201,7 @@ class BeltServer(Server[Any]):
         """Return the tools that are served now."""
         belt = self._belt().selection
         if self._listed is None or self._listed[0] is not belt:
-            tools = [Tool.model_validate(wire.declare(tool)) for tool in belt.tools.values() if tool.has_body]
+            tools = [Tool.model_validate(wire.declare(tool)) for tool in belt.shown]
             self._listed = belt, ListToolsResult(tools=tools)
         return self._listed[1]
 
