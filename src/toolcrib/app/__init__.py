@@ -44,7 +44,7 @@ from .belt import Belt, BeltSource, PortsOf, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, redactors_for
-from .sources import collect_tools, folders_for, list_enabled_plugins, offers_from_program
+from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
@@ -258,7 +258,7 @@ def build(
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
     whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
     own = (folders.own.parent,) if folders.own else ()
-    terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder, *own))
+    terms = terms_of(loaded, (folders.accepted.folder.parent, folders.accepted.folder, *own), list_loaded_code(loaded))
     kept, models = state_in(folder), Models(loaded.config, env)
     redact, redact_errors = redactors = redactors_for(loaded, env)
     stores = stores_for(loaded, kept, folder, env, redactors)

@@ -175,10 +175,10 @@ class PortsOf:
         self._workspaces.close()
 
 
-def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Terms]:
+def terms_of(loaded: Loaded, kept: Sequence[Path] = (), code: Sequence[Path] = ()) -> Callable[[Caller], Terms]:
     """Return what says which folder is a caller's workspace, and what may be done there.
 
-    `kept` is where the crib keeps what it was told: no tool writes there, wherever that lies.
+    `kept` is where the crib keeps what it was told, `code` what it loads: no tool writes there, wherever that lies.
     """
     config, policy, here = loaded.config, loaded.policy, _here()
     refusal = _refuse(os.path.realpath(here)) if here.is_absolute() else ""
@@ -194,6 +194,7 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = ()) -> Callable[[Caller], Te
             protected=config.workspace.protected,
             linked=config.workspace.linked,
             own=(*loaded.document.files, *kept),
+            code=tuple(code),
             refusal="" if root else refusal,
         )
 

@@ -1,7 +1,10 @@
 """What plugins and files bring: the plugins that the configuration turns on, and the agents of all sources."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -10,7 +13,7 @@ from typing import Any
 import platformdirs
 
 from toolcrib.backends.agent_files import AgentFile, agent_files, read_agent_file
-from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
+from toolcrib.backends.plugins import MANIFEST, FoundPlugin, find_plugins, pick
 from toolcrib.backends.stores.accepted_agents import AcceptedAgents
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
@@ -28,6 +31,7 @@ from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 from .stores import user_folder
 
 IN_WORKSPACE = Path(".toolcrib", "agents")
+_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
 
 
 def list_enabled_plugins(config: Config) -> tuple[str, ...]:
@@ -122,6 +126,31 @@ def _plugin_folders(loaded: Loaded) -> list[Path]:
     folders = loaded.config.plugins.get("folders", ())
     base = loaded.document.files[0].parent if loaded.document.files else Path()
     return [base / os.path.expanduser(folder) for folder in folders] if isinstance(folders, tuple) else []  # noqa: PTH111  Path's own raises for a user who is not there
+
+
+def list_loaded_code(loaded: Loaded) -> tuple[Path, ...]:
+    """Return what runs on the host as part of us: plugins, scripts of MCP servers, our own package and environment."""
+    found = [Path(__file__).parents[1]]
+    for folder in _plugin_folders(loaded):
+        found += (folder, *(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")))
+    found += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
+    for server in loaded.config.mcp_servers.values():
+        cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there
+        for word in re.split(r"[\s=;,'\"]+", " ".join((server.command or "", *server.args))):
+            found += _find_scripts(cwd / os.path.expanduser(word))  # noqa: PTH111
+            found += _find_scripts(cwd / word.replace(".", "/"))  # a module
+    return tuple(found)
+
+
+def _find_scripts(path: Path) -> Iterator[Path]:
+    """Give the program that is meant by a path, with its suffix or without; of a folder only a Python package."""
+    with suppress(OSError, ValueError):
+        if any((path / name).is_file() for name in ("__main__.py", "__init__.py")):
+            yield path
+        for suffix in ("", *_SCRIPTS):
+            each = path.with_name(path.name + suffix) if path.name else path
+            if each.is_file() and (each.suffix in _SCRIPTS or os.access(each, os.X_OK)):
+                yield each
 
 
 def collect_tools(

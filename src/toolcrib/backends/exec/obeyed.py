@@ -36,7 +36,7 @@ class ObeyedNames:
     ) -> None:
         self._root, self._hidden = root, tuple(_inside(root, hidden))
         names = (*names, *_inside(root, read_only), *_GIT_PARTS)
-        self._above = set(_folders_above(names))
+        self._above = {*_folders_above(names)} - {*names}
         self._names = (*self._above, *names)  # a folder comes before what is in it
 
     def look(self) -> dict[str, NameMark]:
@@ -59,8 +59,8 @@ class ObeyedNames:
         hidden = [path for path in self._hidden if os.path.lexists(f"{self._root}/{path}")]
         ways = dict.fromkeys(_inside(self._root, kept), "--ro-bind-try")
         # a folder that holds such a place is a mount, too: else it could be renamed, and another made in its place
-        ways |= dict.fromkeys(_folders_above((*ways, *hidden) if seen else ()), "--bind-try")
-        ways |= dict.fromkeys(hidden, "--tmpfs")
+        above = dict.fromkeys(_folders_above((*ways, *hidden) if seen else ()), "--bind-try")
+        ways = above | ways | dict.fromkeys(hidden, "--tmpfs")
         args: list[str] = []
         for path in sorted(ways, key=lambda path: path.split("/")):
             place = f"{self._root}/{path}"

@@ -75,7 +75,10 @@ def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient
         return Host(root, supervisor)
     if host == "sandbox":
         obeyed = ObeyedNames(
-            os.path.realpath(root), list_protected_names(terms.protected), hidden=map(str, (*terms.own, terms.state))
+            os.path.realpath(root),
+            list_protected_names(terms.protected),
+            hidden=map(str, (*terms.own, terms.state)),
+            read_only=map(str, terms.code),
         )
         return Bubblewrap(root, supervisor, access=terms.access, folders=tuple(own_programs().values()), obeyed=obeyed)
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")

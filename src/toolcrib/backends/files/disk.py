@@ -100,6 +100,7 @@ _MAX_NAMES = 1_000_000
 class Terms:
     """What a workspace is opened with: globs of protected and of linked files, the crib's own files, its state.
 
+    `code` is what the crib loads: it may be read, and never changed.
     `refusal` says why this folder is none; then nothing in it is touched.
     """
 
@@ -108,6 +109,7 @@ class Terms:
     protected: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
     own: tuple[Path, ...] = ()
+    code: tuple[Path, ...] = ()
     refusal: str = ""
     state: Path = field(default_factory=lambda: platformdirs.user_state_path("toolcrib", appauthor=False))
 
@@ -130,7 +132,8 @@ class Disk:
     @cached_property
     def guard(self) -> WorkspaceGuard:
         root = self.beneath.path
-        own = (os.path.relpath(os.path.realpath(path), root) for path in (*self._terms.own, self._terms.state))
+        kept = (*self._terms.own, *self._terms.code, self._terms.state)
+        own = (os.path.relpath(os.path.realpath(path), root) for path in kept)
         inside = [path for path in own if path != ".." and not path.startswith("../")]
         return WorkspaceGuard.of(self._terms.access, self._terms.protected, self._terms.linked, inside)
 
