@@ -46,7 +46,9 @@ _CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f]")
 _INTRICATE = re.compile(r"[|<>($\{\[`]|\b(?:for|case)\b")
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
 _MAX_INTRICATE_MARKS = 256
-_LOOSE_WORD = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
+_LOOSE_WORD = re.compile(r"""[^\s;&|(){},=`'"<>$]+""")
+_QUOTES = re.compile(r"""[\\'"]""")
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})")  # which may stand for nothing
 _EVALUATED = frozenset({"arithmetic_expansion", "expansion", "subscript", "c_style_for_statement"})
 _PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}")
 # bash expands what stands behind >& once more when it is no number
@@ -121,7 +123,13 @@ def parse(line: str) -> ParsedLine:
         if "\\\n" in line:  # the shell removes it before it reads: also from within a word, or behind a dollar
             joined = source.replace(b"\\\n", b"")
             commands += tuple(_find_commands(_PARSER.parse(joined).root_node, joined.decode("latin-1")))
-        return ParsedLine(commands, doubt=reader.doubt, unread=_is_unread(line, reader.doubt, root))
+        is_unread = _is_unread(line, reader.doubt, root)
+        if is_unread or any(found.words[:1] == (None,) for found in commands):
+            # a shell may read more in it than this grammar does, and a name that nobody knows may be any word of it
+            joined_up = line.replace("\\\n", "")
+            ways = (line, *(_QUOTES.sub("", each) for each in (joined_up, _VARIABLE.sub("", joined_up))))
+            commands += tuple(found for each in ways for found in _find_loose_commands(each))
+        return ParsedLine(commands, doubt=reader.doubt, unread=is_unread)
     return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
 
 
