@@ -3,14 +3,17 @@
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.commands import belt_in, said
 
+from toolcrib.backends.files.beneath import Beneath
 from toolcrib.define.result import Result
 from toolcrib.policy.command.programs_git import find_odd_setting
+from toolcrib.services.exec.repository import explain_odd_repository
 
 pytestmark = pytest.mark.anyio
 
@@ -244,3 +247,14 @@ async def test_variables_of_git_are_not_a_calls_to_set_unasked(root: Path) -> No
 )  # fmt: skip
 def test_only_plain_settings_that_are_known_to_be_harmless_pass(text: str, odd: str) -> None:
     assert find_odd_setting(text) == odd
+
+
+def test_the_way_up_ends_where_the_workspace_is_the_whole_disk(tmp_path: Path) -> None:
+    def open_inside(path: str) -> int:
+        with closing(Beneath("/")) as beneath:
+            return beneath.open(path, os.O_PATH)
+
+    assert explain_odd_repository(open_inside, "/", str(tmp_path)) == ""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/config").write_text("[core]\n\tpager = sh\n")
+    assert "pager" in explain_odd_repository(open_inside, "/", str(tmp_path))

@@ -20,13 +20,12 @@ def explain_odd_repository(open_inside: OpenInside, root: str, workdir: str) -> 
     """Return why git is not run unasked in a folder: what a repository there or above may bring; "" when nothing."""
     try:
         folder = find_inside(open_inside, workdir)[0] or root
-        while folder.startswith(root):  # all of them: git goes on where one is not whole
-            if odd := _explain_level(open_inside, folder):
-                return odd
+        # all of them: git goes on where one is not whole
+        while not (odd := _explain_level(open_inside, folder)) and folder not in (root, "/"):
             folder = os.path.dirname(folder)  # noqa: PTH120
     except ToolError as error:
         return f"its repository cannot be looked at: {error}"
-    return ""
+    return odd
 
 
 def _explain_level(open_inside: OpenInside, folder: str) -> str:
