@@ -4,10 +4,13 @@ import gc
 import os
 import platform
 import secrets
+import shutil
+import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 import pytest
@@ -18,7 +21,20 @@ from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, RunningCommand, Shell
 
-__all__ = ["COUNTS", "ENV", "KINDS", "SHAPES", "descriptors", "left", "marker", "opened", "ran", "started", "until"]
+__all__ = [
+    "COUNTS",
+    "ENV",
+    "KINDS",
+    "SHAPES",
+    "descriptors",
+    "give_up",
+    "left",
+    "marker",
+    "opened",
+    "ran",
+    "started",
+    "until",
+]
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 KINDS = ("host", "sandbox")
@@ -73,6 +89,20 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         await anyio.sleep(0.01)
 
 
+BARE = ("--unshare-user-try", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--", "/bin/true")
+
+
+def give_up(error: ToolError, bare: Sequence[str] = BARE) -> NoReturn:
+    """Skip where bubblewrap by itself can do nothing on this machine; where it can, a sandbox that fails is ours."""
+    program = shutil.which("bwrap")
+    if program is None:
+        pytest.skip("bubblewrap is not installed")
+    done = subprocess.run([program, *bare], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        pytest.skip(f"impossible here: {error} (and bubblewrap by itself: {done.stderr.strip()[-200:]})")
+    raise error
+
+
 @asynccontextmanager
 async def opened(
     kind: str, root: Path, *, access: str = "rw", supervisor: SupervisorClient | None = None
@@ -89,9 +119,7 @@ async def opened(
             await shell.describe()
         except ToolError as error:
             await own.close()
-            if "not installed" in str(error):
-                pytest.skip("bubblewrap is not installed")
-            pytest.skip(f"impossible here: {error}")
+            give_up(error)
     try:
         yield shell
     finally:

@@ -14,7 +14,7 @@ from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Shell
 
-from .shells import ENV, opened, ran, started, until
+from .shells import ENV, give_up, opened, ran, started, until
 
 pytestmark = pytest.mark.anyio
 
@@ -307,3 +307,10 @@ def test_the_numbers_of_system_calls_are_the_kernels(machine: str, arch: str) ->
 def test_an_unknown_processor_has_no_filter() -> None:
     assert build_filter("abacus") is None
     assert len(build_filter("x86_64") or b"") % 8 == 0
+
+
+async def test_a_sandbox_that_does_not_start_fails_its_test_where_bubblewrap_by_itself_works() -> None:
+    with pytest.raises(ToolError, match="it did not start"):
+        give_up(ToolError("it did not start"))
+    with pytest.raises(pytest.skip.Exception, match="impossible here: it did not start"):
+        give_up(ToolError("it did not start"), ["--no-such-option"])
