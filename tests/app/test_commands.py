@@ -227,6 +227,29 @@ async def test_no_program_of_the_workspace_is_started_because_it_is_called_like_
     assert said(shown).splitlines()[1] == "/usr/bin"
 
 
+@pytest.mark.parametrize("name", ["touch", "perl", "git"])
+async def test_what_is_denied_whole_is_not_started_by_a_permitted_program_in_the_sandbox(root: Path, name: str) -> None:
+    (root / "job.py").write_text(
+        "import os, pathlib, subprocess, sys\n"
+        "path = os.popen(f'command -v {sys.argv[1]}').read().strip() or f'/usr/bin/{sys.argv[1]}'\n"
+        "node = os.stat(path).st_ino\n"
+        "folders = ('/usr/bin', '/usr/lib/git-core', '/bin')\n"
+        "paths = [path, *(str(each) for f in folders if os.path.isdir(f) for each in pathlib.Path(f).iterdir()\n"
+        "         if each.exists() and each.stat().st_ino == node)]\n"
+        "for each in paths:\n"
+        "    try:\n"
+        "        print(subprocess.run([each, '--version']).returncode)\n"
+        "    except PermissionError:\n"
+        "        print('no')\n"
+        "print(subprocess.run(['true']).returncode, os.path.getsize(path))\n"
+    )
+    settings = {"allow": [["python3"]], "deny": [[name], ["docker", "push"]]}
+    result = await run(root, f"python3 job.py {name}", settings)
+    *tries, last = said(result).splitlines()
+    assert (set(tries), last) == ({"no"}, "0 0")
+    assert "no" not in said(await run(root, f"python3 job.py {name}", {"allow": [["python3"]]})).splitlines()
+
+
 async def test_docker_says_that_it_is_not_there(root: Path) -> None:
     result = await run(root, "echo hi", {**OPEN, "host": "docker"})
     assert "not built yet" in said(result)

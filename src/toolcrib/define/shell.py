@@ -25,7 +25,7 @@ class Command:
     so many columns and rows, whose input is always open. `folder` is the inode that `cwd` must have.
 
     Where something confines it: what `only_reads` finds a workspace that it cannot change, and `held` is a file, by its
-    whole path, that has these contents as long as the command runs.
+    whole path, that has these contents as long as the command runs; programs with `denied` names cannot be started.
     """
 
     argv: tuple[str, ...] | None = None
@@ -37,6 +37,7 @@ class Command:
     only_reads: bool = False
     folder: int | None = None
     held: tuple[str, bytes] | None = None
+    denied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from .host import (
     start_error,
 )
 from .obeyed import NameMark, ObeyedNames
-from .profile import is_seen, profile, resolve_inside
+from .profile import EMPTY_FILE_NAME, find_masked, is_seen, profile, resolve_inside
 from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
 from .supervisor_process import ARGS, FILTER, SCRIPT, STATUS
@@ -173,12 +173,14 @@ class Bubblewrap:
         access: Access = "ro" if command.only_reads and self._access == "rw" else self._access
         seen = self._obeyed.look() if access == "rw" else {}
         covers, uncovered = self._obeyed.cover(seen, self._running)
+        masked = find_masked(command.denied, self._folders)
         args = (
             *profile(
                 root=self._root, access=access, folders=self._folders, settings=settings,
                 home=command.env.get("HOME", ""), network=limits.network,
             ),
             *(covers if access != "none" else ()),
+            *(word for path in masked for word in ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", path)),
             *(("--perms", "0755", "--ro-bind-data", str(SCRIPT), command.held[0]) if command.held else ()),
             *(word for name, value in command.env.items() for word in ("--setenv", name, value)),
             "--chdir", cwd, "--json-status-fd", str(STATUS),

@@ -139,6 +139,24 @@ def profile(
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
 
 
+_BINARIES = (
+    "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/games", "/usr/lib/git-core",
+)  # fmt: skip
+_MANY_IN_ONE = frozenset({"bash", "busybox", "coreutils", "toybox"})  # many programs in one file; what reads our lines
+
+
+@cache
+def find_masked(denied: frozenset[str], own: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the files of programs that never run, at the end of their links and under every name of theirs."""
+    paths = [f"{folder}/{name}" for folder in _BINARIES for name in sorted(denied)]
+    paths += [path for path in own if os.path.basename(path) in denied]  # noqa: PTH119
+    files = {os.path.realpath(path) for path in paths if os.path.isfile(path)}  # noqa: PTH113
+    nodes = {os.stat(path).st_ino for path in files if os.path.basename(path) not in _MANY_IN_ONE}  # noqa: PTH116, PTH119
+    listed = (entry for folder in _BINARIES if nodes and os.path.isdir(folder) for entry in os.scandir(folder))  # noqa: PTH112
+    links = {entry.path for entry in listed if not entry.is_symlink() and entry.inode() in nodes}
+    return tuple(sorted({path for path in files | links if os.stat(path).st_ino in nodes}))  # noqa: PTH116
+
+
 def is_seen(path: str, root: str, folders: Sequence[str]) -> bool:
     """Tell whether something on this machine can be seen in the sandbox, at the end of its links too."""
     seen = (*_SYSTEM, "/etc/alternatives", *folders, *((root,) if root else ()))

@@ -217,7 +217,9 @@ class CommandRunner:
             terms, own = self._terms_of(caller), self.rules_of_agent(who.agent)
             above = tuple({each.agent: self.rules_of_agent(each.agent) for each in who.ceiling}.values())
             settings = _narrow_settings(own.exec, [each.exec for each in above])
-            target = self._make_target(who, settings, terms)
+            whole = [e for each in (own, *above) for es in each.rules.deny.values() for e in es if len(e.words) == 1]
+            denied = frozenset(base_name(entry.words[0]) for entry in whole)
+            target = replace(self._make_target(who, settings, terms), denied=denied)
             grounds = Grounds(lambda: {"commands": dump_rules(each.rules for each in (own, *above))})
             known = CallerRules(own=own, all=(own, *above), root=str(terms.root), target=target, grounds=grounds)
             remember(self._callers, caller, known)

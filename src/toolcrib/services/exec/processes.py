@@ -102,6 +102,7 @@ class ExecTarget:
     shell: Shell
     scope: str
     is_host: bool = False
+    denied: frozenset[str] = frozenset()
     limits: CommandLimits = field(default_factory=CommandLimits)
     longest: float = 21_600.0
     window: float = 10.0
@@ -174,6 +175,7 @@ class Processes:
             only_reads=permit.only_reads,
             folder=permit.folder,
             held=held,
+            denied=target.denied,
         )
         limits = replace(target.limits, seconds=_choose_seconds(seconds, target))
         running = await target.shell.start(command, limits)
