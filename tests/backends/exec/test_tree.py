@@ -56,7 +56,7 @@ async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, shape:
         await until(lambda: len(left(mark)) == COUNTS[shape] or running.ended is not None)
         if way == "close":
             await supervisor.close()
-            await until(lambda: running.ended is not None, 5.0)
+            await until(lambda: running.ended is not None, 60.0)
             before -= 1  # the supervisor's socket
         else:
             ended = await (running.stop() if way == "stop" else running.wait())
@@ -72,7 +72,7 @@ async def test_no_process_outlives_the_parent(tmp_path: Path, kind: str, number:
     parent, _ = await started_parent(tmp_path, kind, mark)
     parent.send_signal(number)
     parent.wait(60)
-    await until(lambda: not left(mark), 5.0)
+    await until(lambda: not left(mark), 60.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,7 +85,7 @@ async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: 
     parent.wait(60)
     os.kill(supervisor, signal.SIGKILL)
     found = end_leftovers(str(tmp_path / "state"))
-    await until(lambda: not left(mark), 5.0)
+    await until(lambda: not left(mark), 60.0)
     assert sorted(each.command for each in found) == sorted(line.format(m=mark) for line in SHAPES.values())
     assert all(each.pid and each.started for each in found)
     assert any(each.pids for each in found) or kind == "sandbox"
@@ -103,7 +103,7 @@ async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(t
         os.kill(supervisor._pid, signal.SIGKILL)
         ends = [await each.wait() for each in running]
         assert {end.reason for end in ends} == {"lost"}
-        await until(lambda: not left(mark), 5.0)
+        await until(lambda: not left(mark), 60.0)
         ended, text = await ran(shell, "echo again")
         assert (ended.ok, text, zombies()) == (True, "again\n", [])
 
