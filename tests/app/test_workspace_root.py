@@ -67,14 +67,14 @@ def test_an_ordinary_folder_is_a_workspace(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_no_sandbox_is_made_that_the_workspace_would_cover(root: str) -> None:
     with pytest.raises(ToolError, match=r"no sandbox can be made around .* set workspace\.root"):
-        list(profile(root=root, access="rw", folders=(), settings="/x", home="/home/me", network=False))
+        list(profile(root=root, access="rw", folders=(), settings="/x", home="/home/me", limits=CommandLimits()))
 
 
 @pytest.mark.parametrize(
     "root", ["/home/me", "/usr/src/app", "/var/lib/work", "/srv/x", "/tmp/x", "/workspace", os.sep + "etcetera"]
 )
 def test_an_ordinary_root_is_bound(root: str) -> None:
-    args = list(profile(root=root, access="rw", folders=(), settings="/x", home="/home/me", network=False))
+    args = list(profile(root=root, access="rw", folders=(), settings="/x", home="/home/me", limits=CommandLimits()))
     assert ["--bind", root, root] == args[args.index("--bind") : args.index("--bind") + 3]
 
 

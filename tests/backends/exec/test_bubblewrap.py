@@ -225,6 +225,15 @@ async def test_private_folders_are_gone_with_the_command(shell: Shell) -> None:
     assert "a\n" not in text.replace(":\n", "")
 
 
+async def test_private_folders_take_no_more_than_the_memory_of_the_command(shell: Shell) -> None:
+    limits = CommandLimits(seconds=60.0, memory=64 << 20)
+    line = "for f in /tmp/a /dev/shm/a ~/a; do head -c 80M /dev/zero > $f 2>/dev/null; stat -c %s $f; done"
+    _, text = await ran(shell, line, limits, env={**ENV, "HOME": "/home/somebody"})
+    assert 0 < sum(map(int, text.split())) <= 64 << 20
+    _, text = await ran(shell, "head -c 200M /dev/zero > /tmp/a && stat -c %s /tmp/a", env=ENV)
+    assert text == f"{200 << 20}\n"
+
+
 async def test_further_folders_can_be_shown_read_only(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

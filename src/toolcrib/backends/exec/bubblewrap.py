@@ -177,7 +177,7 @@ class Bubblewrap:
         args = (
             *profile(
                 root=self._root, access=access, folders=self._folders, settings=settings,
-                home=command.env.get("HOME", ""), network=limits.network,
+                home=command.env.get("HOME", ""), limits=limits,
             ),
             *(covers if access != "none" else ()),
             *(word for path in masked for word in ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", path)),

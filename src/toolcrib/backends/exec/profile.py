@@ -12,6 +12,7 @@ from functools import cache
 from toolcrib.backends.files.guard import Access
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import join_parts, parts_of, plain
+from toolcrib.define.shell import CommandLimits
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PLACES_WITHIN = (*_SYSTEM, "/etc", "/dev", "/proc", "/sys", "/run", "/var", "/tmp", "/boot", "/home")  # noqa: S108
@@ -103,12 +104,15 @@ def holds_system(root: str) -> bool:
 
 
 def profile(
-    *, root: str, access: Access, folders: Sequence[str], settings: str, home: str, network: bool
+    *, root: str, access: Access, folders: Sequence[str], settings: str, home: str, limits: CommandLimits
 ) -> Iterator[str]:
     """Give the arguments: namespaces, the system, a workspace, private folders. The root itself becomes read-only.
 
     Shown are a workspace as `access` says, further folders, a copy of the settings, a home folder, and a network.
+    Private folders lie in memory, and hold together no more than the limit of that.
     """
+    memory = limits.memory or 8 * _PRIVATE
+    private, shared = min(_PRIVATE, memory // 4), min(_SHARED, memory // 8)
     if holds_system(root):
         raise ToolError(
             f"no sandbox can be made around {root!r}, which holds a part of the system; set workspace.root to another "
@@ -116,24 +120,24 @@ def profile(
             code="unavailable",
         )
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-    yield from () if network else ("--unshare-net",)
+    yield from () if limits.network else ("--unshare-net",)
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv")
     yield from _system()
     yield from ("--ro-bind", settings, "/etc")
     for name in LARGE:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
-    yield from ("--dev", "/dev", "--size", str(_SHARED), "--perms", "1777", "--tmpfs", "/dev/shm", "--proc", "/proc")  # noqa: S108
+    yield from ("--dev", "/dev", "--size", str(shared), "--perms", "1777", "--tmpfs", "/dev/shm", "--proc", "/proc")  # noqa: S108
     yield from _covers()
     for name in _hidden_files():
         yield from ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", f"/proc/{name}")
-    yield from ("--size", str(_PRIVATE), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
+    yield from ("--size", str(private), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")  # noqa: S108
     if _needs_home(home, root):
-        yield from ("--size", str(_PRIVATE), "--tmpfs", home)
+        yield from ("--size", str(private), "--tmpfs", home)
     for folder in folders:
         yield from ("--ro-bind-try", folder, folder)
     if access == "none":
-        yield from ("--size", str(_PRIVATE), "--tmpfs", root)
+        yield from ("--size", str(private), "--tmpfs", root)
     else:
         yield from ("--bind" if access == "rw" else "--ro-bind", root, root)
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")
