@@ -10,6 +10,7 @@ import pytest
 from tests.doors.world import ask, crib_file, refused
 
 import toolcrib
+from toolcrib.backends.stores.anchor import Anchor
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import tool
 from toolcrib.registry.sources import Offer
@@ -90,6 +91,9 @@ def test_tampering_is_found_and_named(capsys: pytest.CaptureFixture[str], state:
 def test_a_call_that_was_cut_off_is_listed_and_is_no_finding(capsys: pytest.CaptureFixture[str], state: Path) -> None:
     meddle(state, "DELETE FROM record WHERE seq > 3")
     meddle(state, "UPDATE record_head SET count = 3, hash = (SELECT hash FROM record WHERE seq = 3)")
+    (anchor := Anchor(state / "crib.db")).path.unlink()  # what a crash leaves was never acknowledged
+    anchor.open()
+    anchor.close()
     answer = ask(capsys, "audit", "verify")
     assert answer.code == 0
     assert "uncertain: own in call " in answer.out

@@ -193,7 +193,7 @@ class SqliteFile:
             return
         there, name = self.anchor.read(), self.path.name  # before the store, which is written first
         commits = commits_in(db)
-        if there is not None and commits < there.commits:
+        if there is not None and commits is not None and commits < there.commits:  # else `audit verify` tells it
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what is left of it is left for who can save some
             lost = f"has lost its end: {there.commits - commits} of {there.commits} commits that were acknowledged are"
             back = f"put {name!r} and '{name}-wal' back as they were, or take {self.anchor.path.name!r} away to go on"
@@ -264,11 +264,11 @@ class SqliteFile:
         return ToolError(f"{name!r} cannot be used ({type(error).__name__}: {error})", code="unavailable")
 
 
-def commits_in(db: apsw.Connection) -> int:
-    """Return how many commits a store has counted, 0 for one of before they were."""
+def commits_in(db: apsw.Connection) -> int | None:
+    """Return how many commits a store has counted, 0 for one of before they were; None where that is gone."""
     counts: list[Any] = db.execute("SELECT 1 FROM pragma_table_info('record_head') WHERE name = 'commits'").fetchall()
-    found: list[Any] = db.execute("SELECT commits FROM record_head").fetchall() if counts else []
-    return int(found[0][0]) if found else 0
+    found: list[Any] = db.execute("SELECT commits FROM record_head").fetchall() if counts else [(0,)]
+    return int(found[0][0]) if found else None
 
 
 def _connect_read_only(path: Path) -> apsw.Connection:
