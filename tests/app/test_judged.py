@@ -121,7 +121,6 @@ async def test_what_the_judge_of_commands_says_is_on_record_with_its_rule_and_fo
     ("exec", "rule", "origin"),
     [
         ({"host": "host", "security": "full"}, "security full", "tools.exec.security"),
-        ({"host": "host", "security": "deny"}, "security deny", "tools.exec.security"),
         ({"host": "host", "security": "full", "ask": "always"}, "ask always", "tools.exec.ask"),
         ({"host": "host", "ask": "off"}, "ask off", "tools.exec.ask"),
     ],

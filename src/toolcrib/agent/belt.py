@@ -47,6 +47,7 @@ def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[
             "sources": {name: [origin, _section(lists)] for name, (origin, lists) in settings.sources.items()},
             "mandates": {name: None if tools is None else list(tools) for name, tools in settings.mandates.items()},
             "narrowed": settings.narrowed,
+            "boundsGuests": settings.bounds_guests,
             "places": {path: settings.place(path) for path in _places(settings)},
         },
         "tools": [_tool(tool) for tool in catalog.tools.values()],
@@ -70,6 +71,7 @@ def settings_from(snapshot: _Json) -> PolicySettings:
             name: None if tools is None else tuple(tools) for name, tools in snapshot.get("mandates", {}).items()
         },
         narrowed=snapshot.get("narrowed"),
+        bounds_guests=snapshot.get("boundsGuests", False),
         place=lambda path: str(places.get(path, path)),
     )
 
@@ -108,7 +110,7 @@ def _section(section: Section, kind: type[Section] | None = None) -> dict[str, A
 
     `kind` is the part of it that policy reads.
     """
-    only = None if kind is None else set(kind.model_fields)
+    only = None if kind is None else {name: {"security"} if name == "exec" else True for name in kind.model_fields}
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True, include=only)
 
 

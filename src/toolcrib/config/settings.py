@@ -12,7 +12,15 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from toolcrib.define import session
 from toolcrib.define.names import fold_name
-from toolcrib.policy.settings import Entries, ListSettings, RuleSettings, SandboxMode, Section, ToolsSettings
+from toolcrib.policy.settings import (
+    Entries,
+    ExecPolicy,
+    ListSettings,
+    RuleSettings,
+    SandboxMode,
+    Section,
+    ToolsSettings,
+)
 
 from .values import (
     AgentId,
@@ -81,9 +89,8 @@ class Lines(Section):
 Argv = Annotated[tuple[Words, ...], Field(min_length=1)]
 
 
-class ExecSettings(Section):
+class ExecSettings(ExecPolicy):
     host: Literal["sandbox", "host", "docker"] = "sandbox"
-    security: Literal["deny", "allowlist", "full"] = "allowlist"
     ask: Literal["off", "on-miss", "always"] = "on-miss"
     timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
     background_ms: Count | None = Field(default=None, alias="backgroundMs")

@@ -43,7 +43,6 @@ class Basis:
 
 
 NO_BASIS = Basis()
-
 Decision = Literal["allow", "ask", "deny"]
 
 # In the order they are judged; `source` speaks only about tools that their own plugin or server narrows.

@@ -30,7 +30,7 @@ def _direct_layers(who: ResolvedCaller, channel: str) -> Iterator[Layer]:
     direct = policy.direct if policy else None
     if direct is not None:
         yield from _first_group_layers((direct,), who.caller, name="direct")
-    if not who.is_owner and not (direct and _is_provided_for(direct, who.caller.sender)):
+    if who.settings.bounds_guests and not who.is_owner and not (direct and _is_provided_for(direct, who.caller.sender)):
         yield Layer("direct", "default", Rule(allow=PROFILES["messaging"]), f"messaging, {channel or '<channel>'}")
 
 

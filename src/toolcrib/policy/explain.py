@@ -67,6 +67,7 @@ _VALUE_MEANINGS = {
     "maxSpawnDepth": "subagents go no deeper",  # as an OpenClaw file calls it
     "workspaceAccess": "its files are out of reach",
     "mode": "nothing is handed over",
+    "security": "no command runs",
     "default": "in a direct message a sender whom no rule names has no more",
 }
 

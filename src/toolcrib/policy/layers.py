@@ -81,6 +81,11 @@ def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") ->
             yield Layer(name, origin, replace(rule, ask=()), note)
         if rule.ask:
             yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
+    # the innermost that says something about commands is what the judge goes by
+    said = [(at, each.exec) for at, (_, each) in enumerate(places) if "security" in each.exec.model_fields_set]
+    if said and said[-1][1].security == "deny":
+        name, origin = _SCOPES[said[-1][0]][0], f"{places[said[-1][0]][0]}.exec.security"
+        yield Layer(name, origin, Rule(deny=("exec",)), f"deny, {note}" if note else "deny")
 
 
 def _profile_layers(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSettings]], note: str) -> Iterator[Layer]:

@@ -130,9 +130,16 @@ class SubagentSettings(Section):
     tools: ListSettings = ListSettings()
 
 
+class ExecPolicy(Section):
+    """The part of `tools.exec` that decides whether there are commands at all."""
+
+    security: Literal["deny", "allowlist", "full"] = "allowlist"
+
+
 class ToolsSettings(ScopeSettings):
     """`tools`, globally or of one agent."""
 
+    exec: ExecPolicy = ExecPolicy()
     by_provider: Mapping[StrictStr, ScopeSettings] = Field(default_factory=dict, alias="byProvider")
     plugin_only_allow: Literal["strict", "additive"] = Field(default="strict", alias="pluginOnlyAllow")
     sandbox: SandboxTools = SandboxTools()
@@ -185,7 +192,8 @@ class PolicySettings:
 
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
     `narrowed` is a profile that bounds everybody, besides those that are written in the file. `place` tells where a
-    setting stands in the file itself, when that is an OpenClaw file.
+    setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` is False for decisions from before
+    direct messages had a default.
     """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
@@ -197,4 +205,5 @@ class PolicySettings:
     sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)
     mandates: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     narrowed: str | None = None
+    bounds_guests: bool = True
     place: Callable[[str], str] = field(default=str, repr=False)

@@ -17,7 +17,6 @@ from .commits import Commits
 from .sessions_json import from_text, line_from_json, line_to_json, to_text
 
 log = logging.getLogger("toolcrib")
-
 T = TypeVar("T")
 
 # The number of lines is not written down beside them: that would be one page more to sync with every line.
@@ -41,9 +40,7 @@ _ABOUT = "UPDATE sessions SET about = ? WHERE id = ?"
 _KNOWN = "SELECT 1 FROM lines WHERE session = ? AND id = ?"
 _LINE = "INSERT INTO lines VALUES (?, ?, ?, ?, ?)"
 _PICTURE = "INSERT INTO pictures VALUES (?, ?) ON CONFLICT DO NOTHING"
-_LINES = """
-    SELECT number, CAST(body AS BLOB) FROM lines WHERE session = (SELECT id FROM sessions WHERE key = ?) ORDER BY number
-"""
+_LINES = "SELECT number, CAST(body AS BLOB) FROM lines WHERE session=(SELECT id FROM sessions WHERE key=?) ORDER BY 1"
 
 
 class SqliteSessions:
@@ -182,8 +179,8 @@ def _delete(db: apsw.Connection, key: str) -> bool:
 
 
 def _about(head: SessionHead) -> str:
-    about = to_text({"title": head.title, "model": head.model, "parents": list(head.parents)})
-    return _seal(about, head.key, head.made_at)
+    told = {"title": head.title, "model": head.model, "parents": list(head.parents)}
+    return _seal(to_text(told), head.key, head.made_at)
 
 
 def _head(row: tuple[Any, ...]) -> SessionHead:
@@ -216,9 +213,9 @@ def _unseal(kept: bytes, parse: Callable[[Any], T], *about: object) -> T:
     """Return what was sealed, parsed; raise ToolError when a bit of it has changed. Old ones have no sum."""
     text, has_sum, sum = kept.partition(b"\n")
     value = parse(from_text(text.decode(errors="replace")))
-    if has_sum and sum != _sum(text, about).encode():
-        raise ToolError("it is not as it was written; a disk that changes bits changes more than these")
-    return value
+    if not has_sum or sum == _sum(text, about).encode():
+        return value
+    raise ToolError("it is not as it was written; a disk that changes bits changes more than these")
 
 
 def _sum(text: bytes, about: tuple[object, ...]) -> str:
