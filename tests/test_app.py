@@ -299,7 +299,7 @@ async def test_a_tool_asks_a_service_as_its_caller() -> None:
         """Keep a note."""
         return Result.json(await ctx.rpc("notes.add", {"text": text}))
 
-    belt = toolcrib.open(services=[Notes()]).belt(Caller(channel="telegram"), extra=[note])
+    belt = toolcrib.open(services=[Notes()]).belt(Caller(channel="telegram", group="-1"), extra=[note])
     assert (await belt.call("note", {"text": "milk"})).details == {"by": "telegram", "text": "milk"}
 
 

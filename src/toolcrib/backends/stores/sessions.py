@@ -180,7 +180,7 @@ def _delete(db: apsw.Connection, key: str) -> bool:
 
 def _about(head: SessionHead) -> str:
     told = {"title": head.title, "model": head.model, "parents": list(head.parents)}
-    return _seal(to_text(told), head.key, head.made_at)
+    return _seal(to_text(told), head.key, float(head.made_at))
 
 
 def _head(row: tuple[Any, ...]) -> SessionHead:
@@ -191,8 +191,8 @@ def _head(row: tuple[Any, ...]) -> SessionHead:
         return SessionHead(key=key, made_at=made_at, changed_at=changed_at, count=count, parents=parents, **told)
 
     try:
-        return _unseal(about, parse, key, made_at)
-    except (ToolError, KeyError, TypeError, AttributeError) as error:
+        return _unseal(about, parse, key, float(made_at))
+    except (ToolError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise ToolError(f"the session {key!r} cannot be read: {error}", code="broken") from error
 
 
