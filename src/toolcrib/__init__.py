@@ -6,6 +6,10 @@ the rest. Each is loaded when it is first used, so importing this package costs 
 """
 
 import sys
+
+if sys.argv[:1] == ["-m"] and " -m toolcrib " in f"{' '.join(sys.orig_argv)} " and not sys.flags.safe_path:
+    del sys.path[0]  # `python -m toolcrib`: nothing is code because it lies where somebody stands (G27)
+
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

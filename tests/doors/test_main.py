@@ -1,5 +1,7 @@
 """The front door: help with examples, one sentence for wrong words, and where the configuration comes from."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +155,14 @@ def test_a_file_in_the_workspace_is_never_read(tmp_path: Path, capsys: Capture, 
     (tmp_path / "workspace" / "toolcrib").mkdir()
     crib_file(tmp_path / "workspace" / "toolcrib", DENY_EXEC, "toolcrib.yaml")
     assert decision(capsys) == ("allow", None)
+
+
+def test_no_module_in_the_current_folder_is_imported(tmp_path: Path) -> None:
+    for name in ("click", "json", "pydantic", "yaml"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('code of the folder ran')\n")
+    words = [sys.executable, "-m", "toolcrib", "explain", "read"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, "read is allowed" in ran.stdout) == (0, True), ran.stderr
 
 
 def test_a_missing_file_named_by_the_environment_is_an_error(

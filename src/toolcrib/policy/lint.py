@@ -110,26 +110,26 @@ def _match(entries: Sequence[str], inventory: Inventory, *, permits: bool = Fals
 def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
     """Unknown and shadowed entries of each list."""
     for key, entries in scope.lists():
-        origin, covered = f"{scope.origin}.{key}", set[str]()
-        for at, entry in enumerate(entries):
-            if fold_name(entry) == "*":
+        origin, covered, folded = f"{scope.origin}.{key}", set[str](), set[str]()
+        for entry in entries:
+            if (name := fold_name(entry)) == "*":
                 covered = set(inventory.tools)
                 continue
             permits = key in ("allow", "alsoAllow", "include")
             meant = _match([entry], inventory, permits=permits, within=scope.within)
             if not meant:
                 yield _report_unknown(entry, origin, inventory)
-            elif meant <= covered or fold_name(entry) in map(fold_name, entries[:at]):
+            elif meant <= covered or name in folded:
                 what = f"{entry!r} says nothing that an earlier entry does not say"
                 yield _warn("shadowed", origin, what, f"take {entry!r} out")
             covered |= meant
+            folded.add(name)
 
 
 def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
-    names = [*inventory.tools, *inventory.groups]
-    close = nearest(entry, names)
     if is_glob(entry):
         return _warn("unknown", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
+    close = nearest(entry, [*inventory.tools, *inventory.groups])
     word = "group" if fold_name(entry).startswith("group:") else "tool, group or plugin"
     remedy = f"did you mean {close[0]!r}?" if close else "correct it, install what brings it, or take it out"
     return _warn("unknown", origin, f"{entry!r} names no {word} that exists here", remedy)
