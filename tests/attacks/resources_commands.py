@@ -126,7 +126,7 @@ def _outlived(case: Json) -> Outcome:
             process.send_signal(signal.SIGTERM if asked["then"] == "gateway_sigterm" else signal.SIGKILL)
             process.wait()
         if asked["then"] == "gateway_sigkill_and_restart":
-            with _living(root, "true") as process:
+            with _living(root, "sleep 1000") as process:  # a short one may have ended before it is told
                 assert process.stdout is not None
                 heard = process.stdout.readline() or heard
         until = time.perf_counter() + _PATIENCE
