@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -108,6 +109,44 @@ async def test_a_repository_is_worked_in_but_not_given_programs_to_run(shell: Sh
     after = tree(tmp_path / "ws")
     assert {name for name in before if "hooks" in name} == {name for name in after if "hooks" in name}
     assert after[".git/config"] == before[".git/config"]
+
+
+DEEPER = f"""
+{GIT} init -q . && echo 1 > f && {GIT} add -A && {GIT} commit -qm one && {GIT} clone -q . libs/near/one
+{GIT} -c protocol.file.allow=always submodule --quiet add $PWD/libs/near/one two && {GIT} worktree add -q tree
+{GIT} init -q --bare bare && mkdir -p apps/web/hooks && echo mine > apps/web/.mcp.json
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "libs/near/one/.git/hooks/pre-commit", "libs/near/one/.git/config", "libs/near/one/.git/config.worktree",
+        "libs/near/one/.git/commondir", ".git/modules/two/hooks/pre-commit", ".git/modules/two/config", "two/.git",
+        "tree/.git", ".git/worktrees/tree/commondir", "bare/config", "bare/hooks/post-receive", "apps/web/.mcp.json",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    ["echo evil >> {name}", "echo evil > x; mv -f x {name}", "mv libs lost; mkdir -p $(dirname {name}); ln x {name}"],
+)
+async def test_what_lies_deeper_is_read_only_too(tmp_path: Path, name: str, line: str) -> None:
+    (tmp_path / "ws").mkdir()
+    made = subprocess.run(["sh", "-ec", DEEPER], cwd=tmp_path / "ws", capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    place = tmp_path / "ws" / name
+    before = place.read_bytes() if place.is_file() else None
+    async with opened("sandbox", tmp_path / "ws") as shell:
+        _, text = await ran(shell, f"echo evil > x; {line.format(name=name)}")
+    assert (place.read_bytes() if place.is_file() else None) == before, text
+    assert (tmp_path / "ws/libs/near").is_dir()
+
+
+async def test_a_repository_that_a_command_made_deeper_can_be_taken_away_again(shell: Shell, tmp_path: Path) -> None:
+    for line in (f"{GIT} init -q a/b && cd a/b && echo 1 > f && {GIT} add f && {GIT} commit -qm one", "rm -r a"):
+        ended, text = await ran(shell, line)
+        assert ended.ok, text
+    assert not (tmp_path / "ws/a").exists()
 
 
 @pytest.mark.parametrize(

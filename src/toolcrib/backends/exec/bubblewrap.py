@@ -19,6 +19,7 @@ from dataclasses import replace
 from toolcrib.backends.files.guard import Access, list_protected_names
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
+from toolcrib.threads import in_thread
 
 from .host import (
     LastWords,
@@ -171,7 +172,7 @@ class Bubblewrap:
         find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
         settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
         access: Access = "ro" if command.only_reads and self._access == "rw" else self._access
-        seen = self._obeyed.look() if access == "rw" else {}
+        seen = await in_thread(self._obeyed.look) if access == "rw" else {}
         covers, uncovered = self._obeyed.cover(seen, self._running)
         masked = find_masked(command.denied, self._folders)
         args = (

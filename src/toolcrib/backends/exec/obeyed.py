@@ -2,8 +2,9 @@
 
 What is there is mounted over itself. A mount needs something to lie on, and a placeholder would be seen by all who look
 at the workspace meanwhile: so what is not there is looked for, every second while a command runs and when nothing of it
-is left. Only names at the root are kept, and what git obeys in the repository there; of a new one what git itself
-writes may stay. The supervisor imports this, so it imports next to nothing.
+is left. Kept are the names at the root, what git obeys in the repository there, and both wherever they lie deeper when
+the first command comes; of a new repository what git itself writes may stay. The supervisor imports this, so it imports
+next to nothing.
 """
 
 import os
@@ -12,12 +13,16 @@ import secrets
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 
 NameMark = int | str | None
 """What is under a name: an inode's number, where a link leads, or nothing."""
 
 _GIT_HOOKS, _GIT_CONFIG = ".git/hooks", ".git/config"
-_GIT_PARTS = (_GIT_HOOKS, _GIT_CONFIG, ".git/config.worktree", ".git/commondir")
+_GIT_PARTS = ("hooks", "config", "config.worktree", "commondir")
+_MAX_FOLDERS, _MAX_DEEP_NAMES = 1_000, 64
+_MANY_FILES = frozenset(("node_modules", "site-packages"))
+_MANY_GIT_FILES = frozenset(("objects", "refs", "logs", "hooks"))
 _MAX_SETTINGS_BYTES = 20_000
 # What git writes into the settings of a repository that it begins or clones, and that names no program.
 _HARMLESS_LINE = re.compile(
@@ -35,12 +40,15 @@ class ObeyedNames:
         self, root: str, names: Iterable[str], hidden: Iterable[str] = (), read_only: Iterable[str] = ()
     ) -> None:
         self._root, self._hidden = root, tuple(_inside(root, hidden))
-        names = (*names, *_inside(root, read_only), *_GIT_PARTS)
-        self._above = {*_folders_above(names)} - {*names}
-        self._names = (*self._above, *names)  # a folder comes before what is in it
+        self._named = (*names, *_inside(root, read_only), *(f".git/{part}" for part in _GIT_PARTS))
+        self._names, self._above = tuple[str, ...](), set[str]()
 
     def look(self) -> dict[str, NameMark]:
         """Return what is there now under each name; where a link leads in the workspace is such a name, too."""
+        if not self._names:
+            names = (*dict.fromkeys((*self._named, *islice(_find_deep(self._root, {*self._named}), _MAX_DEEP_NAMES))),)
+            self._above = {*_folders_above(names)} - {*names}
+            self._names = (*self._above, *names)  # a folder comes before what is in it
         seen = {path: _mark(f"{self._root}/{path}") for path in self._names}
         linked = [f"{self._root}/{path}" for path, mark in seen.items() if isinstance(mark, str)]
         return {**{path: _mark(f"{self._root}/{path}") for path in _inside(self._root, linked)}, **seen}
@@ -118,14 +126,31 @@ def _move(folder: int, name: str, to: str | None) -> None:
 def _is_harmless(folder: int, path: str, found: os.stat_result) -> bool:
     """Tell whether something new is what git makes by itself, and names no program."""
     place = f"/proc/self/fd/{folder}/{os.path.basename(path)}"  # noqa: PTH119
-    if path == _GIT_HOOKS and stat.S_ISDIR(found.st_mode):
+    if path.endswith(_GIT_HOOKS) and stat.S_ISDIR(found.st_mode):
         return all(name.endswith(".sample") for name in os.listdir(place))  # noqa: PTH208
-    if path != _GIT_CONFIG or not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+    if not path.endswith(_GIT_CONFIG) or not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         return False
     fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(fd, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123
         text = file.read(_MAX_SETTINGS_BYTES + 1)
     return len(text) <= _MAX_SETTINGS_BYTES and all(map(_HARMLESS_LINE.fullmatch, text.splitlines()))
+
+
+def _find_deep(root: str, names: Collection[str]) -> Iterator[str]:
+    """Give such names that lie deeper, and what git obeys in every repository, submodule and tree that it worked in."""
+    ahead = [""]
+    for folder in islice(ahead, _MAX_FOLDERS):  # those above come first
+        try:
+            with os.scandir(f"{root}/{folder}") as found:
+                entries = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
+        except OSError:  # closed to us, or gone
+            continue
+        is_git = "HEAD" in entries and ("objects" in entries or "commondir" in entries)
+        if is_git:
+            yield from (f"{folder}{part}" for part in _GIT_PARTS)
+        yield from (f"{folder}{name}" for name in entries if name in names or (name == ".git" and not entries[name]))
+        skipped = _MANY_GIT_FILES if is_git else _MANY_FILES
+        ahead += (f"{folder}{name}/" for name in entries if entries[name] and name not in skipped)
 
 
 def _mark(place: str) -> NameMark:
