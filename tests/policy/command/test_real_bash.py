@@ -22,7 +22,7 @@ PIECES = (
     "a=b", "X=1", "FOO=1 ", "-n", "5", "--", "-x", "a.txt", "é", "\u00a0", "\u2028", "\r", "%", "^", "@", "+", ",",
     "..", ":", "$'a'", "$'\\x41'", '$"b"', "\\$", '\\"', "\\'", "\\ ", "if", "then", "for", "do", "time", "exec",
     "eval", "[[", "[", "1", '"a b"', "'a b'", '"$x"', '"a$"', "'$(evil)'", "|&", "&>", ">|", "<(evil)", "f(){",
-    "ev\\\nil", "$\\\n(evil)", "{evil,a}", "x=evil", "sh", "alias", "declare", "((", "))",
+    "ev\\\nil", "$\\\n(evil)", "{evil,a}", "{ev,x}il", "evi{l..l}", "x=evil", "sh", "alias", "declare", "((", "))",
     "coproc", "!!", "\x85", "日本", "--a=*", "x=~/y", ";;", "1>&2", "--foo='*.py'", "--bar={a,b}",
 )  # fmt: skip
 STARTS = ("alpha ", "beta ", "", "alpha", "cat ", "alpha a; ", "alpha | ")

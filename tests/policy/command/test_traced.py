@@ -48,6 +48,8 @@ def check_lines(world: Path, seed: int, judged: int, most: int) -> int:
     "line",
     [
         *("{evil,a}", "alpha | {evil,a}", "beta a; {a,evil} x", "alpha &{evil,a}", "{a,e''vil}", "{alpha,x\\,e\\vil}"),
+        *("{ev,x}il", "e{v,w}il a", "{e,x}{v,y}il", "{{e,a},b}vil", "evi{l..l}", "{d..f}vil", "env {A=1,evil} x"),
+        *("e'v'{il,x}", "evi${x}{l,m}", "{alpha,evil} {evil,}", "evil{,}", "nice {-n,5} ev{i,o}l"),
         *("alphadeclare# c[[<(evil)eval", "alpha\\'${x}1>&2'$(evil)'\\\n", "alpha [[ <(evil) ((", "case x in (evil"),
         *(
             "cat `evil` `evil`",

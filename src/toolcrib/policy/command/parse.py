@@ -48,6 +48,7 @@ _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
 _MAX_INTRICATE_MARKS = 256
 _LOOSE_WORD = re.compile(r"""[^\s;&|(){},=`'"<>$]+""")
 _QUOTES = re.compile(r"""[\\'"]""")
+_BRACES = re.compile(r"(?<![^\s{}])([^\s{}]*)\{([^\s{}]*)\}(\S*)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})")  # which may stand for nothing
 _EVALUATED = frozenset({"arithmetic_expansion", "expansion", "subscript", "c_style_for_statement"})
 _PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}")
@@ -124,11 +125,13 @@ def parse(line: str) -> ParsedLine:
             joined = source.replace(b"\\\n", b"")
             commands += tuple(_find_commands(_PARSER.parse(joined).root_node, joined.decode("latin-1")))
         is_unread = _is_unread(line, reader.doubt, root)
+        joined_up = line.replace("\\\n", "")
+        ways = [_QUOTES.sub("", each) for each in (joined_up, _VARIABLE.sub("", joined_up))]
         if is_unread or any(found.words[:1] == (None,) for found in commands):
             # a shell may read more in it than this grammar does, and a name that nobody knows may be any word of it
-            joined_up = line.replace("\\\n", "")
-            ways = (line, *(_QUOTES.sub("", each) for each in (joined_up, _VARIABLE.sub("", joined_up))))
-            commands += tuple(found for each in ways for found in _find_loose_commands(each))
+            commands += tuple(found for each in (line, *ways) for found in _find_loose_commands(each))
+        if "{" in line:
+            commands += tuple(_find_braced_commands(joined_up))
         return ParsedLine(commands, doubt=reader.doubt, unread=is_unread)
     return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
 
@@ -152,6 +155,41 @@ def _find_loose_commands(line: str) -> Iterator[FoundCommand]:
 
 
 _LOOSE_COMMAND_WORDS = 8
+
+
+def _find_braced_commands(line: str) -> Iterator[FoundCommand]:
+    """Yield what a line may start once its braces are written out; in quotes they stand for themselves."""
+    bare = _QUOTED.sub(lambda found: re.sub(r"[\\'\"{}]", "", found[0]), line)
+    for each in {bare, _VARIABLE.sub("", bare)}:
+        if (expanded := _expand_braces(each)) != each:
+            yield from _find_loose_commands(expanded)
+
+
+def _expand_braces(line: str) -> str:
+    """Return a line with the words that its braces stand for, the innermost first, as many as are worth telling."""
+    for _ in range(_MAX_NESTED_BRACES):
+        before, line = line, _BRACES.sub(_expand_word, line)
+        if line == before or len(line) > 2 * MAX_LINE_BYTES:
+            break
+    return line
+
+
+_MAX_NESTED_BRACES = 64
+
+
+def _expand_word(found: re.Match[str]) -> str:
+    before, inner, after = found.groups()
+    words = inner.split(",")
+    first, is_range, last = inner.partition("..")
+    if len(words) == 1 and not is_range:
+        return found[0]
+    if len(words) == 1:  # {a..e} and {1..5}; of a longer one its ends
+        words = [first, last.partition("..")[0]]
+        if len(first) == len(words[1]) == 1:
+            low, high = sorted(map(ord, words))
+            words = [chr(code) for code in range(low, min(high, low + 128) + 1)]
+    most = 1 + MAX_LINE_BYTES // (len(before) + len(after) + 1)
+    return " ".join(f"{before}{word}{after}" for word in words[:most])
 
 
 @dataclass(slots=True)
