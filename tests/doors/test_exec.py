@@ -88,3 +88,15 @@ def test_examples_of_an_agent_are_judged_by_its_rules(tmp_path: Path, capsys: Ca
     policy = "agents: { a: { tools: { exec: { allow: [[ls]], examples: { run: [ls], deny: [id] } } } } }\n"
     answer = ask(capsys, "exec", "explain", "ls", "--config", crib_file(tmp_path, policy))
     assert "agents.a.tools.exec.examples.deny[0]: 'id' is ask, not deny" in answer.err
+
+
+@pytest.mark.parametrize(("line", "words"), [("git status", "may bring a program"), ("ls", "")])
+def test_a_repository_that_is_asked_about_is_explained_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, line: str, words: str
+) -> None:
+    for name, text in {"HEAD": "ref: refs/heads/main\n", "config": "[diff]\n\texternal = evil\n"}.items():
+        (tmp_path / ".git").mkdir(exist_ok=True)
+        (tmp_path / ".git" / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    document = ask(capsys, "exec", "explain", line, "--config", crib_file(tmp_path, "tools: {}\n"), "--json").json
+    assert (document["decision"], words in document["reason"]) == ("ask" if words else "run", True)

@@ -4,8 +4,9 @@ from typing import Any, Unpack
 
 import click
 
+from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
-from toolcrib.policy.command import Judgement, Plain, judge
+from toolcrib.policy.command import Judgement, Plain
 
 from ._format import print_json, print_table
 from ._options import JsonOptions, config_options, crib_from_options, json_option
@@ -30,20 +31,19 @@ def command() -> None:
 @command.command("explain", epilog=_EXPLAIN)
 @click.argument("line")
 @config_options
-@click.option("--agent", metavar="ID", help="Whose rules; else everybody's.")
+@click.option("--agent", metavar="ID", help="Whose command it is; else the default agent's.")
 @json_option
 def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
     """Show how a command LINE is read, each program in it, the rule about it, and the verdict.
 
-    Nothing runs. Programs are looked up in the trusted folders of this machine; paths count as inside the workspace
-    when they lead from the current folder no further up.
+    Nothing runs. It is judged as a call would be: programs are looked up in the trusted folders of this machine, paths
+    and repositories are those of the workspace.
     """
     crib, agent = crib_from_options(options, told=False), options["agent"] or ""
     if agent and not crib.config.agent(agent):
         known = ", ".join(id for id, _ in crib.config.list_agents()) or "none"
         raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")
-    own = crib.commands.rules_of_agent(agent)
-    judgement = judge(line, own.rules, own.look_up)
+    judgement = crib.commands.judge(Caller(agent=agent or None), line)
     if options["as_json"]:
         print_json({"line": line, **_document(judgement)})
     else:
