@@ -105,6 +105,7 @@ async def test_a_file_that_the_line_will_read_is_bound_wherever_the_line_goes(ro
         ("make -C sub", "whatever else 'make' reads or starts"),
         ("python3 -c 'import a'", "whatever else 'python3' reads or starts"),
         ("cp /opt/elsewhere sub/run.sh", "'/opt/elsewhere'"),
+        ("./run.sh", "in the place of './run.sh'"),
     ],
 )
 async def test_what_could_not_be_bound_is_named_on_the_sheet_and_no_yes_lasts(

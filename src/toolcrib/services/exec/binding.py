@@ -57,6 +57,8 @@ def explain_unbound(judgement: Judgement, line: str, *, is_host: bool) -> str:
     ends += [f"{word[:200]!r}, if it lies outside of the workspace" for word in outside[:4]]
     if is_host:
         ends.append("a change in the very moment of the start, which the bare host cannot keep out")
+    elif script := _find_script(judgement):  # its content is mounted, and that goes where the name is given away
+        ends.append(f"a file that something else here puts in the place of {script[:200]!r} in the moment of the start")
     return "; ".join(ends)
 
 
