@@ -17,7 +17,7 @@ def _move_home() -> None:
         return
     home, pid = tempfile.mkdtemp(prefix=_PREFIX), os.getpid()
     os.environ |= {"XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config"}
-    atexit.register(lambda: os.getpid() == pid and shutil.rmtree(home, ignore_errors=True))
+    atexit.register(lambda: shutil.rmtree(home, ignore_errors=True) if os.getpid() == pid else None)
 
 
 _move_home()
