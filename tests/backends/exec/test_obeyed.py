@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from toolcrib.backends.exec import tree as processes
 from toolcrib.backends.exec.obeyed import ObeyedNames
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.exec.supervisor import end_leftovers
@@ -259,9 +260,10 @@ anyio.run(main)
         assert process.stdout is not None
         supervisor = int(await process.stdout.receive())
         await until(lambda: (ws / "ready").exists() and (ws / ".mcp.json").exists())
-        os.kill(supervisor, signal.SIGSTOP)  # it would take it away, were it given the time
+        keepers = [supervisor, *processes.children(supervisor)]
+        processes.send(keepers, signal.SIGSTOP)  # they would take it away, were they given the time
         process.kill()
-        os.kill(supervisor, signal.SIGKILL)
+        processes.send(keepers, signal.SIGKILL)
         await process.wait()
     (ws / ".mcp.json").write_text("evil")
     assert [json.loads(path.read_bytes())["command"] for path in state.glob("command-*")] != []

@@ -80,10 +80,11 @@ async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: 
     mark = marker()
     parent, supervisor = await started_parent(tmp_path, kind, mark)
     assert end_leftovers(str(tmp_path / "state")) == []  # who lives keeps its own
-    os.kill(supervisor, signal.SIGSTOP)  # the worst day: parent and supervisor go at once
+    keepers = [supervisor, *tree.children(supervisor)]
+    tree.send(keepers, signal.SIGSTOP)  # the worst day: parent, supervisor and who stands behind it go at once
     parent.kill()
     parent.wait(60)
-    os.kill(supervisor, signal.SIGKILL)
+    tree.send(keepers, signal.SIGKILL)
     found = end_leftovers(str(tmp_path / "state"))
     await until(lambda: not left(mark), 60.0)
     assert sorted(each.command for each in found) == sorted(line.format(m=mark) for line in SHAPES.values())
@@ -94,13 +95,16 @@ async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("who", ["behind", "supervisor"])
+async def test_a_killed_keeper_takes_its_commands_along_and_the_next_one_works(
+    tmp_path: Path, kind: str, who: str
+) -> None:
     mark = marker()
     supervisor = SupervisorClient(str(tmp_path / "state"))
     async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         running = [await started(shell, line.format(m=mark), CommandLimits()) for line in SHAPES.values()]
         await until(lambda: len(left(mark)) == sum(COUNTS.values()))
-        os.kill(supervisor._pid, signal.SIGKILL)
+        os.kill(supervisor._pid if who == "behind" else tree.children(supervisor._pid)[0], signal.SIGKILL)
         ends = [await each.wait() for each in running]
         assert {end.reason for end in ends} == {"lost"}
         await until(lambda: not left(mark), 60.0)

@@ -3,7 +3,7 @@
 `SupervisorClient` starts it. It stands between us and the commands for three reasons. It adopts every orphan (it is a
 subreaper), so nothing gets away by losing its parents, and our own process is left as it was. When we die, however that
 happens, it notices and ends what runs. And it is small, so starting a command from it is quick. It imports next to
-nothing.
+nothing. A second process stands behind it and does nothing: whoever kills the one has the other end what ran.
 
 We send lines of JSON, a start with descriptors beside it; it answers with lines of JSON, one when a command runs (or
 cannot) and one when nothing of it is left.
@@ -366,5 +366,24 @@ def main() -> None:
     os.close(null)
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    Supervisor(control).run()
+    ctypes.CDLL(None).prctl(_SUBREAPER, ctypes.c_ulong(1), *(ctypes.c_ulong(0),) * 3)
+    if supervisor := os.fork():
+        control.close()
+        _outlive(supervisor)
+    else:
+        Supervisor(control).run()
     sys.exit(0)
+
+
+def _outlive(supervisor: int) -> None:
+    """Wait for the supervisor to end, and end what it has left if somebody killed it: its orphans are ours then."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    os.waitpid(supervisor, 0)
+    until = time.monotonic() + _GIVE_UP
+    while (left := tree.children(os.getpid())) and time.monotonic() < until:
+        tree.freeze_and_kill(left)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(_AGAIN / 10)
