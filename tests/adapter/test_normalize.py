@@ -53,6 +53,26 @@ def test_a_foreign_schema_becomes_a_plain_one(foreign: Any, shown: dict[str, Any
     assert normalize(foreign).schema["properties"] == shown
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"$ref": "#/$defs/Count", "format": "int32"}, {"type": "integer"}),
+        (
+            {"allOf": [{"type": "integer"}], "format": "int64", "description": "d"},
+            {"type": "integer", "description": "d"},
+        ),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}], "exclusiveMaximum": 9}, {"type": "string", "enum": ["a", "b"]}),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}], "minItems": 1}, {"type": "boolean"}),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}], "minimum": 1}, {"type": "integer", "minimum": 1}),
+        ({"anyOf": [{"type": "string"}, {"type": "array"}], "minItems": 1}, {"type": "array", "minItems": 1}),
+    ],
+)
+def test_a_limit_tells_no_kind_where_a_schema_beside_it_does(said: Any, shown: dict[str, Any]) -> None:
+    foreign = {**obj(a=said), "$defs": {"Count": {"type": "integer"}}}
+    seen = normalize(foreign).schema["properties"]["a"]
+    assert {word: seen[word] for word in seen if word != "items"} == shown
+
+
 def test_only_what_every_variant_requires_stays_required() -> None:
     variants = [{**obj(a={}, b={}), "required": ["a", "b"]}, {**obj(a={}, c={}), "required": ["a", "c"]}]
     assert normalize({"anyOf": variants}).schema["required"] == ["a"]

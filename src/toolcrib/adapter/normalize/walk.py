@@ -31,6 +31,7 @@ from .merge import (
     member_path,
     settle,
     settle_within,
+    yield_kind,
 )
 from .refs import DEFINITIONS, Definitions, RefTarget
 
@@ -142,6 +143,7 @@ _MAX_PLACES = 5_000  # members, items and variants in all; OpenAI takes no more
 
 _COMPOSITION = frozenset({"$ref", "allOf", *UNIONS, "not", *DEFINITIONS})
 _NOTED_WORDS = {keyword: NOTES | {keyword} for keyword in (*UNIONS, "$ref")}
+_SAYING_KIND = frozenset({"type", "enum", "const", "properties"})
 _TYPES = KINDS | {"null"}
 
 
@@ -367,6 +369,8 @@ class SchemaWalk:
                 self._forget_notes(variants, where)
                 parts.append(any_of(variants, where, self.losses, word=keyword, wanted=wanted))
         self._loose -= 1
+        if where and own and len(parts) > 1 and own.keys().isdisjoint(_SAYING_KIND):
+            yield_kind(parts, where, self.losses)
         merged = parts[0] if len(parts) == 1 else all_of(parts, where, self.losses)
         if not self._loose and merged is not NEVER:
             settle_within(merged, where, None if self._dialect.tells_null else self.losses)
