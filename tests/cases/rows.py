@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from .load import BadInputError, Case
 from .outcome import Absent, Refusal, Refused, changes
+from .schema_rules import schemas_in, told_as_one, told_plainly
 
 DOCUMENTS = ("interfaces.md", "design.md", "guarantees.md")
 
@@ -64,6 +65,9 @@ _NAMES: dict[str, Any] = {each.__name__: each for each in (*_BUILTINS, sum, tupl
     "nothing": lambda *words: Refusal(words, nothing=True),
     "find_all": re.findall,
     "matches": _matches,
+    "schemas_in": schemas_in,
+    "told_as_one": told_as_one,
+    "told_plainly": told_plainly,
     "strictness": ("allow", "ask_user", "deny").index,
 }
 _Let = Mapping[str, str]
@@ -114,7 +118,17 @@ class Agreed:
     let: _Let = field(default_factory=dict)
 
 
-Row = TypeVar("Row", Difference, Later, Agreed)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncalled:
+    """Recorded functions whose cases prove functions of ours (`define/session.py::to_peer_key`) that nothing calls."""
+
+    file: str
+    functions: Mapping[str, str]
+    because: str
+    let: _Let = field(default_factory=dict)
+
+
+Row = TypeVar("Row", Difference, Later, Agreed, Uncalled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,7 @@ class Rows:
     differences: Sequence[Difference] = ()
     later: Sequence[Later] = ()
     agreed: Sequence[Agreed] = ()
+    uncalled: Sequence[Uncalled] = ()
 
     def differences_in(self, case: Case) -> list[Difference]:
         """Return the rows that say how we differ in this case: the first, and if it names places all that do."""
@@ -135,6 +150,12 @@ class Rows:
         rows = (row for row in self.agreed if (row.file, row.fn) == (case.file, case.fn))
         return any(_evaluate(row.holds, row.let, case, ours=answer) for row in rows)
 
+    def uncalled_by(self, case: Case) -> str:
+        """Return the function that a case proves and nothing calls, "" where it proves one that is used."""
+        return next(
+            (row.functions[case.fn] for row in self.uncalled if row.file == case.file and case.fn in row.functions), ""
+        )
+
     def promise(self, case: Case) -> Later | None:
         """Return the first row that leaves this case to a later step."""
         return next((row for row in self.later if catches(row, case)), None)
@@ -144,11 +165,12 @@ def read_rows(folder: Path) -> Rows:
     """Read both tables; raise BadInputError at the first row that is not one."""
     files = sorted((folder / "differences").glob("*.toml"))
     differences = [row for path in files for row in _table(path, "difference", Difference)]
-    agreed = folder / "agreed.toml"
+    agreed, uncalled = folder / "agreed.toml", folder / "uncalled.toml"
     return Rows(
         differences,
         _table(folder / "later.toml", "later", Later),
         _table(agreed, "agreed", Agreed) if agreed.is_file() else (),
+        _table(uncalled, "uncalled", Uncalled) if uncalled.is_file() else (),
     )
 
 
@@ -251,7 +273,9 @@ def _table(path: Path, name: str, kind: Callable[..., Row]) -> list[Row]:
     return rows
 
 
-def _check(row: Difference | Later | Agreed) -> None:
+def _check(row: Difference | Later | Agreed | Uncalled) -> None:
+    if isinstance(row, Uncalled):
+        return
     for expression in (row.holds if isinstance(row, Agreed) else row.when, *row.let.values()):
         _compiled(expression)
     if isinstance(row, Agreed):

@@ -1,12 +1,11 @@
 """openclaw-schema on adapter/forms.py.
 
-OpenClaw cleans every schema for Gemini, whatever the provider, so its answers are compared with our Gemini form. They
-still hold unions, lists of types, `allOf`, conditions and places without a type; to us they are foreign schemas like
-any other. So an answer is the same when theirs, normalized, is ours: what they keep we keep, in words that every
-provider takes. A place of which they say nothing (a reference they cut or cannot follow) may be told better.
+OpenClaw cleans every schema for Gemini, whatever the provider, so its answers are compared with our Gemini form, word
+for word at each place. Theirs still hold unions, lists of types, `allOf`, conditions and places without a type; what we
+say instead, rows say by rule.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from toolcrib.adapter import declare
@@ -17,12 +16,12 @@ from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import tool_named
 
 from .load import Case
-from .outcome import Refused, Same, compare, is_same
+from .outcome import Form, Same
 
 Json = dict[str, Any]
 
-_NOTES = frozenset({"title", "description", "default"})
-_NOTHING = "they say nothing of this place"
+_SAID = frozenset({"type", "title", "description", "default", "enum", "required", "properties"})
+_JOINED = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 def _shown(args: Json) -> Json:
@@ -47,56 +46,44 @@ def _left_out(_: Json) -> list[str]:
     return sorted(GEMINI_DIALECT.refused | GEMINI_DIALECT.silent | {"$ref", *DEFINITIONS})
 
 
-def _same(case: Case, ours: Any) -> str:
-    why = compare(case, ours)
-    if not why or isinstance(ours, Refused):
-        return why
-    theirs = to_gemini_form(_marked(case.expected["result"])).schema
-    return "" if _agrees(ours, theirs) else f"theirs, normalized, is {theirs}"
-
-
-def _same_tools(case: Case, ours: Any) -> str:
-    theirs = case.expected["result"]
-    if case.args["provider"] == "openai":
-        return compare(case, ours)
-    told = [
-        {**each, "parameters": to_gemini_form(each["parameters"]).schema} if "parameters" in each else each
-        for each in theirs
-    ]
-    return "" if is_same(ours, told) else f"theirs, normalized, is {told}"
-
-
 def _same_words(case: Case, ours: Any) -> str:
     missing = set(case.expected["result"]).difference(ours)
     return f"Gemini is shown {sorted(missing)}" if missing else ""
 
 
-def _marked(schema: Any, inner: bool = False) -> Any:
-    """Return their answer with a mark where they say nothing."""
-    if isinstance(schema, list):
-        return [_marked(each, inner) for each in schema]
+def places_of(schema: Any) -> dict[str, Json]:
+    """Return what a schema says at each of its places: `root`, `root/member`, `root/list#`.
+
+    Nothing is lost: what joins schemas is `joined`, other words that not every provider takes are `besides`, and what
+    is no schema at all is a `value`.
+    """
+    return dict(_places(schema, "root"))
+
+
+def _places(schema: Any, at: str) -> Iterator[tuple[str, Json]]:
     if not isinstance(schema, Mapping):
-        return schema
-    if inner and schema.keys() <= _NOTES:
-        return {"description": _NOTHING}
-    kept = dict(schema)
-    if isinstance(schema.get("properties"), Mapping):
-        kept["properties"] = {name: _marked(each, inner=True) for name, each in schema["properties"].items()}
-    for keyword in ("items", "allOf", "anyOf", "oneOf"):
-        if keyword in schema:
-            kept[keyword] = _marked(schema[keyword], inner=keyword == "items")
-    return kept
+        yield at, {"value": schema}
+        return
+    said: Json = {}
+    inside: Json = {}
+    for word, value in schema.items():
+        if word == "properties" and isinstance(value, Mapping) and value:
+            inside |= {f"{at}/{name.replace('.', '%2E')}": each for name, each in value.items()}
+        elif word == "items" and isinstance(value, Mapping):
+            inside[f"{at}#"] = value
+        elif word in _SAID:
+            said[word] = value
+        else:
+            said.setdefault("joined" if word in _JOINED else "besides", {})[word] = value
+    yield at, said
+    for place, each in inside.items():
+        yield from _places(each, place)
 
 
-def _agrees(ours: Any, theirs: Any) -> bool:
-    if not isinstance(theirs, Mapping) or not isinstance(ours, Mapping):
-        return is_same(ours, theirs)
-    if theirs.get("description") == _NOTHING:
-        return True
-    told = {
-        name for name, each in theirs.items() if not (isinstance(each, Mapping) and each.get("description") == _NOTHING)
-    }
-    return told <= ours.keys() <= theirs.keys() and all(_agrees(ours[key], theirs[key]) for key in ours)
+def _places_of_tools(tools: list[Json]) -> dict[str, Json]:
+    told = {f"{at}": {**tool, "parameters": None} for at, tool in enumerate(tools)}
+    schemas = {f"{at}": tool["parameters"] for at, tool in enumerate(tools) if "parameters" in tool}
+    return told | {f"{at}:{place}": said for at, each in schemas.items() for place, said in places_of(each).items()}
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
@@ -105,9 +92,9 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "sanitizeToolsForGoogle": _sanitized,
     "geminiUnsupportedKeywords": _left_out,
 }
-SAME: dict[str, Same] = {
-    "cleanSchemaForGemini": _same,
-    "normalizeToolParameters": _same,
-    "sanitizeToolsForGoogle": _same_tools,
-    "geminiUnsupportedKeywords": _same_words,
+SAME: dict[str, Same] = {"geminiUnsupportedKeywords": _same_words}
+FORM: dict[str, Form] = {
+    "cleanSchemaForGemini": places_of,
+    "normalizeToolParameters": places_of,
+    "sanitizeToolsForGoogle": _places_of_tools,
 }
