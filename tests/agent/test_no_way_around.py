@@ -9,13 +9,15 @@ import asyncio
 import importlib.util
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from mcp import Client
+from mcp_types import TextContent
 
 import toolcrib.app
 from toolcrib import OWNER
@@ -24,6 +26,7 @@ from toolcrib.agent import invoke as real_invoke
 from toolcrib.agent.session_log import Journal
 from toolcrib.app import Belt
 from toolcrib.backends.stores.memory import MemoryRecord
+from toolcrib.define.agent import COMPLETE, Agent
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Call, Message
@@ -34,6 +37,7 @@ from toolcrib.define.record import Decided, Finished, RecordEntry
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import tool
 from toolcrib.doors.bridges import run_calls
+from toolcrib.doors.mcp import BeltServer
 from toolcrib.registry.sources import Offer
 from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import ScriptedModel, call_reply
@@ -264,6 +268,40 @@ def by_turn(module: ModuleType) -> Enter:
     return enter
 
 
+def by_mcp(module: ModuleType) -> Enter:
+    """A client of the MCP server, which asks over the official SDK."""
+    app = app_around(module)
+
+    async def enter(situation: Situation) -> Seen:
+        handle, call = opened(app, situation), situation.call
+        async with asyncio.timeout(60), Client(BeltServer(lambda: handle)) as client:
+            told = await client.call_tool(call.name, dict(call.args))
+        text = "".join(part.text for part in told.content if isinstance(part, TextContent))
+        return replace(seen(handle, Result.text(text)), status="error" if told.is_error else "ok")
+
+    return enter
+
+
+def by_subagent(module: ModuleType) -> Enter:
+    """A subagent that calls the tool and then hands its answer in; what it hands in has entries of its own."""
+    agents = copied("toolcrib.agent.subagent", modules()["agent/subagent.py"])
+    loops = copied("toolcrib.agent.loop", modules()["agent/loop.py"])
+    vars(loops).update(invoke=module.invoke)
+    vars(agents).update(Loop=loops.Loop)
+    agent = Agent(name="worker", description="works", prompt="I work.", inputs={})
+
+    async def enter(situation: Situation) -> Seen:
+        handle, call = opened(toolcrib.app, situation), situation.call
+        model = ScriptedModel([call_reply(call), call_reply(Call("end", COMPLETE, {"result": "done"}))])
+        setup = loops.TurnSetup(model=model, belt=handle.selection, caller=handle.caller, pipeline=handle.pipeline)
+        await agents.run_agent(agent, setup, "begin")
+        answer = next(message for message in model.asked[1].messages if message.role == "tool")
+        entries = [entry for entry in seen(handle, answer).entries if COMPLETE not in str(entry)]
+        return Seen(answer.status, answer.plain_text, entries)
+
+    return enter
+
+
 # Every way in. A new one gets a line here.
 ENTRIES: Mapping[str, Callable[[ModuleType], Enter]] = {
     "invoke": by_invoke,
@@ -272,6 +310,8 @@ ENTRIES: Mapping[str, Callable[[ModuleType], Enter]] = {
     "Belt.call_all": by_call_all,
     "bridges": by_bridge,
     "Loop": by_turn,
+    "MCP": by_mcp,
+    "subagents": by_subagent,
 }
 
 
