@@ -4,19 +4,25 @@ import asyncio
 import hmac
 import logging
 import re
+import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
+import h11
 import uvicorn
 from mcp.server import Server
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from toolcrib.define.errors import CribError
 
 PATH = "/mcp"
 
 _REQUEST_BYTES = 32 * 1024 * 1024  # bytes of one request
+_QUEUE = 1024  # connections that the kernel holds until they are accepted
 _HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
@@ -31,23 +37,40 @@ def listen_on(port: int) -> socket.socket:
         raise CribError(
             f"port {port} on 127.0.0.1 cannot be used ({error.strerror}); name another with --http"
         ) from None
-    server.listen(128)
+    server.listen(_QUEUE)
     server.setblocking(False)
     return server
 
 
-async def serve_http(server: Server, at: socket.socket, token: str) -> None:
-    """Serve every client that knows the token, until this is cancelled; then every call is stopped."""
+async def serve_http(
+    server: Server,
+    at: socket.socket,
+    token: str,
+    *,
+    head_seconds: float = 10.0,
+    body_seconds: float = 60.0,
+    max_strangers: int = 128,
+) -> None:
+    """Serve every client that knows the token, until this is cancelled; then every call is stopped.
+
+    The head and the body of a request have to be there in time, and of the connections that have not shown the token
+    no more than `max_strangers` are kept.
+    """
     app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=_REQUEST_BYTES)
+    guard, descriptors = _Guard(app, token), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed the token
+        max_strangers = max(min(max_strangers, descriptors // 4), 1)
     config = uvicorn.Config(
-        _Guard(app, token),
+        guard,
+        http=_Connection,
+        backlog=max(max_strangers // 4, 1),  # as many are accepted at once, before the first of them is looked at
         log_config=None,
         access_log=False,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=0,
     )
-    http = _Http(config)
+    http = _Http(config, _Clients(guard, {h11.IDLE: head_seconds, h11.SEND_BODY: body_seconds}, max_strangers))
     serving = asyncio.ensure_future(http.serve(sockets=[at]))
     try:
         await asyncio.shield(serving)
@@ -59,8 +82,66 @@ async def serve_http(server: Server, at: socket.socket, token: str) -> None:
         await asyncio.wait([serving])
 
 
+class _Clients(ServerState):
+    """The connections; `strangers` have not shown the token, the oldest first. `seconds` by what is waited for."""
+
+    def __init__(self, guard: "_Guard", seconds: Mapping[Any, float], max_strangers: int) -> None:
+        super().__init__()
+        self.guard, self.seconds, self.max_strangers = guard, seconds, max_strangers
+        self.strangers: dict[_Connection, None] = {}
+
+
+class _Connection(H11Protocol):
+    """One connection; the head and the body of each request have to be there in time."""
+
+    server_state: _Clients
+    _deadline: asyncio.TimerHandle | None = None
+    _awaited: Any = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        strangers = self.server_state.strangers
+        strangers[self] = None
+        if len(strangers) > self.server_state.max_strangers:  # who has the token shows it at once: the oldest goes
+            oldest = next(iter(strangers))
+            del strangers[oldest]
+            oldest.transport.abort()
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.server_state.strangers.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.headers and self.server_state.guard.is_shown_token(self.headers):
+            self.server_state.strangers.pop(self, None)
+        self._expect()
+
+    def _expect(self) -> None:
+        """Set the time for what has to come next: a head, a body, or nothing while a request is answered."""
+        if (state := self.conn.their_state) is self._awaited:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        seconds = self.server_state.seconds.get(state)
+        self._awaited = state
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+
 class _Http(uvicorn.Server):
-    """Leaves signals to the command line."""
+    """Leaves signals to the command line, and counts its clients."""
+
+    def __init__(self, config: uvicorn.Config, clients: _Clients) -> None:
+        super().__init__(config)
+        self.server_state = clients
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for at in sockets or ():
+            at.listen(_QUEUE)  # the backlog of the configuration says only how many are accepted at once
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -80,6 +161,11 @@ class _Guard:
         elif refusal is not None:
             await _refuse(*refusal, send)
 
+    def is_shown_token(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Tell whether a request shows the token, once."""
+        given = [value for name, value in headers if name.lower() == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
+
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         named: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
@@ -90,8 +176,7 @@ class _Guard:
             return 403, "this server is asked as 127.0.0.1 or localhost only"
         if len(origins) > 1 or not all(_is_here(origin.removeprefix(b"http://")) for origin in origins):
             return 403, "this server answers no page of another origin"
-        given = named.get(b"authorization", [])
-        if len(given) != 1 or not hmac.compare_digest(given[0], self._wanted):
+        if not self.is_shown_token(scope["headers"]):
             return 401, "this server needs its token: Authorization: Bearer TOKEN"
         return None
 

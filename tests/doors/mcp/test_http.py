@@ -1,0 +1,149 @@
+"""The HTTP door as whoever has no token meets it: half requests, slow ones, and more of them than there is room for."""
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the package mcp is not installed")
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
+from tests.doors.mcp.world import HELLO, crib_in, serving, surroundings
+
+import toolcrib
+from toolcrib import tool
+from toolcrib.doors.mcp import PATH, BeltServer, listen_on, serve_http
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+TOKEN = "a-token-of-the-tests-0123456789"
+SHOWN = {"Authorization": f"Bearer {TOKEN}"}
+ACCEPTS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+SECONDS = 120
+HALF = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+WITH_TOKEN = HALF + f"Authorization: Bearer {TOKEN}\r\n".encode()
+
+
+@contextlib.asynccontextmanager
+async def served(server: BeltServer, **limits: Any) -> AsyncIterator[int]:
+    """The door in this process, and its port."""
+    with contextlib.closing(listen_on(0)) as at:
+        serving = asyncio.create_task(serve_http(server, at, TOKEN, **limits))
+        try:
+            async with asyncio.timeout(SECONDS):
+                yield at.getsockname()[1]
+        finally:
+            serving.cancel()
+            await asyncio.wait([serving])
+
+
+def nothing_served() -> BeltServer:
+    crib = toolcrib.open({"tools": {"allow": []}})
+    return BeltServer(lambda: crib.belt(toolcrib.OWNER))
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"", b""),
+        (b"\r\n", b""),
+        (HALF, b""),
+        (WITH_TOKEN, b""),
+        (HALF + b"Content-Length: 9\r\n\r\n1234", b"HTTP/1.1 401 "),
+        (HALF + b"Transfer-Encoding: chunked\r\n\r\n4\r\n1234", b"HTTP/1.1 401 "),
+        (HALF + b"\r\n" + HALF, b"HTTP/1.1 401 "),
+        (WITH_TOKEN + b"Content-Length: 9\r\n\r\n1234", b""),
+        (WITH_TOKEN + b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n", b"HTTP/1.1 100 "),
+        (WITH_TOKEN + b"Transfer-Encoding: chunked\r\n\r\n4\r\n1234", b""),
+    ],
+)
+async def test_a_request_that_is_not_there_in_time_is_cut_off(sent: bytes, answer: bytes) -> None:
+    async with served(nothing_served(), head_seconds=0.2, body_seconds=0.2) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        assert (await read_to_end(reader)).startswith(answer)
+        writer.close()
+
+
+@pytest.mark.parametrize("begun", [HALF, HALF + b"Content-Length: 99999\r\n\r\n", WITH_TOKEN + b"X: "])
+async def test_a_byte_now_and_then_wins_no_time(begun: bytes) -> None:
+    async with served(nothing_served(), head_seconds=0.3, body_seconds=0.3) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begun)
+        ended = asyncio.ensure_future(read_to_end(reader))
+        while not ended.done():
+            writer.write(b"a")
+            await asyncio.wait((ended,), timeout=0.02)
+        writer.close()
+
+
+async def test_an_answer_may_take_longer_than_its_request_and_no_crowd_at_the_door_ends_it() -> None:
+    called, goes_on = asyncio.Event(), asyncio.Event()
+
+    @tool(effects=set())
+    async def slow() -> str:
+        """Take a while."""
+        called.set()
+        await goes_on.wait()
+        return "at last"
+
+    belt = toolcrib.open({"tools": {"allow": ["slow"]}}).belt(toolcrib.OWNER, extra=[slow])
+    async with (
+        served(BeltServer(lambda: belt), head_seconds=1.0, body_seconds=1.0, max_strangers=4) as port,
+        httpx2.AsyncClient(headers=SHOWN, timeout=SECONDS) as http,
+        Client(streamable_http_client(f"http://127.0.0.1:{port}{PATH}", http_client=http)) as client,
+    ):
+        calling = asyncio.ensure_future(client.call_tool("slow"))
+        await called.wait()
+        crowd = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        for _, writer in crowd:
+            writer.write(HALF)
+        # the last ones are cut off by time, the first ones by the number
+        await asyncio.gather(*(read_to_end(reader) for reader, _ in crowd))
+        for _, writer in crowd:
+            writer.close()
+        goes_on.set()
+        (part,) = (await calling).content
+        assert isinstance(part, TextContent)
+        assert part.text == "at last"
+
+
+async def test_who_has_the_token_gets_in_while_hundreds_hold_half_a_request(tmp_path: Path) -> None:
+    words = ["sh", "-c", 'ulimit -n 512 && exec "$@"', "sh", *serving(crib_in(tmp_path), "--http", "0")]
+    env = {**surroundings(tmp_path), "TOOLCRIB_MCP_TOKEN": TOKEN}
+    with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/mcp", process.stderr.readline().decode())
+            assert found
+            with contextlib.ExitStack() as stack:
+                crowd = [
+                    stack.enter_context(socket.create_connection(("127.0.0.1", int(found[1])))) for _ in range(612)
+                ]
+                for each in crowd:
+                    with contextlib.suppress(ConnectionError):  # those that came first were cut off by now
+                        each.sendall(HALF)
+                headers = {**SHOWN, **ACCEPTS}
+                async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+                    assert (await http.post(found[0], json=HELLO[0])).status_code == 200
+                opened = os.listdir(f"/proc/{process.pid}/fd")  # noqa: PTH208  names alone
+                assert len(opened) < 256
+        finally:
+            process.kill()
