@@ -6,8 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolcrib.adapter.fence import MARK, NOTICE, defuse, fence, new_token, suspicions
+from toolcrib.adapter.fence import NOTICE, fence, new_token, suspicions
 from toolcrib.define.display import strip, strip_to_line
+from toolcrib.define.marks import MARK, defuse
 
 TOKEN = "0123456789abcdef"
 START = f'<<<{MARK} id="{TOKEN}">>>'

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.adapter.cut import cut, page
-from toolcrib.adapter.fence import MARK, NOTICE, fence
+from toolcrib.adapter.fence import NOTICE, fence
 from toolcrib.adapter.trim import (
     ERROR_CHARS,
     RESULT_CHARS,
@@ -16,6 +16,7 @@ from toolcrib.adapter.trim import (
     reason,
     result_text,
 )
+from toolcrib.define.marks import MARK
 from toolcrib.define.result import Content, Image, Result, Text
 
 TOKEN = "0123456789abcdef"

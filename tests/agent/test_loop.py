@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from toolcrib.adapter.fence import MARK
 from toolcrib.agent.compact import ShortHistory
 from toolcrib.agent.hooks import bind_guards
 from toolcrib.agent.mailbox import Inbox
@@ -16,6 +15,7 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Event, Replied, ToolFinished, ToolProgress, TurnFinished, Usage
 from toolcrib.define.log import Ended
+from toolcrib.define.marks import MARK
 from toolcrib.define.message import Call, Finish, Message
 from toolcrib.define.model import History, ModelCard, Price, Request
 from toolcrib.define.plugin import Ask, Word

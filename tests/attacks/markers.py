@@ -5,8 +5,9 @@ import unicodedata
 from typing import Any
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence import MARK, fence
+from toolcrib.adapter.fence import fence
 from toolcrib.adapter.trim import present
+from toolcrib.define.marks import MARK
 from toolcrib.define.result import Result
 
 from . import Outcome, broken, kept

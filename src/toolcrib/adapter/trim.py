@@ -8,10 +8,11 @@ import orjson
 
 from toolcrib.define.args import trim
 from toolcrib.define.display import is_encodable, replace_halves, strip
+from toolcrib.define.marks import defuse
 from toolcrib.define.result import Content, Image, Result, Text
 
 from .cut import cut, shorten
-from .fence import defuse, fence
+from .fence import fence
 
 _P = TypeVar("_P")
 

@@ -4,8 +4,8 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from toolcrib.adapter.fence import MARK
 from toolcrib.define.event import Ending, Usage
+from toolcrib.define.marks import MARK
 from toolcrib.define.message import Call
 from toolcrib.define.model import Price
 from toolcrib.define.result import Content, Result, Text

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from toolcrib.adapter.fence import MARK
 from toolcrib.define.agent import COMPLETE
+from toolcrib.define.marks import MARK
 
 _TOOLS = (
     "Use tools to find out and to act; never claim to have done or seen what no tool result shows. Read before you "

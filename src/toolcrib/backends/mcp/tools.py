@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence import defuse, fence, suspicions
+from toolcrib.adapter.fence import fence, suspicions
 from toolcrib.adapter.mcp import read_result
 from toolcrib.adapter.normalize import normalize
 from toolcrib.adapter.trim import redact_result
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import DeclarationError, ToolError
+from toolcrib.define.marks import defuse
 from toolcrib.define.mcp import Definition, Progressed, definition_digest
 from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
 from toolcrib.define.result import Result
