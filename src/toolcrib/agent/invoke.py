@@ -36,6 +36,7 @@ from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
 from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
+from toolcrib.define.marks import defuse
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
 from toolcrib.define.plugin import Allow, Ask, Rewrite
@@ -121,8 +122,11 @@ def is_plain(result: Result, limit: int) -> bool:
 def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, source: str | None = None) -> Result:
     """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted.
 
-    Where words of it came from a `source` outside, it is fenced.
+    Where words of it came from a `source` outside, it is fenced. No sentence of ours holds marks or tokens of chat
+    templates: where one does, somebody else's name or words are in it.
     """
+    if source is None and defuse(message) != message:
+        source = f"an error of {name}"
     try:
         words = error_text(message, pipeline.redact_errors or pipeline.redact or str)
     except Exception:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from toolcrib import Ctx, ToolError
+from toolcrib.files import defuse
 
 
 def format_size(count: int) -> str:
@@ -118,9 +119,15 @@ async def use_existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) 
 
 
 def escape_name(name: str) -> str:
-    """Return a name as it can be printed: on one line, undecodable bytes escaped."""
+    """Return a name as it can be printed: on one line, undecodable bytes escaped, nothing that passes for a mark."""
     text = name.encode("utf-8", "backslashreplace").decode()
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return defuse("".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text))
+
+
+def attribute_names(names: Iterable[str]) -> str | None:
+    """Return what a result with these names has as its source: whoever names files may mean to be read as a mark."""
+    shown = "\n".join(names)
+    return "file names" if defuse(shown) != shown else None
 
 
 def _spellings(path: str) -> list[str]:
@@ -142,14 +149,15 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
     names = {entry.name.casefold(): entry.path for entry in listing.entries}
     near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.65)
     sentence = str(error).partition("; ")[0]
-    if near:
-        return ToolError(
-            f"{sentence}; did you mean {' or '.join(repr(names[each]) for each in near)}?", code=error.code
-        )
+    if shown := [names[each] for each in near]:
+        told = f"{sentence}; did you mean {' or '.join(map(repr, shown))}?"
+        return ToolError(told, code=error.code, source=attribute_names(shown))
     where = repr(folder) if folder else "the workspace"
-    some = ", ".join(escape_name(entry.name) for entry in listing.entries[:8])
+    shown = [entry.name for entry in listing.entries[:8]]
+    some = ", ".join(map(escape_name, shown))
     more = f" and {listing.total - 8} more" if listing.total > 8 else ""
-    return ToolError(f"{sentence}; {where} holds {some + more if some else 'nothing'}", code=error.code)
+    told = f"{sentence}; {where} holds {some + more if some else 'nothing'}"
+    return ToolError(told, code=error.code, source=attribute_names(shown))
 
 
 MAX_SEARCH_BYTES = 50 << 10

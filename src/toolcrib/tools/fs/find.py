@@ -5,7 +5,7 @@ from typing import Annotated
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Find
 
-from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, take_fitting, use_existing
+from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, render_rows, take_fitting, use_existing
 
 _MAX_NAMES = 100_000
 
@@ -40,4 +40,5 @@ async def find(
         "more": found.more,
         "unreadable": found.unreadable,
     }
-    return Result.text(render_rows(rows, len(found.paths), "nothing has such a name", notes), details=details)
+    text = render_rows(rows, len(found.paths), "nothing has such a name", notes)
+    return Result.text(text, details=details, source=attribute_names(found.paths))

@@ -5,7 +5,7 @@ from typing import Annotated
 from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
-from ._text import MAX_SEARCH_BYTES, escape_name, render_rows, shorten_line, take_fitting, use_existing
+from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, render_rows, shorten_line, take_fitting, use_existing
 
 _WIDTH, _MAX_ROWS = 500, 10_000
 _CUT = "… [cut]"
@@ -74,7 +74,8 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         "linked": found.linked,
         "unreadable": found.unreadable,
     }
-    return Result.text(render_rows(rows, len(found.lines), "no matches", notes), details=details)
+    source = attribute_names(dict.fromkeys(line.path for line in found.lines))
+    return Result.text(render_rows(rows, len(found.lines), "no matches", notes), details=details, source=source)
 
 
 def _row(path: str, number: int, text: str, matched: bool) -> str:

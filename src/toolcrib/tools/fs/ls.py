@@ -7,7 +7,7 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Entry
 
-from ._text import MAX_SEARCH_BYTES, escape_name, take_fitting, use_existing
+from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, take_fitting, use_existing
 
 
 @tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=MAX_SEARCH_BYTES + 1_000)
@@ -32,7 +32,8 @@ async def ls(
         fits = len(rows) == len(listing.entries)
         how = f"limit={min(listing.total, 10_000)} shows more" if fits else "use find to see those of a name"
         rows.append(f"\n[{len(rows)} of {listing.total} entries shown; {how}]")
-    return Result.text("\n".join(rows), details=details)
+    names = (f"{entry.name}\n{entry.target or ''}" for entry in listing.entries)
+    return Result.text("\n".join(rows), details=details, source=attribute_names(names))
 
 
 def _row(entry: Entry) -> str:
