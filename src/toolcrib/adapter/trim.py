@@ -59,7 +59,7 @@ def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
     """Return a result without the secrets that `redact` knows, also in its details."""
     details, said = result.details, str(result.details)
     if redact(said) != said:
-        details = _redact_value(details, redact)
+        details = redact_value(details, redact)
     return result._replace(content=redact_parts(result.content, redact), details=details)
 
 
@@ -68,13 +68,14 @@ def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P,
     return tuple(part._replace(text=redact(part.text)) if isinstance(part, Text) else part for part in parts)
 
 
-def _redact_value(value: Any, redact: Callable[[str], str]) -> Any:
+def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a JSON value without the secrets that `redact` knows."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {_redact_value(key, redact): _redact_value(each, redact) for key, each in value.items()}
+        return {redact_value(key, redact): redact_value(each, redact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_redact_value(each, redact) for each in value]
+        return [redact_value(each, redact) for each in value]
     return value
 
 

@@ -99,12 +99,14 @@ def _new_process() -> None:
 os.register_at_fork(after_in_child=_new_process)
 
 
-async def present_result(result: Result, tool: Tool, limit: int, pipeline: CallPipeline, *, pages: bool) -> Result:
+async def present_result(
+    result: Result, outside: str | None, limit: int, pipeline: CallPipeline, *, pages: bool
+) -> Result:
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
     if pipeline.redact is not None:
         result = redact_result(result, pipeline.redact)
-    if tool.source.startswith(_OUTSIDE):
-        result = attribute(result, tool.source)
+    if outside is not None:
+        result = attribute(result, outside)
     key = ""
     if pages and pipeline.blobs is not None and is_long(result, limit):
         key = await _keep_whole(result, pipeline.blobs)
@@ -229,7 +231,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     except _FAILURES as error:
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             cancelled = error
-        result = _failure(error, call, name, pipeline, belt.tools.get(name) if course.started else None)
+        result = _failure(error, ctx, name, pipeline, belt.tools.get(name) if course.started else None)
     finally:
         deadline.close()
         course.stopped = True
@@ -318,10 +320,15 @@ async def _run(  # noqa: C901  the steps, one after another
             result = apply_observer(observer, said, tool.name, result)
     # 8
     limit = tool.limit or pipeline.limit
-    if is_plain(result, limit) and pipeline.redact is None and not tool.source.startswith(_OUTSIDE):
+    if (outside := _outside_of(tool, ctx)) is None and is_plain(result, limit) and pipeline.redact is None:
         return result
     deadline.give(None)
-    return await present_result(result, tool, limit, pipeline, pages="result_get" in belt.tools)
+    return await present_result(result, outside, limit, pipeline, pages="result_get" in belt.tools)
+
+
+def _outside_of(tool: Tool | None, ctx: Ctx) -> str | None:
+    """Return where whatever this call gives back is from, None when it is ours."""
+    return tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
 
 
 def _permit(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
@@ -383,22 +390,22 @@ async def _ask(ctx: Ctx, questions: Sequence[Ask], pipeline: CallPipeline) -> No
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 
-def _failure(error: BaseException, call: Call, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
+def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
     """Return a failure as the model may read it: ours in its own words, anybody else's in ours.
 
     Whatever a tool from outside that `ran` fails with has a source; words that are not ours are fenced, too.
     """
     if isinstance(error, ToolError):
-        result = failure_result(name, str(error), error.code, pipeline, error.source)
+        result = failure_result(name, str(error), error.code, pipeline, error.source or ctx.course.outside)
     elif isinstance(error, CribError):
         result = failure_result(name, str(error), "failed", pipeline)
     elif isinstance(error, asyncio.CancelledError):
         result = failure_result(name, f"{name} was cancelled", "cancelled", pipeline)
     else:
-        log.error("tool %s failed in call %s", name, call.id, exc_info=error)
+        log.error("tool %s failed in call %s", name, ctx.call.id, exc_info=error)
         words = f"{name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
         result = failure_result(name, words, "bug", pipeline)
-    return attribute(result, ran.source) if ran is not None and ran.source.startswith(_OUTSIDE) else result
+    return attribute(result, outside) if (outside := _outside_of(ran, ctx)) is not None else result
 
 
 def _code(result: Result) -> str:

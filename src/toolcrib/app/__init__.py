@@ -34,6 +34,7 @@ from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
+from toolcrib.services.mcp import ServerTools
 from toolcrib.services.mcp.service import Mcp
 from toolcrib.services.router import TOOL_SCOPES, Router
 from toolcrib.services.subagents.runs import SubagentSlots
@@ -297,6 +298,7 @@ def build(
     turn_features = mount_features(behind, turn_mounts)
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
+    core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     if redact_errors is not None:
         exits.callback(LogRedactor(redact_errors).install())

@@ -172,13 +172,15 @@ class SubagentRunner:
 
 
 def _without_spawning(rpc: Rpc) -> Rpc:
-    """Return the services without those that start turns: a turn of its own would not be bound to the profile."""
+    """Return the services without those that start turns or calls: these would not be bound to the profile."""
 
     async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
         if method in ("subagents.spawn", "subagents.steer"):  # one that has ended starts when it is spoken to
             words = "whoever is bound to a profile starts and steers no subagents in the background"
             raise ToolError(words, code="denied")
-        return await rpc(method, params, progress)
+        if method.startswith("mcp.prompt"):
+            raise ToolError("whoever is bound to a profile reads no prompts of MCP servers", code="denied")
+        return await rpc(method, params, progress=progress)
 
     return ask
 

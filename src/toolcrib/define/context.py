@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 from .caller import Caller
 from .errors import ToolError
 from .message import Call
-from .ports import Absent, Blobs, Http, Rpc, Workspace
+from .ports import Absent, Blobs, Http, OutsideAnswer, Progress, Rpc, Workspace
 from .result import Result
 
 P = ParamSpec("P")
@@ -55,11 +55,13 @@ _NO_PORTS = Ports()
 class CallState:
     """How one call goes: whether its body has `started`, whether it was `stopped`, and who watches its progress.
 
-    The only part of a context that changes; `invoke` writes it.
+    `outside` is the source of words from outside that the body was given: whatever it returns is from there, too.
+    The only part of a context that changes; `invoke` writes it, and what a body asks the services through.
     """
 
     started = False
     stopped = False
+    outside: str | None = None
     watch: Callable[[Result], None] | None = None
 
 
@@ -81,7 +83,19 @@ class Ctx(NamedTuple):
 
     @property
     def rpc(self) -> Rpc:
-        return self.ports.rpc
+        course, ask_service = self.course, self.ports.rpc
+
+        async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
+            try:
+                answer = await ask_service(method, params, progress=progress)
+            except ToolError as error:
+                course.outside = error.source or course.outside
+                raise
+            if isinstance(answer, OutsideAnswer):
+                course.outside = answer["source"]
+            return answer
+
+        return ask
 
     @property
     def blobs(self) -> Blobs:

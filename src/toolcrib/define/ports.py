@@ -35,6 +35,10 @@ class Rpc(Protocol):
         """Return what the method returns; `progress` is told what it has so far, as often as it says."""
 
 
+class OutsideAnswer(dict[str, str]):
+    """What a method answers in words from outside: their `source`, and the `text` between marks."""
+
+
 class Mark(NamedTuple):
     """What `@rpc` says about a method."""
 

@@ -209,6 +209,13 @@ def answer(message: Json, how: str, file: str) -> None:
             send({"id": id, "result": {"tools": [], "nextCursor": "again"}})
         case {"method": "tools/list", "id": id}:
             send({"id": id, "result": {"tools": tools_of(how, file)}})
+        case {"method": "prompts/list", "id": id}:
+            send({"id": id, "result": {"prompts": [{"name": "greet", "description": NOTE}]}})
+        case {"method": "prompts/get", "id": id, "params": {"name": "greet"}}:
+            said = {"type": "text", "text": f"{NOTE} my key is {os.environ['API_KEY']}"}
+            send({"id": id, "result": {"messages": [{"role": "user", "content": said}]}})
+        case {"method": "prompts/get", "id": id}:
+            send({"id": id, "error": {"code": 1, "message": NOTE}})
         case {"method": "tools/call"} if how == "progress":
             steps(message)
         case {"method": "tools/call", "id": id}:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.backends.mcp.world import HERE, SECRET, World, opened, said, served
 
+from toolcrib.define.caller import Caller
 from toolcrib.define.event import CallEvent
 from toolcrib.define.result import Image, Text
 from toolcrib.services.mcp.service import McpTerms
@@ -87,10 +88,11 @@ async def test_its_tools_are_called_like_our_own(world: World, tmp_path: Path) -
     assert "the words of note one" in read
     status, words = said(await belt.call("srv__resources__read", {"uri": "note://none"}))
     assert status == "error"
-    prompts = await world.service.prompts("srv")
-    assert [each["name"] for each in prompts["prompts"]] == ["greet"]
-    filled = await world.service.prompt("srv", "greet", {"name": "Ann"})
-    assert filled["messages"][0]["content"]["text"] == "Please greet Ann."
+    prompts = await world.prompts.prompts(Caller(), "srv")
+    assert '"name": "greet"' in prompts["text"]
+    filled = await world.prompts.prompt(Caller(), "srv", "greet", {"name": "Ann"})
+    assert filled["source"] == "mcp:srv"
+    assert '"text": "Please greet Ann."' in filled["text"]
 
 
 async def test_progress_is_passed_on_and_a_stop_reaches_the_server(world: World, tmp_path: Path) -> None:

@@ -25,11 +25,12 @@ from toolcrib.define.context import Ports
 from toolcrib.define.event import CallEvent
 from toolcrib.define.mcp import LinkTerms
 from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool
 from toolcrib.policy.resolve import is_owner
 from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.services.feature import Feature
-from toolcrib.services.mcp import mount_servers
+from toolcrib.services.mcp import ServerTools, mount_servers
 from toolcrib.services.mcp.service import Mcp, McpTerms
 from toolcrib.tools import SHELF
 
@@ -65,9 +66,16 @@ class World:
 
     @property
     def service(self) -> Mcp:
-        (service,) = self.feature.services
+        service, _ = self.feature.services
         assert isinstance(service, Mcp)
         return service
+
+    @property
+    def prompts(self) -> ServerTools:
+        _, tools = self.feature.services
+        assert isinstance(tools, ServerTools)
+        tools.run_as = lambda _, tool, args: self.belt(extra=(tool,)).call(tool.name, args)
+        return tools
 
     @property
     def catalog(self) -> Catalog:
@@ -81,11 +89,13 @@ class World:
     def theirs(self) -> list[str]:
         return [name for name, tool in self.catalog.items() if tool.source.startswith("mcp:")]
 
-    def belt(self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 20.0) -> Belt:
+    def belt(
+        self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 20.0, extra: tuple[Tool, ...] = ()
+    ) -> Belt:
         catalog, caller = self.catalog, Caller()
         return Belt(
             caller=caller,
-            selection=Belts(catalog, load(self.config, {}).policy).belt_for(caller),
+            selection=Belts(catalog, load(self.config, {}).policy).belt_for(caller, extra),
             catalog=catalog,
             pipeline=CallPipeline(record=MemoryRecord(), watch=watch, timeout=seconds),
             ports=Ports(),

@@ -3,13 +3,20 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
+from toolcrib.adapter.trim import redact_value
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, Link, PinStore
 from toolcrib.define.names import server_part
+from toolcrib.define.ports import OutsideAnswer, rpc
+from toolcrib.define.result import Result
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.services.feature import Core, Feature
 
@@ -20,6 +27,7 @@ _Redact = Callable[[str], str]
 
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|auth|cred|cookie|session|signature")
 _MIN_SECRET_CHARS, _MIN_VALUE_CHARS = 4, 8
+_PROMPT_CHARS = 200_000
 _ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # paths, addresses, words, numbers
 
 
@@ -85,11 +93,18 @@ def mount_servers(
         await service.close()
         await backend.close()
 
-    return Feature(services=(service,), tools=ServerTools(service, backend, redacts), start=start, close=close)
+    tools = ServerTools(service, backend, redacts)
+    return Feature(services=(service, tools), tools=tools, start=start, close=close)
 
 
 class ServerTools:
-    """The tools of all servers; each is made once, and anew when another definition of it was accepted."""
+    """The tools of all servers; each is made once, and anew when another definition of it was accepted.
+
+    Prompts are for people and programs. Who asks for them is judged and answered as if a tool of the server were
+    called, by `run_as`, which runs a tool for a caller without showing it to any model.
+    """
+
+    run_as: Callable[[Caller, Tool, Mapping[str, Any]], Awaitable[Result]]
 
     def __init__(self, service: Mcp, backend: McpBackend, redacts: Mapping[str, _Redact]) -> None:
         self._service, self._backend, self._redacts = service, backend, redacts
@@ -113,6 +128,42 @@ class ServerTools:
     def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Have `listener` called when a server offers something else, comes or goes."""
         return self._service.on_change(listener)
+
+    @rpc("mcp.prompts", scope="read")
+    async def prompts(
+        self, caller: Caller, server: Annotated[str, "the name of the server in the configuration"]
+    ) -> OutsideAnswer:
+        """List the prompts that an MCP server offers, as it writes them; for who may call its tools."""
+        return await self._ask_as(caller, server, "prompts/list", {})
+
+    @rpc("mcp.prompt", scope="read")
+    async def prompt(
+        self,
+        caller: Caller,
+        server: Annotated[str, "the name of the server in the configuration"],
+        name: Annotated[str, "the prompt, as the server calls it"],
+        args: Annotated[dict[str, str] | None, "what it is filled in with"] = None,
+    ) -> OutsideAnswer:
+        """Return a prompt of an MCP server, as it writes it; for who may call its tools."""
+        return await self._ask_as(caller, server, "prompts/get", {"name": name, "arguments": args or {}})
+
+    async def _ask_as(self, caller: Caller, server: str, method: str, params: Mapping[str, Any]) -> OutsideAnswer:
+        """Return what a server answers, as JSON between marks; raise ToolError when the caller may not ask."""
+        source, name = f"mcp:{server}", f"{server_part(server)}__{method.replace('/', '__')}"  # as no tool is called
+
+        async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+            value = await self._service.ask(server, method, params)
+            return Result.json(redact_value(value, self._redacts[server]), source=source)
+
+        tool = Tool(
+            name=name, description=method, shape=Shape(lambda: {"type": "object"}, check_of_schema), run=run,
+            source=source, effects=frozenset({"read", "network"}), limit=_PROMPT_CHARS,
+        )  # fmt: skip
+        result = await self.run_as(caller, tool, params)
+        if result.status == "error":
+            outside = next((part.source for part in result.content), None)
+            raise ToolError(result.details["error"], code=result.details["code"], source=outside)
+        return OutsideAnswer(source=source, text=result.plain_text)
 
     def _make(self, name: str, known: KnownServer) -> Sequence[tuple[str, Tool | None, str]]:
         made, usable = self._made.setdefault(name, {}), known.accepted()

@@ -200,21 +200,6 @@ class Mcp:
         self._notify()
         return [change.tool for change in wanted]
 
-    @rpc("mcp.prompts", scope="read")
-    async def prompts(self, server: Annotated[str, "the name of the server in the configuration"]) -> dict[str, Any]:
-        """List the prompts that an MCP server offers, in its own words."""
-        return dict(await self.ask(server, "prompts/list", {}))
-
-    @rpc("mcp.prompt", scope="read")
-    async def prompt(
-        self,
-        server: Annotated[str, "the name of the server in the configuration"],
-        name: Annotated[str, "the prompt, as the server calls it"],
-        args: Annotated[dict[str, str] | None, "what it is filled in with"] = None,
-    ) -> dict[str, Any]:
-        """Return a prompt of an MCP server, in its own words."""
-        return dict(await self.ask(server, "prompts/get", {"name": name, "arguments": args or {}}))
-
     # steps
 
     def _remember(self) -> list[str]:
