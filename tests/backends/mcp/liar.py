@@ -155,6 +155,15 @@ def big(id: Any) -> None:
     send({"id": id, "result": text("x" * 3_000_000)})
 
 
+def many_values(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [' % id + b"[]," * 5_000_000 + b"[]]}}\n")
+
+
+def dense_flood(id: Any) -> None:
+    while True:
+        write(b'{"jsonrpc": "2.0", "method": "notifications/message", "params": [' + b"[]," * 100_000 + b"[]]}\n")
+
+
 ANSWERS: dict[str, Callable[[Any], None]] = {
     "huge line": huge,
     "flood": flood,
@@ -164,6 +173,9 @@ ANSWERS: dict[str, Callable[[Any], None]] = {
     "asking": asking,
     "crash": crash,
     "big result": big,
+    "many values": many_values,
+    "dense flood": dense_flood,
+    "a table": lambda to: send({"id": to, "result": text('a,b,[c],"{d\\",1\n' * 200_000)}),
     "bad json": lambda to: write(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [}\n' % to),
     "not utf-8": lambda to: write(b'{"jsonrpc": "2.0", "id": %d, "result": "\xff\xfe"}\n' % to),
     "nonsense": lambda to: send({"id": to, "result": {"content": [{"type": "hologram"}]}}),

@@ -42,10 +42,10 @@ class HttpLink:
         """Post a message, and take in what its answer holds; for a request, that has to hold the answer."""
         heard = False
 
-        def take(each: Any, size: int) -> None:
+        def take(each: Any, weight: int) -> None:
             nonlocal heard
             heard = heard or (isinstance(each, dict) and each.get("id") == message.get("id") and "method" not in each)
-            self._peer.receive(each, size)
+            self._peer.receive(each, weight)
 
         async with self._request("POST", encode(message)) as response:
             if response.status_code == 404 and self._session:
@@ -141,8 +141,8 @@ class HttpLink:
             self._read_message(bytes(whole), take)
 
     def _read_message(self, data: bytes, take: Callable[[Any, int], None]) -> None:
-        if self._peer.admit(len(data)):
-            take(_message(data), len(data))
+        if weight := self._peer.admit(data):
+            take(_message(data), weight)
 
 
 async def connect_over_http(url: str, headers: Mapping[str, str], terms: LinkTerms, make_peer: MakePeer) -> Linked:

@@ -8,6 +8,7 @@ through its peer: the handshake, what it offers, and calls; every list, text and
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable, Container, Coroutine, Mapping
 from typing import Any, Protocol
 
@@ -24,6 +25,11 @@ MESSAGE_BYTES = 16 * 1024 * 1024  # bytes of one message
 _MAX_WAITING = 256  # requests of ours at once
 _MAX_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
 _MAX_UNASKED_BYTES = 32 * 1024 * 1024  # bytes of such messages in that time
+_MAX_VALUES, _VALUE_BYTES = 250_000, 16  # values in one message, and how many bytes more each of them counts as
+# so many commas and brackets outside of texts
+_MANY_VALUES = re.compile(
+    rb'(?:[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^",\[{]*+)*+[,\[{]){%d}' % _MAX_VALUES, re.DOTALL
+)
 _LONG = 1024 * 1024  # bytes; nothing so long is of use when nobody waits for an answer
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
 _WORDS_CHARS = 400
@@ -90,15 +96,23 @@ class ServerPeer:
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         await self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
 
-    def admit(self, size: int) -> bool:
-        """Count the bytes of a message before it is read: reading holds up everybody. Return whether to read it."""
-        self._note(0, size)
-        return not self.lost.done() and (size <= _LONG or bool(self._waiting))
+    def admit(self, line: bytes) -> int:
+        """Return what a message weighs, 0 when it is not to be read.
 
-    def receive(self, message: Any, size: int = 0) -> None:
-        """Take a message; of `size` admitted bytes, those of an answer that somebody waits for do not count."""
+        Reading holds up everybody, in a thread as well: the parser does not let go of the interpreter. Many small
+        values take it longer than as many bytes of text.
+        """
+        values = line.count(b",") + line.count(b"[") + line.count(b"{")
+        if values > _MAX_VALUES and _MANY_VALUES.match(line):
+            self.lose(f"was cut off: it sent a message of more than {_MAX_VALUES:,} values")
+        weight = len(line) + values * _VALUE_BYTES
+        self._note(0, weight)
+        return weight if not self.lost.done() and (len(line) <= _LONG or self._waiting) else 0
+
+    def receive(self, message: Any, weight: int = 0) -> None:
+        """Take a message of an admitted weight; that of an answer that somebody waits for does not count."""
         if isinstance(message, dict) and type(id := message.get("id")) is int and id in self._waiting:
-            self._unasked_bytes -= size
+            self._unasked_bytes -= weight
         if isinstance(message, list):  # a batch, as an older protocol has them
             self._note()
             for each in message[:_MAX_WAITING]:

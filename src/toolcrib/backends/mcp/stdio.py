@@ -102,7 +102,7 @@ class Stdio:
         return True
 
     def _take(self, line: bytes) -> None:
-        if not line or not self._peer.admit(len(line)):
+        if not (weight := self._peer.admit(line)):
             if self._peer.lost.done() and self._out >= 0:
                 self._loop.remove_reader(self._out)
             return
@@ -111,7 +111,7 @@ class Stdio:
         except ValueError:
             message = None
         if isinstance(message, dict | list):
-            self._peer.receive(message, len(line))
+            self._peer.receive(message, weight)
         elif line.startswith(b"{"):  # meant as a message: whoever waits for it would wait for ever
             self._lose("was cut off: it sent a message that is no JSON")
         else:
