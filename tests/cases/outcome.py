@@ -217,7 +217,7 @@ _KINDS = {
     ),
     "a folder": ("EISDIR|directory|not a file|ENOTDIR|EEXIST", "folder"),
     "missing": (
-        "ENOENT|not found|no such|not exist|(could not|cannot|failed to) find|missing|required|mandatory|undefined",
+        "ENOENT|not (found|exist)|no such|must have|(could not|cannot|failed to) find|missing|require|mandatory|undef",
         "does not exist|is missing|is required|does not fit|there is no|is no object|one JSON object|starts with",
     ),
     "not permitted": (
@@ -227,8 +227,8 @@ _KINDS = {
     "outside": ("escape|outside|traversal|sandbox root", "out of the workspace|outside"),
     "several": ("occurrences|unique|multiple|more than one|ambiguous|duplicate", "times|twice|more than one|several"),
     "the wrong type": (
-        "must be|expected|should be|invalid|not a |no object|parameters for",
-        "must be|should be|must have|is no |is none|not an? |are not|is its own business|must match",
+        "must be|must match|must not (have|be)|expected|should be|invalid|not a |no object|parameters for",
+        "must (be|have|fit|match)|should be|is no |is none|not an? |are not|own business|does not match|not allowed",
     ),
 }
 

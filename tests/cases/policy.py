@@ -118,7 +118,7 @@ def _expand(entries: Sequence[str], inventory: Inventory) -> list[str]:
     found: list[str] = []
     for entry in entries:
         named = [name for name in matcher_for((entry,), inventory).names if name in inventory.tools]
-        found += named or ([_name({"name": entry})] if entry.strip() else [])
+        found += named or ([canonical(entry) or fold_name(entry)] if entry.strip() else [])
     return sorted(set(found))
 
 

@@ -1,10 +1,13 @@
 """pi-validate and openclaw-sdk-validation on the check that every call passes."""
 
 import asyncio
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import toolcrib
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.define.errors import CribError
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
@@ -12,7 +15,7 @@ from toolcrib.define.tool import Tool, tool_named
 from toolcrib.tools import SHELF
 
 from .load import Case
-from .outcome import Refused, SaidError, Same, is_same
+from .outcome import Refused, SaidError, Same, compare_refusals, is_same
 
 Json = dict[str, Any]
 
@@ -20,6 +23,8 @@ Json = dict[str, Any]
 def _validate(args: Json) -> Any:
     shape = Shape(lambda: args["schema"], check_of_schema)
     given = args["arguments"] if "arguments" in args else args["args"]
+    if not isinstance(given, dict):
+        given = parse_arguments(json.dumps(given))  # where a call is read, before anybody checks it
     return tool_named(args.get("name", "t"), "Recorded.", shape).check(given)
 
 
@@ -54,6 +59,14 @@ def _same(case: Case, ours: Any) -> str:
     message = error["message"] if isinstance(error, dict) else error
     places = [line[4:].split(":")[0] for line in message.splitlines() if line.startswith("  - ")]
     steps = [step for place in places if place != "root" for step in place.split("/")]
+    if not steps:  # it is about the arguments as a whole: that both refuse is not enough
+        said = " ".join(line for line in message.splitlines() if line.startswith("  - ")) or message
+        if "additional properties" in said:
+            return "" if "there is no parameter" in ours.message else "ours is about something else"
+        named = (
+            [] if "must match" in said else re.findall(r"'([^']+)'", said)
+        )  # ours names the forms, not what each lacks
+        return compare_refusals(said, ours, named)
     missing = [step for step in steps if step not in ours.message]
     return f"our error does not mention {missing}" if missing else ""
 
