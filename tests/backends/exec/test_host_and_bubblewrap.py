@@ -246,6 +246,22 @@ async def test_memory_is_limited(shell: Shell) -> None:
     assert "300000000" not in text
 
 
+@pytest.mark.parametrize("apart", ["", "setsid --wait "])
+async def test_memory_is_limited_for_all_processes_of_a_command_together(shell: Shell, apart: str) -> None:
+    holds = (
+        "for (1..12) { fork or do { vec(my $x, 40_000_000, 8) = 1; sleep 50; exit } } while (wait > 0) { exit 1 if $? }"
+    )
+    ended, _ = await ran(shell, f"{apart}perl -e '{holds}'", CommandLimits(seconds=100.0, memory=64 << 20))
+    assert (ended.ok, ended.limit, ended.left) == (False, "memory", 0)
+    assert "it reached its limit of memory" in ended.sentence()
+
+
+async def test_memory_that_processes_share_counts_once(shell: Shell) -> None:
+    shares = 'vec(my $x, 40_000_000, 8) = 1; for (1..8) { fork or do { sleep 2; exit } } 1 while wait > 0; print "y"'
+    ended, text = await ran(shell, f"perl -e '{shares}'", CommandLimits(seconds=100.0, memory=128 << 20))
+    assert (ended.ok, ended.limit, text) == (True, "", "y")
+
+
 async def test_processes_are_limited(shell: Shell) -> None:
     if not os.getuid() and not any("pids" in place.kinds for place in hierarchies()):
         pytest.skip("impossible here: root is exempt, and no control group can be made")

@@ -223,7 +223,7 @@ def limit_facts() -> tuple[str, str]:
     kinds = {kind for place in hierarchies() for kind in place.kinds}
     memory = "memory is limited for the whole tree, by a control group"
     if "memory" not in kinds:
-        memory = "memory is limited for each process, not for the tree: no control group can be made here"
+        memory = "memory is limited for the whole tree, by a look every 0.2 s: no control group can be made here"
     if "pids" in kinds:
         return memory, "processes are limited for the whole tree, by a control group"
     if os.getuid():

@@ -33,7 +33,7 @@ FILTER, ARGS, STATUS, SCRIPT = 100, 101, 102, 103
 _PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
 _FIRST_MARK, _LAST_MARK = 50_001, 99_999  # 50,000 is what everybody has
 _AGAIN, _GIVE_UP = 0.1, 5.0  # seconds: looking again at a tree that is being ended; after the first KILL
-_WATCH_SECONDS = 1.0
+_WATCH_SECONDS, _WEIGH_SECONDS = 1.0, 0.2
 _MAX_SPARE_GROUPS = 8
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 _RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
@@ -57,12 +57,15 @@ class SupervisedCommand:
         self.killed_at: float | None = None
         self.watch, self.watch_at = spec["watch"], self.began + _WATCH_SECONDS if spec["watch"] else math.inf
         self.withheld: dict[str, None] = {}
+        memory = spec["limits"].get("memory") if group is None or "memory" not in group.kinds else None
+        self.memory, self.weigh_at = memory or 0, self.began + _WEIGH_SECONDS if memory else math.inf
+        self.limit = ""
 
     def next_look(self) -> float:
         """Return when this command needs attention without anything happening."""
         if self.kill_at is not None:
             return time.monotonic() + _AGAIN if self.killed_at or self.status is not None else self.kill_at
-        return min(self.watch_at, self.deadline) if self.status is None else time.monotonic()
+        return min(self.watch_at, self.weigh_at, self.deadline) if self.status is None else time.monotonic()
 
     def put_aside(self) -> None:
         """Take away what it has made that the host would obey."""
@@ -271,6 +274,11 @@ class Supervisor:
         now = time.monotonic()
         if now >= kept.watch_at:
             kept.put_aside()
+        if now >= kept.weigh_at and kept.kill_at is None:  # no group counts what the whole tree holds
+            kept.weigh_at = now + _WEIGH_SECONDS
+            if tree.count_memory(self._rest(kept), kept.memory) > kept.memory:
+                kept.limit = "memory"
+                self._end(kept, "", 0.0)
         if kept.kill_at is None and kept.status is None:
             if now < kept.deadline:
                 return
@@ -326,7 +334,7 @@ class Supervisor:
     def _finish(self, kept: SupervisedCommand, left: int) -> None:
         del self._kept[kept.id]
         self._leaders.pop(kept.pid, None)
-        limit = kept.group.hit() if kept.group and kept.status else ""
+        limit = kept.limit or (kept.group.hit() if kept.group and kept.status else "")
         duration = time.monotonic() - kept.began
         kept.put_aside()
         ended = {"status": kept.status, "reason": kept.reason, "left": left, "limit": limit, "duration": duration}
