@@ -74,6 +74,13 @@ def test_where_everything_works_it_says_so_and_leaves_nothing_behind(tmp_path: P
         assert each["state"] == "ok" or each["remedy"], each
 
 
+def test_what_a_granted_network_reaches_is_told(tmp_path: Path, capsys: Capture) -> None:
+    for text, is_told in (("tools: {exec: {network: true}}", True), ("sandbox: {network: true}", True), ("{}", False)):
+        rows = ask(capsys, "doctor", "--json", "--config", crib_file(tmp_path, text)).json["checks"]
+        (sandbox,) = (each for each in rows if each["what"] == "sandbox")
+        assert ("with its loopback, abstract sockets and metadata addresses" in sandbox["found"]) is is_told
+
+
 def test_a_row_that_is_not_good_says_below_what_it_costs_and_what_to_do(tmp_path: Path, capsys: Capture) -> None:
     crib = crib_file(tmp_path, "mcpServers: {notes: {command: no-such-program-here}}")
     answer = ask(capsys, "doctor", "--config", crib)

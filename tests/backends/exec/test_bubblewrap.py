@@ -189,7 +189,14 @@ async def test_it_has_no_privileges_and_gains_none(shell: Shell) -> None:
     assert text.endswith("\nsandbox\n")
 
 
+async def test_what_the_kernel_tells_root_is_not_seen(shell: Shell) -> None:
+    names = "config.gz iomem kallsyms kpagecgroup kpagecount kpageflags slabinfo timer_list vmallocinfo cmdline keys"
+    _, text = await ran(shell, f"cd /proc; for each in {names}; do head -c 100 $each 2>/dev/null; done | wc -c")
+    assert text == "0\n"
+
+
 async def test_network_is_there_when_it_is_granted(shell: Shell) -> None:
+    assert any("with its loopback, abstract sockets" in fact for fact in (await shell.describe()).facts)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         ended, text = await ran(shell, f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo in", CommandLimits(network=True))

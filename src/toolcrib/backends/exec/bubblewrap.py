@@ -39,6 +39,9 @@ from .supervisor_process import ARGS, FILTER, SCRIPT, STATUS
 
 _PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _OWN_TERMINAL = ("/usr/bin/setsid", "--ctty", "--")
+REACHED_BY_NETWORK = (
+    "where the network is granted it is this machine's own, with its loopback, abstract sockets and metadata addresses"
+)
 _OTHERWISE = "or let commands run unprotected with tools.exec.host: host"
 
 # Each call with its number on x86-64 and on ARM, in the order in which they are tested.
@@ -159,7 +162,7 @@ class Bubblewrap:
             kind="sandbox",
             facts=(
                 f"the workspace {files}; of the rest only the system's programs can be seen",
-                "no network, unless it is granted", "no capabilities, none to be gained", calls,
+                "no network, unless it is granted", REACHED_BY_NETWORK, "no capabilities, none to be gained", calls,
                 "processes, users, host name and shared memory are its own; all end with the first process",
                 *limit_facts(),
             ),

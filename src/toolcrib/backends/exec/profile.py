@@ -18,7 +18,11 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PLACES_WITHIN = (*_SYSTEM, "/etc", "/dev", "/proc", "/sys", "/run", "/var", "/tmp", "/boot", "/home")  # noqa: S108
 _KERNEL_KINDS = frozenset(("proc", "sysfs", "devtmpfs", "devpts", "securityfs", "cgroup", "cgroup2", "efivarfs"))
 _COVERED = ("irq", "bus", "sysrq-trigger")  # what bubblewrap makes read-only by itself
-_HIDDEN = ("cmdline", "keys")  # how the machine was started; keys of whoever we are
+# how the machine was started and built; keys of whoever we are; what root alone sees of the kernel and its memory
+_HIDDEN = (
+    "cmdline", "config.gz", "iomem", "kallsyms", "kcore", "keys", "kpagecgroup", "kpagecount", "kpageflags",
+    "sched_debug", "slabinfo", "timer_list", "vmallocinfo",
+)  # fmt: skip
 _HARMLESS = ("pressure",)  # written to by whoever wants to be woken
 _PRIVATE, _SHARED = 1 << 30, 256 << 20  # bytes: /tmp and the home folder; shared memory
 

@@ -22,7 +22,7 @@ import click
 from toolcrib.app import Crib, open
 from toolcrib.app.belt import terms_of
 from toolcrib.app.stores import STATE_FILE, audit_in
-from toolcrib.backends.exec.bubblewrap import Bubblewrap
+from toolcrib.backends.exec.bubblewrap import REACHED_BY_NETWORK, Bubblewrap
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
@@ -142,13 +142,15 @@ async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
     with tempfile.TemporaryDirectory() as folder:
         supervisor = SupervisorClient()
         try:
-            await Bubblewrap(folder, supervisor).describe()
+            facts = (await Bubblewrap(folder, supervisor).describe()).facts
         except ToolError as error:
             return [_explain_no_sandbox(str(error), is_needed=is_needed)]
         finally:
             await supervisor.close()
     use = "commands run in it" if is_needed else "no command runs in it: tools.exec.host is host"
-    return [HealthCheck("sandbox", "ok", f"bubblewrap makes one; {use}")]
+    told = [fact for fact in facts if "no control group" in fact]
+    told += [REACHED_BY_NETWORK] if config.tools.exec.network or config.sandbox.network else []
+    return [HealthCheck("sandbox", "ok", "; ".join(("bubblewrap makes one", use, *told)))]
 
 
 def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> HealthCheck:
