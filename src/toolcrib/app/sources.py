@@ -185,6 +185,17 @@ class AgentFolders:
     workspaces: tuple[Path, ...]
     accepted: AcceptedAgents
 
+    def make_hidden(self, kept: Iterable[Path], *, is_refused: bool) -> None:
+        """Make those of our folders that would lie in a workspace: what is not there cannot be hidden from commands.
+
+        The first workspace is none where the folder that we were started in `is_refused` as one.
+        """
+        roots = [*map(_resolve_folder, self.workspaces[is_refused:])]
+        for place in map(_resolve_folder, kept):
+            if any(map(place.is_relative_to, roots)):
+                with suppress(OSError):  # then no command can make it either
+                    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+
 
 def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, own: bool) -> AgentFolders:
     """Return the folders of a crib; with `own` the user's are among them."""

@@ -65,6 +65,7 @@ class ObeyedNames:
         there = [path for path, mark in seen.items() if isinstance(mark, int) and path not in worked_in]
         kept = [f"{self._root}/{path}" for path in there if all(each.get(path) == seen[path] for each in running)]
         hidden = [path for path in self._hidden if os.path.lexists(f"{self._root}/{path}")]
+        hidden = [path for path in hidden if not {*_folders_above([path])} & {*hidden}]  # it is hidden with its folder
         ways = dict.fromkeys(_inside(self._root, kept), "--ro-bind-try")
         # a folder that holds such a place is a mount, too: else it could be renamed, and another made in its place
         above = dict.fromkeys(_folders_above((*ways, *hidden) if seen else ()), "--bind-try")
