@@ -21,7 +21,8 @@ def dice(
     """Roll dice and tell each roll and the total."""
     chance = random.Random(seed)
     rolls = [chance.randint(1, sides) for _ in range(count)]
-    return Result.json({"rolls": rolls, "total": sum(rolls)})
+    # the model reads the JSON, people the sum
+    return Result.json({"rolls": rolls, "total": sum(rolls)}, display=f"{' + '.join(map(str, rolls))} = {sum(rolls)}")
 
 
 @tool(group="texts", effects=set())

@@ -302,6 +302,8 @@ def oracle(world: World) -> Came:
 
 def _oracle_of_record_that_works(world: World) -> Came:
     passed: set[Station] = {"first entry", "last entry"}
+    if world.observers:
+        passed.add("observer")  # told of whatever came of it
 
     def refused(*codes: str) -> Came:
         return Came(False, frozenset(codes), frozenset(passed))
@@ -348,11 +350,6 @@ def _oracle_of_body(world: World, passed: set[Station]) -> Came:
         "bad thread": "bug", "slow thread": "timeout", "give up": "cancelled", "garbage": "bug",
     }  # fmt: skip
     code = codes.get(world.body, "")
-    if world.body in ("text", "long", "an error", "thread", "garbage") and world.observers:
-        passed.add("observer")
     if world.body == "long":
         passed.add("blob")
-    allowed = {code}
-    if world.body == "an error" and "change" in world.observers:
-        allowed.add("")  # the observer wrote other details
-    return Came(True, frozenset(allowed), frozenset(passed))
+    return Came(True, frozenset({code}), frozenset(passed))

@@ -121,14 +121,13 @@ def check_the_outcome(run: Run, came: Came, result: Result | None) -> None:
     details = result.details if isinstance(result.details, Mapping) else {}
     code = str(details.get("code", "")) if result.status == "error" else ""
     assert code in came.codes
-    if came.codes != {""} and result.status == "error" and details.get("seen") is None:
-        assert details["status"] == "error"
+    if came.codes != {""} and result.status == "error":
+        assert (details["status"], details["tool"]) == ("error", "probe")
         assert isinstance(details["error"], str)
         assert "private" not in details["error"]
-        assert code == "mine" or details["tool"] == "probe"
     for entry in run.entries:
         if isinstance(entry, Finished):
-            assert (entry.status, entry.code) == (result.status, code)
+            assert (entry.status, entry.code, entry.error) == (result.status, code, details.get("error", ""))
     if run.world.body == "slow thread" and run.ran:
         assert run.thread_ended.wait(60), "the thread was never told to stop"
 

@@ -204,10 +204,11 @@ async def test_an_expected_failure_is_one_bounded_line(error: Exception, message
     assert await called(belt_of(failing(error)), fake_ctx("fail")) == failure(message, code, "fail")
 
 
-async def test_a_failure_that_a_tool_returns_is_left_as_it_is() -> None:
+async def test_a_failure_that_a_tool_returns_says_which_tool_and_is_left_as_it_is() -> None:
     returned = Result.error("no", code="mine", details={"more": 1})
     probe = tool(name="probe", description="Probe.")(lambda: returned)
-    assert await called(belt_of(probe), fake_ctx("probe")) is returned
+    result = await called(belt_of(probe), fake_ctx("probe"))
+    assert result == returned._replace(details={**returned.details, "tool": "probe"})
 
 
 async def test_cancelling_the_task_cancels_the_body_and_passes_through() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toolcrib.adapter.fence import NOTICE
 from toolcrib.agent.hooks import bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline, invoke
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord
@@ -229,6 +230,27 @@ async def test_outside_text_is_fenced_with_marks_of_this_call() -> None:
     assert "hello" in first
     assert "web:https://a.test" in first
     assert first != second
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(("own", "general"), [(False, False), (True, False), (False, True), (True, True)])
+async def test_the_notice_before_outside_text_can_be_asked_for(own: bool, general: bool, fails: bool) -> None:
+    @tool(notice=own)
+    async def fetch() -> Result:
+        """Fetch."""
+        if fails:
+            raise ToolError("it said no", source="web:https://a.test")
+        return Result((Text("ours"), Text("one", "web:https://a.test"), Text("two", "web:https://b.test")))
+
+    said = (await run(fetch, {}, name="fetch", notice=general)).plain_text
+    assert said.count(NOTICE) == (own or general)
+    assert "EXTERNAL_UNTRUSTED_CONTENT" in said
+    if own or general:
+        assert f"{NOTICE}\n\n<<<EXTERNAL_UNTRUSTED_CONTENT" in said
+
+
+async def test_no_notice_stands_before_words_of_our_own() -> None:
+    assert await run(echo(notice=True)[0], {"text": "a"}, notice=True) == Result.text("a")
 
 
 async def test_a_long_text_is_cut() -> None:

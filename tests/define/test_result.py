@@ -127,9 +127,11 @@ CONTENT = st.builds(Text, st.text(), st.none() | st.text()) | st.builds(Image, s
 STATUS: st.SearchStrategy[Status] = st.sampled_from(("ok", "error", "pending"))
 
 
-@given(st.lists(CONTENT, max_size=3), st.none() | st.dictionaries(st.text(), st.integers()), STATUS)
-def test_reading_the_json_form_back_gives_the_same_result(content: list[Any], details: Any, status: Status) -> None:
-    result = Result(content=tuple(content), details=details, status=status)
+@given(st.lists(CONTENT, max_size=3), st.none() | st.dictionaries(st.text(), st.integers()), STATUS, st.text())
+def test_reading_the_json_form_back_gives_the_same_result(
+    content: list[Any], details: Any, status: Status, display: str
+) -> None:
+    result = Result(content=tuple(content), details=details, status=status, display=display)
     assert Result.from_json(result.to_json()) == result
 
 
@@ -143,6 +145,7 @@ def test_status_and_details_may_be_absent() -> None:
         ({}, "a result needs a list `content`"),
         ({"content": "text"}, "a result needs a list `content`"),
         ({"content": [], "status": "fine"}, "a status of ok, error or pending"),
+        ({"content": [], "display": ["a"]}, "text as `display`"),
         ({"content": ["text"]}, "a content block is neither"),
         ({"content": [{"type": "text"}]}, "a content block is neither"),
         ({"content": [{"type": "text", "text": 5}]}, "a content block is neither"),

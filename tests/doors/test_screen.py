@@ -49,6 +49,14 @@ def test_a_short_call_tells_only_what_came_of_it(capsys: pytest.CaptureFixture[s
     assert shown(capsys, *events) == ("", "● exec make all  [allow]\n  ✓ no output\n")
 
 
+def test_what_a_tool_shows_to_people_is_shown_whole_in_place_of_its_content(capsys: pytest.CaptureFixture[str]) -> None:
+    result = Result.json({"n": 12}, display="12 left\n\x1b[2Jof 20")
+    events = ToolStarted(RUN, ALLOWED), ToolFinished(RUN, result)
+    assert shown(capsys, *events)[1] == "● exec make all  [allow]\n  12 left\n  \\x1b[2Jof 20\n"
+    failed = ToolStarted(RUN, ALLOWED), ToolFinished(RUN, Result.error("E_SOLD_OUT")._replace(display="sold out"))
+    assert shown(capsys, *failed)[1].endswith("  ✗ sold out\n")
+
+
 def test_a_picture_is_told_by_its_size(capsys: pytest.CaptureFixture[str]) -> None:
     events = ToolStarted(RUN, ALLOWED), ToolFinished(RUN, Result((Image(b"x" * 2000, "image/png"),)))
     assert shown(capsys, *events)[1].endswith("  ✓ [image/png, 2,000 bytes]\n")

@@ -140,8 +140,10 @@ def test_a_failed_call_leaves_with_1(crib: Path, capsys: Capture, name: str, arg
 def test_a_bug_in_a_tool_is_a_failed_call_and_still_one_document(
     crib: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = ask(capsys, "tools", "call", "fail", '{"how": "private words"}', "--config", crib, "--json")
+    words = '{"how": "first words\\nprivate words"}'
+    answer = ask(capsys, "tools", "call", "fail", words, "--config", crib, "--json")
     assert (answer.code, answer.json["details"]["code"]) == (1, "bug")
+    assert answer.json["details"]["error"].endswith(": first words")
     assert "private words" not in answer.out
     assert "private words" in caplog.text
 

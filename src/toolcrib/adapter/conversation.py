@@ -26,6 +26,7 @@ from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
 
 from .cards import Target
+from .trim import is_failure
 from .wire import sanitize
 
 # What a user says first, for providers that want somebody to have spoken before the model.
@@ -226,13 +227,8 @@ def assign_ids(conversation: Iterable[Exchange], ids: CallIds) -> list[Message]:
 
 
 def answer_message(call: Call, result: Result, at: float = 0.0) -> Message:
-    """Return what a model is told of a call: the result's content, marked as an error when it is one.
-
-    Details that say `status: error` or `status: timeout` mean a failure, also where whoever made the result did not.
-    """
-    said = result.details.get("status") if isinstance(result.details, Mapping) else None
-    is_failure = isinstance(said, str) and said.strip().lower() in ("error", "timeout")
-    status = "error" if is_failure else result.status
+    """Return what a model is told of a call: the result's content, marked as an error when it is one."""
+    status = "error" if is_failure(result) else result.status
     return Message(role="tool", content=result.content, call_id=call.id, status=status, at=at)
 
 

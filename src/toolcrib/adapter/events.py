@@ -64,8 +64,9 @@ def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each 
             return {"type": "tool_started", **_call(call), "verdict": told}
         case ToolProgress(call=call, partial=partial):
             return {"type": "tool_progress", "id": call.id, "tool": call.name, "result": partial.to_json()}
-        case ToolFinished(call=call, result=result):
-            return {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
+        case ToolFinished(call=call, result=result, markdown=markdown):
+            told = {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
+            return {**told, "markdown": True} if markdown else told
         case TurnStarted(session=session, model=model, message=message):
             return {"type": "turn_started", "session": session, "model": model, "message": _words(message)}
         case Retrying(attempt=attempt, seconds=seconds, error=error):

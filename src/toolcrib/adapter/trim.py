@@ -46,7 +46,7 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     content = (*shown, *note)
     if content == result.content:
         return result
-    return Result(content=content, details=result.details, status=result.status)
+    return result._replace(content=content)
 
 
 def attribute(result: Result, source: str) -> Result:
@@ -56,11 +56,12 @@ def attribute(result: Result, source: str) -> Result:
 
 
 def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
-    """Return a result without the secrets that `redact` knows, also in its details."""
+    """Return a result without the secrets that `redact` knows, also in its details and in what people are shown."""
     details, said = result.details, str(result.details)
     if redact(said) != said:
         details = redact_value(details, redact)
-    return result._replace(content=redact_parts(result.content, redact), details=details)
+    shown = redact(str(result.display)) if result.display else ""
+    return result._replace(content=redact_parts(result.content, redact), details=details, display=shown)
 
 
 def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P, ...]:
@@ -87,7 +88,7 @@ def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     ]
     parts, note = _fit(described, limit)
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
-    return Result(content=(*shown, *note), details=result.details, status=result.status)
+    return result._replace(content=(*shown, *note), display=strip(cut(str(result.display), limit)))
 
 
 def is_long(result: Result, limit: int = RESULT_CHARS) -> bool:
@@ -101,6 +102,12 @@ def error_text(message: str, redact: Callable[[str], str] = str) -> str:
     whole = redact(strip(redact(trim(message[:_MAX_JSON_CHARS]))))
     line = next((line for line in whole.splitlines() if line.strip()), "it failed and did not say why")
     return shorten(defuse(line.replace("\t", " ").strip()), ERROR_CHARS)
+
+
+def is_failure(result: Result) -> bool:
+    """Tell whether a result is a failure, also where only its details say so: `status: error` or `status: timeout`."""
+    said = result.details.get("status") if isinstance(result.details, Mapping) else None
+    return result.status == "error" or (isinstance(said, str) and said.strip().lower() in ("error", "timeout"))
 
 
 def reason(result: Result) -> str | None:

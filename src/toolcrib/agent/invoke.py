@@ -6,13 +6,15 @@
     4 guards, each of which may block or rewrite      9 the outcome recorded
     5 a human asked, where somebody says so; what guards and humans say is recorded
 
-Nothing but cancellation leaves as an exception: what fails comes back as a Result that says so.
+Nothing but cancellation leaves as an exception: what fails comes back as a Result that says so. Whoever failed, its
+details hold `status`, `tool`, `error` (one line, redacted) and `code`; observers, watchers and the record get the same.
 """
 
 import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -21,14 +23,16 @@ from typing import Any, Literal
 
 import orjson
 
-from toolcrib.adapter.fence import fence, new_token
+from toolcrib.adapter.fence import NOTICE, new_token
 from toolcrib.adapter.trim import (
     RESULT_CHARS,
     attribute,
     error_text,
     for_watchers,
+    is_failure,
     is_long,
     present,
+    reason,
     redact_result,
     result_text,
 )
@@ -61,7 +65,8 @@ class CallPipeline:
 
     `redact` takes secrets out of a text, and is None when there is none to look for; `redact_errors`, where there is
     one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
-    that do not state their own. `watch` hears how calls go, and has no say in them.
+    that do not state their own. `notice` puts a warning before outside text, whatever tool it comes from. `watch` hears
+    how calls go, and has no say in them.
     """
 
     record: Record
@@ -74,6 +79,7 @@ class CallPipeline:
     watch: Callable[[CallEvent], None] | None = None
     timeout: float = 120.0
     limit: int = RESULT_CHARS
+    notice: bool = False
 
 
 _numbers = count(1)
@@ -100,17 +106,23 @@ os.register_at_fork(after_in_child=_new_process)
 
 
 async def present_result(
-    result: Result, outside: str | None, limit: int, pipeline: CallPipeline, *, pages: bool
+    result: Result, ctx: Ctx, tool: Tool | None, belt: Selection, pipeline: CallPipeline, deadline: Deadline
 ) -> Result:
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
+    # 8
+    limit = (tool.limit if tool else None) or pipeline.limit
+    if (outside := _outside_of(tool, ctx)) is None and is_plain(result, limit) and pipeline.redact is None:
+        return result
+    deadline.give(None)
     if pipeline.redact is not None:
         result = redact_result(result, pipeline.redact)
     if outside is not None:
         result = attribute(result, outside)
     key = ""
-    if pages and pipeline.blobs is not None and is_long(result, limit):
+    if "result_get" in belt.tools and pipeline.blobs is not None and is_long(result, limit):
         key = await _keep_whole(result, pipeline.blobs)
-    return present(result, new_token(), limit, key=key)
+    notice = NOTICE if pipeline.notice or (tool and tool.notice) else ""
+    return present(result, new_token(), limit, key=key, notice=notice)
 
 
 def is_plain(result: Result, limit: int) -> bool:
@@ -122,11 +134,12 @@ def is_plain(result: Result, limit: int) -> bool:
 
 
 def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, source: str | None = None) -> Result:
-    """Return the failure as a model may read it: `{status, tool, error}`, one line, bounded and redacted.
+    """Return a failure in the form that all have: `{status, tool, error, code}`, one line, bounded and redacted.
 
-    Where words of it came from a `source` outside, it is fenced. No sentence of ours holds marks or tokens of chat
+    `source` says where words of it came from when that is outside. No sentence of ours holds marks or tokens of chat
     templates: where one does, somebody else's name or words are in it.
     """
+    name = canonical(name) or name[:_NAME_CHARS]
     if source is None and defuse(message) != message:
         source = f"an error of {name}"
     try:
@@ -134,9 +147,21 @@ def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, s
     except Exception:
         log.exception("an error of %s could not be redacted", name)
         words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
-    details = {"tool": name, "error": words}
-    shown = words if source is None else fence(words, source, new_token())
-    return Result.error(shown, code=code, details=details, source=source)
+    return Result.error(words, code=code[:_NAME_CHARS], details={"tool": name}, source=source)
+
+
+def complete_failure(result: Result, name: str, pipeline: CallPipeline, code: str = "failed") -> Result:
+    """Return a failure that somebody else made in the same form; what was gathered stays in content and details."""
+    told = result.details
+    if not isinstance(told, Mapping):
+        told = {} if told is None else {"details": told}
+    # a mere status is no sentence
+    cleared = result._replace(details={key: each for key, each in told.items() if key != "status"})
+    if redact := pipeline.redact_errors or pipeline.redact:
+        cleared = redact_result(cleared, redact)  # before anything is cut: half of a secret is not recognised
+    code = str(told.get("code") or ("timeout" if told.get("status") == "timeout" else code))
+    made = failure_result(name, reason(cleared) or "", code, pipeline)
+    return result._replace(content=result.content or made.content, details={**told, **made.details}, status="error")
 
 
 async def _keep_whole(result: Result, blobs: Blobs) -> str:
@@ -179,8 +204,8 @@ class CallWatcher:
         except RuntimeError:
             log.debug("progress of %s came after its event loop had closed", self._call.name)
 
-    def finish(self, result: Result) -> None:
-        self._tell(ToolFinished(self._call, for_watchers(result)))
+    def finish(self, result: Result, *, markdown: bool) -> None:
+        self._tell(ToolFinished(self._call, for_watchers(result), markdown))
 
     def _tell_in_time(self, event: ToolProgress) -> None:
         if not self._course.stopped:
@@ -194,6 +219,7 @@ class CallWatcher:
 
 
 _NAME_CHARS = 64
+_FOREIGN = ("plugin:", "client:")  # bodies that somebody else wrote, and that run here
 _OUTSIDE = "mcp:"  # whatever tools of such a source give back is from outside, also when an observer rewrote it
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
 _OWN_APPROVER = "the program's own approver"
@@ -225,13 +251,25 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
         name = canonical(name) or name[:_NAME_CHARS]
         verdict = belt.verdicts.get(name)
     watched = CallWatcher(pipeline.watch, ctx, verdict, pipeline.redact) if pipeline.watch else None
+    tool: Tool | None = None
     cancelled: asyncio.CancelledError | None = None
     try:
-        result = await _run(belt, verdict, ctx, pipeline, deadline, slot)
-    except _FAILURES as error:
-        if isinstance(error, asyncio.CancelledError) and is_cancelled():
-            cancelled = error
-        result = _failure(error, ctx, name, pipeline, belt.tools.get(name) if course.started else None)
+        try:
+            tool, ctx, args = await _prepare(belt, verdict, ctx, pipeline, deadline, slot)
+            result = await _run_body(tool, ctx, args, pipeline, deadline)
+        except _FAILURES as error:
+            course.stopped = True  # a body in a thread hears it now, and not when everybody was told
+            cancelled = _cancellation(error)
+            tool = tool if course.started else None
+            result, args = _failure(error, ctx, name, pipeline, tool), ctx.call.args
+        try:
+            if pipeline.observers:
+                ctx = ctx._replace(call=ctx.call._replace(name=name))
+                result = await _observe(ctx, args, result, pipeline, deadline)
+            result = await present_result(result, ctx, tool, belt, pipeline, deadline)
+        except _FAILURES as error:
+            cancelled = cancelled or _cancellation(error)
+            result = present(_failure(error, ctx, name, pipeline, tool), new_token(), pipeline.limit)
     finally:
         deadline.close()
         course.stopped = True
@@ -240,37 +278,38 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     # 9
     try:
         status = "cancelled" if cancelled else result.status
-        code = "" if status == "ok" else _code(result)
-        if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started)):
+        code, why = ("", "") if status == "ok" else (_told(result, "code"), _told(result, "error"))
+        if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started, why)):
             await wait_to_end(writing)
     except Exception as error:
         log.exception("what came of %s in call %s could not be recorded", name, call.id)
-        ran = "ran" if course.started else "did not run"
+        how = "ran" if course.started else "did not run"
         why = f": {error}" if isinstance(error, ToolError) else ""
-        result = failure_result(name, f"{name} {ran}, and that could not be recorded{why}", "unrecorded", pipeline)
+        result = failure_result(name, f"{name} {how}, and that could not be recorded{why}", "unrecorded", pipeline)
     if watched:
-        watched.finish(result)
+        watched.finish(result, markdown=tool is not None and tool.markdown)
     if cancelled:
         raise cancelled
     return result
 
 
-async def _run(  # noqa: C901  the steps, one after another
+async def _prepare(
     belt: Selection,
     verdict: Verdict | None,
     ctx: Ctx,
     pipeline: CallPipeline,
     deadline: Deadline,
     slot: CallSlot | None,
-) -> Result:
-    call, said = ctx.call, None
+) -> tuple[Tool, Ctx, Mapping[str, Any]]:
+    """Return the tool that may run now, and with what; raise ToolError when somebody is against it."""
+    call = ctx.call
     if slot:
         await slot.wait_checked()
     # 2: nothing runs before it is written down that it may
-    reason = verdict.reason if verdict else no_such_tool(call.name, belt)
-    if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, reason, belt.grounds)):
+    why = verdict.reason if verdict else no_such_tool(call.name, belt)
+    if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds)):
         await wait_to_end(writing)
-    tool, questions = _permit(belt, verdict, reason)
+    tool, questions = _permit(belt, verdict, why)
     # 3
     args = _check_args(tool, call)
     if call.name is not tool.name or call.args != args:
@@ -296,34 +335,49 @@ async def _run(  # noqa: C901  the steps, one after another
     if slot:
         deadline.give(None)
         await slot.wait_exclusive(exclusive=tool.exclusive)
+    return tool, ctx, args
+
+
+async def _run_body(
+    tool: Tool, ctx: Ctx, args: Mapping[str, Any], pipeline: CallPipeline, deadline: Deadline
+) -> Result:
     # 6
-    seconds = tool.timeout or pipeline.timeout
+    seconds, course = tool.timeout or pipeline.timeout, ctx.course
     if writing := pipeline.record.write(_make_started(ctx.call, tool.name)):
         deadline.give(None)
         await wait_to_end(writing)
     deadline.give(seconds)
-    ctx.course.started = True
+    course.started, began = True, time.perf_counter()
     try:
         result = await tool.run(ctx, args)
     except asyncio.CancelledError:
         if deadline.was_missed():
             raise ToolError(f"{tool.name} did not finish within {seconds:g} seconds", code="timeout") from None
         raise
+    finally:
+        course.seconds = time.perf_counter() - began
+    return complete_failure(result, tool.name, pipeline) if is_failure(result) else result
+
+
+async def _observe(ctx: Ctx, args: Any, result: Result, pipeline: CallPipeline, deadline: Deadline) -> Result:
+    """Tell the observers what came of a call; why one did not run is for none of them to say."""
     # 7
+    name, args = ctx.call.name, copy_args(args) if isinstance(args, Mapping) else {}
     for observer in pipeline.observers:
         deadline.give(observer.seconds)
         try:
-            said = await observer.run(ctx, args, result)
+            # a copy of the details: what an observer does to those of a failure changes nothing
+            shown = result._replace(details={**result.details}) if result.status == "error" else result
+            said = await observer.run(ctx, args, shown)
         except _FAILURES as error:
             said = hook_failure(error, deadline)
-        if said is not None:
-            result = apply_observer(observer, said, tool.name, result)
-    # 8
-    limit = tool.limit or pipeline.limit
-    if (outside := _outside_of(tool, ctx)) is None and is_plain(result, limit) and pipeline.redact is None:
-        return result
-    deadline.give(None)
-    return await present_result(result, outside, limit, pipeline, pages="result_get" in belt.tools)
+        if said is None or not ctx.course.started:
+            continue
+        changed = apply_observer(observer, said, name, result)
+        if changed is not result and is_failure(changed):
+            changed = complete_failure(changed, name, pipeline, _told(result, "code") or "failed")
+        result = changed
+    return result
 
 
 def _outside_of(tool: Tool | None, ctx: Ctx) -> str | None:
@@ -331,13 +385,13 @@ def _outside_of(tool: Tool | None, ctx: Ctx) -> str | None:
     return tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
 
 
-def _permit(belt: Selection, verdict: Verdict | None, reason: str) -> tuple[Tool, list[Ask]]:
+def _permit(belt: Selection, verdict: Verdict | None, why: str) -> tuple[Tool, list[Ask]]:
     """Return the tool, and what a human has to be asked; raise ToolError when there is none or it is denied."""
     if verdict is None:
-        raise ToolError(reason, code="not_found")
+        raise ToolError(why, code="not_found")
     if verdict.decision == "deny":
         raise ToolError(explain_sentence(verdict), code="denied")
-    return belt.tools[verdict.tool], [Ask(reason)] if verdict.decision == "ask" else []
+    return belt.tools[verdict.tool], [Ask(why)] if verdict.decision == "ask" else []
 
 
 def _check_args(tool: Tool, call: Call) -> Mapping[str, Any]:
@@ -390,24 +444,44 @@ async def _ask(ctx: Ctx, questions: Sequence[Ask], pipeline: CallPipeline) -> No
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
 
 
-def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
-    """Return a failure as the model may read it: ours in its own words, anybody else's in ours.
+def _cancellation(error: BaseException) -> asyncio.CancelledError | None:
+    """Return the error when it is a cancellation from outside, which has to leave in the end."""
+    return error if isinstance(error, asyncio.CancelledError) and is_cancelled() else None
 
-    Whatever a tool from outside that `ran` fails with has a source; words that are not ours are fenced, too.
+
+def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
+    """Return a failure as the model may read it: what is raised on purpose in its own words, a bug of ours in ours.
+
+    A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by. Whatever a tool
+    from outside fails with has a source.
     """
-    if isinstance(error, ToolError):
-        result = failure_result(name, str(error), error.code, pipeline, error.source or ctx.course.outside)
-    elif isinstance(error, CribError):
-        result = failure_result(name, str(error), "failed", pipeline)
+    words, code, source = _read(error), "failed", None
+    if isinstance(error, CribError):
+        # a subclass of somebody else's may have forgotten what ours hold
+        code, source = str(getattr(error, "code", code)), getattr(error, "source", None) or ctx.course.outside
     elif isinstance(error, asyncio.CancelledError):
-        result = failure_result(name, f"{name} was cancelled", "cancelled", pipeline)
+        words, code = f"{name} was cancelled", "cancelled"
     else:
         log.error("tool %s failed in call %s", name, ctx.call.id, exc_info=error)
-        words = f"{name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
-        result = failure_result(name, words, "bug", pipeline)
+        kind, code = type(error).__name__, "bug"
+        if ran is not None and ran.source.startswith(_FOREIGN):
+            words = f"{name} failed ({kind}): {words or 'it did not say why'}"
+        else:
+            words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
+    result = failure_result(name, words, code, pipeline, source)
     return attribute(result, outside) if (outside := _outside_of(ran, ctx)) is not None else result
 
 
-def _code(result: Result) -> str:
+def _read(error: BaseException) -> str:
+    """Return what an exception says, "" where that cannot be read."""
+    try:
+        return str(error).strip()
+    except _FAILURES:
+        log.exception("an exception of the type %s cannot be read", type(error).__name__)
+        return ""
+
+
+def _told(result: Result, key: str) -> str:
+    """Return what the details of a failure hold under a key."""
     details = result.details
-    return str(details.get("code", "")) if result.status == "error" and isinstance(details, Mapping) else ""
+    return str(details.get(key, "")) if result.status == "error" and isinstance(details, Mapping) else ""

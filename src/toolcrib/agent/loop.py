@@ -43,7 +43,7 @@ from toolcrib.define.verdict import Basis, Selection
 from .compact import ShortHistory
 from .deadline import Clock, Unhurried, wait_to_end
 from .hooks import outside_guard
-from .invoke import CallPipeline, invoke, new_key
+from .invoke import CallPipeline, failure_result, invoke, new_key
 from .limits import Repeats, Spent
 from .line import CallSlot, call_slots
 from .mailbox import Inbox, OrderedEmitter
@@ -318,7 +318,7 @@ class Loop:
         if self.journal.is_settled:
             self._emit_outcome(still)
         else:
-            self._emit.after(self.journal.flush(), partial(_take_outcome, still))
+            self._emit.after(self.journal.flush(), partial(self._take_outcome, still))
         return result
 
     def _hear(self, event: CallEvent) -> None:
@@ -336,8 +336,21 @@ class Loop:
         self._emit(event)
 
     def _emit_outcome(self, still: "_Open", failure: ToolError | None = None) -> None:
-        if (event := _take_outcome(still, failure)) is not None:
+        if (event := self._take_outcome(still, failure)) is not None:
             self._emit(event)
+
+    def _take_outcome(self, still: "_Open", failure: BaseException | None) -> ToolFinished | None:
+        """Return what came of a call, once."""
+        if not still.is_shown or still.outcome is None:
+            return None
+        still.is_shown = False
+        if failure is None:
+            return still.outcome
+        what = "what came of it could not be kept" if still.course.started else "it was not run"
+        return ToolFinished(still.call, self._fail(still, f"{what}: {failure}", "unrecorded"))
+
+    def _fail(self, still: "_Open", words: str, code: str) -> Result:
+        return failure_result(still.call.name, words, code, self._pipeline)
 
     def _answer(self, why: str = "") -> list["_Open"]:
         """Put the answers of all calls into the history, in their order; those that have none are told why."""
@@ -355,12 +368,12 @@ class Loop:
     def _missing_result(self, still: "_Open", why: str) -> Result:
         """Return what is known of a call that never ran, or was stopped while it did."""
         if not still.course.started:
-            return Result.error(f"this call was not run: {why}", code="not_run")
+            return self._fail(still, f"this call was not run: {why}", "not_run")
         if still.is_done:
-            return Result.error(f"it ran to its end, and what came of it was not kept ({why})", code="interrupted")
+            return self._fail(still, f"it ran to its end, and what came of it was not kept ({why})", "interrupted")
         gathered = present(Result(still.partial.content), new_token(), self._pipeline.limit).content
         words = f"it was stopped while it ran, so it may have done a part of its work ({why})"
-        result = Result.error(words, code="interrupted")
+        result = self._fail(still, words, "interrupted")
         return result._replace(content=(*gathered, *result.content))
 
     def _say(self, message: Message) -> Message:
@@ -407,17 +420,6 @@ class _Open:
         self.is_shown = self.is_done = False
         self.answer: Message | None = None
         self.outcome: ToolFinished | None = None
-
-
-def _take_outcome(still: _Open, failure: BaseException | None) -> ToolFinished | None:
-    """Return what came of a call, once."""
-    if not still.is_shown or still.outcome is None:
-        return None
-    still.is_shown = False
-    if failure is None:
-        return still.outcome
-    what = "what came of it could not be kept" if still.course.started else "it was not run"
-    return ToolFinished(still.call, Result.error(f"{what}: {failure}", code="unrecorded"))
 
 
 def _with_unique_ids(calls: Iterable[Call]) -> tuple[Call, ...]:

@@ -188,6 +188,7 @@ def agent_tool(agent: Agent) -> Tool:
         effects=frozenset(),
         source="agent",
         timeout=_RUN_SECONDS,
+        markdown=True,
     )
 
 

@@ -235,24 +235,22 @@ def result_of(agent: Agent, outcome: Outcome) -> Result:
         "tokens": outcome.usage.input + outcome.usage.output,
         "cost": outcome.cost,
         "activity": list(outcome.steps),
-        "format": "markdown",
     }
     if outcome.answer is None:
         sentence = f"{agent.name} did not finish: {outcome.why}"
-        details["display"] = f"**{title}** did not finish: {outcome.why}"
         known = "what it had until then follows" if outcome.gathered else "it had found nothing yet"
         error = Result.error(sentence, code=outcome.reason, details=details)
-        return error._replace(content=(Text(f"{sentence} ({known})"), *outcome.gathered))
+        content = (Text(f"{sentence} ({known})"), *outcome.gathered)
+        return error._replace(content=content, display=f"{title} did not finish: {outcome.why}")
     text = _render(agent, outcome.answer)
     took = f"{outcome.turns} {'reply' if outcome.turns == 1 else 'replies'}"
     details["output"] = to_jsonable_python(outcome.answer[agent.output_name], fallback=str)
     content = (Text(text, _source(agent.name, outcome.outside)),)
     if outcome.reason == "rescued":
         note = f"[rescued: {outcome.why}; {agent.name} then handed in what it had, which may be incomplete]"
-        details["display"] = f"**{title}** was rescued: {outcome.why}\n\n{text}"
-        return Result((Text(note), *content), details)
-    details["display"] = f"**{title}** finished after {took}\n\n{text}"
-    return Result(content, details)
+        display = f"**{title}** was rescued: {outcome.why}\n\n{text}"
+        return Result((Text(note), *content), details, display=display)
+    return Result(content, details, display=f"**{title}** finished after {took}\n\n{text}")
 
 
 def _source(agent: str, outside: Iterable[str]) -> str | None:

@@ -337,6 +337,7 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
         redact_errors=core.redact_errors,
         timeout=float(core.config.tools.timeout_sec),
         limit=core.config.tools.results.max_chars,
+        notice=core.config.tools.results.notice,
     )
 
 

@@ -108,6 +108,7 @@ class ExecSettings(ExecPolicy):
 
 class ResultSettings(Section):
     max_chars: Annotated[Int, Field(ge=100, le=1_000_000)] = Field(default=8000, alias="maxChars")
+    notice: Bool = False
 
 
 class ToolSettings(ToolsSettings):

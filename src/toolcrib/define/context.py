@@ -53,7 +53,8 @@ _NO_PORTS = Ports()
 
 
 class CallState:
-    """How one call goes: whether its body has `started`, whether it was `stopped`, and who watches its progress.
+    """How one call goes: whether its body has `started`, whether it was `stopped`, how many `seconds` it took, and who
+    watches its progress.
 
     `outside` is the source of words from outside that the body was given: whatever it returns is from there, too.
     The only part of a context that changes; `invoke` writes it, and what a body asks the services through.
@@ -61,6 +62,7 @@ class CallState:
 
     started = False
     stopped = False
+    seconds = 0.0
     outside: str | None = None
     watch: Callable[[Result], None] | None = None
 
@@ -100,6 +102,11 @@ class Ctx(NamedTuple):
     @property
     def blobs(self) -> Blobs:
         return self.ports.blobs
+
+    @property
+    def seconds(self) -> float:
+        """How long the body took, for observers: 0 before it ended, and where it never ran."""
+        return self.course.seconds
 
     def secret(self, name: str) -> str:
         """Return a secret that the configuration lends to tools by name."""

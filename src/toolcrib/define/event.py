@@ -85,10 +85,11 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """What came of a call, as watchers may see it."""
+    """What came of a call, as watchers may see it; `markdown` where the tool says that it writes such."""
 
     call: Call
     result: Result
+    markdown: bool = False
 
 
 # Why a turn ended: answered; a limit on model calls, time, tokens or money; going round in circles; a reply cut off by

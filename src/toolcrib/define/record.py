@@ -74,13 +74,14 @@ class Started(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What came of a call; `ran` says whether the body was started, `code` which kind of failure it was."""
+    """What came of a call; `ran` says whether the body was started, `code` and `error` what kind of failure it was."""
 
     call: Call
     tool: str
     status: Status | Literal["cancelled"]
     code: str
     ran: bool
+    error: str = ""
 
 
 RecordEntry = Decided | Judged | Answered | Granted | Revoked | Started | Finished

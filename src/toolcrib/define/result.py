@@ -1,4 +1,4 @@
-"""What a tool gives back: `content` for the model, `details` for everyone else."""
+"""What a tool gives back: `content` for the model, `details` and `display` for everyone else."""
 
 import base64
 import json as jsonlib
@@ -46,22 +46,26 @@ Content = Text | Image
 
 
 class Result(NamedTuple):
-    """The outcome of one call. Make it with `Result.text`, `json`, `image`, `image_from_file`, `error` or `pending`."""
+    """The outcome of one call. Make it with `Result.text`, `json`, `image`, `image_from_file`, `error` or `pending`.
+
+    `display` is what people are shown in place of the content. No model reads it.
+    """
 
     content: tuple[Content, ...] = ()
     details: Any = None
     status: Status = "ok"
+    display: str = ""
 
     @classmethod
-    def text(cls, text: str, *, source: str | None = None, details: Any = None) -> Self:
+    def text(cls, text: str, *, source: str | None = None, details: Any = None, display: str = "") -> Self:
         """Words; name the `source` when they come from outside the crib."""
-        return cls(content=(Text(text, source),), details=details)
+        return cls(content=(Text(text, source),), details=details, display=display)
 
     @classmethod
-    def json(cls, value: Any, *, source: str | None = None) -> Self:
+    def json(cls, value: Any, *, source: str | None = None, display: str = "") -> Self:
         """A JSON value: indented by two for the model, as it is in `details`."""
         text = jsonlib.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-        return cls(content=(Text(text, source),), details=value)
+        return cls(content=(Text(text, source),), details=value, display=display)
 
     @classmethod
     def image(cls, data: bytes, *, mime: str | None = None, label: str = "", details: Any = None) -> Self:
@@ -99,17 +103,17 @@ class Result(NamedTuple):
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form, with `type` and `mimeType` as the documents spell them."""
-        return {"content": [_block(part) for part in self.content], "details": self.details, "status": self.status}
+        """Return the JSON form, with `type` and `mimeType` as the documents spell them; `display` if it has one."""
+        told = {"content": [_block(part) for part in self.content], "details": self.details, "status": self.status}
+        return {**told, "display": self.display} if self.display else told
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read back what `to_json` wrote; raise ToolError when it is something else."""
-        blocks = value.get("content")
-        status = value.get("status", "ok")
-        if not isinstance(blocks, list) or status not in ("ok", "error", "pending"):
-            raise ToolError("a result needs a list `content` and a status of ok, error or pending")
-        return cls(content=tuple(_content(block) for block in blocks), details=value.get("details"), status=status)
+        blocks, status, display = value.get("content"), value.get("status", "ok"), value.get("display", "")
+        if not isinstance(blocks, list) or status not in ("ok", "error", "pending") or not isinstance(display, str):
+            raise ToolError("a result needs a list `content`, a status of ok, error or pending, and text as `display`")
+        return cls(tuple(_content(block) for block in blocks), value.get("details"), status, display)
 
 
 def _block(part: Content) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class Options(TypedDict, total=False):
     exclusive: bool
     timeout: float | None
     limit: int | None
+    markdown: bool
+    notice: bool
     requires: tuple[str, ...]
     aliases: Mapping[str, str]
     narrow: Narrow | None
@@ -81,6 +83,7 @@ class Tool:
 
     `effects` None means undeclared, which counts as having all. `source` is core, plugin:x, channel:x, client:x,
     mcp:x or agent. `timeout` (seconds) and `limit` (characters of text for the model) default to the configuration's.
+    `markdown` says how people are shown what it gives back; `notice` puts a warning to the model before outside text.
     `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`).
     """
 
@@ -97,6 +100,8 @@ class Tool:
     exclusive: bool = False
     timeout: float | None = None
     limit: int | None = None
+    markdown: bool = False
+    notice: bool = False
     requires: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
@@ -228,7 +233,7 @@ def tool(
     """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter.
 
     Besides name, description and parameters: label, effects, group, owner_only, optional, exclusive, timeout, limit,
-    requires, aliases and narrow. They are the fields of `Tool`.
+    markdown, notice, requires, aliases and narrow. They are the fields of `Tool`.
     """
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:

@@ -343,6 +343,7 @@ def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[
         "answered": None if answered is None else {"yes": answered.get("yes"), "by": answered.get("by")},
         "outcome": str(finished.get("status")) if finished else "uncertain" if "started" in later else "none",
         "code": str(finished.get("code")) if finished else "",
+        "error": str(finished.get("error", "")) if finished else "",
         "ran": bool(finished.get("ran")) if finished else "started" in later,
     }
 

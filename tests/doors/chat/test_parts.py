@@ -155,6 +155,26 @@ def test_of_a_failed_command_the_last_lines_are_shown_and_how_it_ended() -> None
     assert said.splitlines() == [*(f"    {n}" for n in range(12, 20)), "  ✗ The command ended with exit code 2."]
 
 
+@pytest.mark.parametrize("formatter", [PLAIN, COLOURED], ids=["plain", "styled"])
+def test_what_a_tool_shows_to_people_is_shown_whole_and_as_markdown_where_it_says_so(formatter: Formatter) -> None:
+    call, result = Call("1", "stock", {}), Result.json({"n": 12}, display="**12** left\n\x1b[2J" + "word " * 30)
+    said = render_outcome(call, result, formatter)
+    assert "**12** left" in said
+    assert said.count("word") == 30
+    marked = render_outcome(call, result, formatter, markdown=True)
+    assert ("**" in marked) == formatter.plain
+    assert marked.count("word") == 30
+    assert "\x1b[2J" not in said + marked
+    assert '"n"' not in said + marked
+
+
+def test_the_content_of_a_tool_that_writes_markdown_is_rendered_when_it_has_nothing_else_to_show() -> None:
+    said = render_outcome(Call("1", "stock", {}), Result.text("# Nuts\n\n- 12\n- 13"), PLAIN, markdown=True)
+    assert said == "  ✓\n# Nuts\n\n- 12\n- 13\n"
+    failed = Result.error("E_SOLD_OUT")._replace(display="sold out")
+    assert render_outcome(Call("1", "stock", {}), failed, PLAIN, markdown=True) == "  ✗ sold out\n"
+
+
 # screen
 
 
@@ -205,6 +225,15 @@ def test_what_goes_on_is_told_apart_from_what_is_whole() -> None:
         "  … 4 s: 2 of 4\n  ✓ built\n    (4 s)\nstopped before it was done; what was done until then is\n  kept\n"
     )
     assert screen.live_lines(60, 10) == []
+
+
+def test_the_event_says_whether_it_is_markdown() -> None:
+    page, call, result = Page(), call_of("1", "one"), Result.text("12", display="**12** left")
+    for event in (ToolStarted(call, ALLOW), ToolFinished(call, result), ToolFinished(call, result, markdown=True)):
+        ChatScreen(COLOURED, page, now=lambda: 0.0).show(event)
+    _, plain, rendered = page.text.split("✓")
+    assert "**12** left" in plain
+    assert "\x1b[1m12\x1b[0m left" in rendered
 
 
 def test_calls_side_by_side_are_told_apart() -> None:

@@ -123,7 +123,7 @@ async def test_an_error_a_bug_and_bad_arguments_are_results_that_say_so(mode: Mo
     @tool(effects=set())
     async def breaks() -> str:
         """Break."""
-        raise KeyError("/home/secret")
+        raise ValueError("the pump is broken\n/home/secret")
 
     @tool(effects=set())
     def fails_in_a_thread() -> str:
@@ -134,6 +134,7 @@ async def test_an_error_a_bug_and_bad_arguments_are_results_that_say_so(mode: Mo
         assert words(await client.call_tool("fails")) == (True, "the well is dry; dig another")
         assert words(await client.call_tool("fails_in_a_thread")) == (True, "the well is dry here, too")
         is_error, said = words(await client.call_tool("breaks"))
+        assert said == "breaks failed (ValueError): the pump is broken"
         assert (is_error, "secret" in said) == (True, False)
         is_error, said = words(await client.call_tool("add", {"a": "many"}))
         assert (is_error, "a" in said) == (True, True)

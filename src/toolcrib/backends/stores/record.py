@@ -91,8 +91,8 @@ def _to_json(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[s
         case Started(call, tool):
             args = _bound(call.args, redact, longest)
             return "started", {"call": {**_identify(call, redact), "args": args}, "tool": tool}
-        case Finished(call, tool, status, code, ran):
-            outcome = {"status": status, "code": code[:_LONGEST_WORD], "ran": ran}
+        case Finished(call, tool, status, code, ran, error):
+            outcome = {"status": status, "code": code[:_LONGEST_WORD], "ran": ran} | ({"error": error} if error else {})
             return "finished", {"call": _identify(call, redact), "tool": tool, **outcome}
         case Answered(call):
             return "answered", {**entry._asdict(), "call": _identify(call, redact)}

@@ -101,8 +101,8 @@ def judge_commands(crib: Crib, caller: Callable[[], Caller]) -> CommandJudge:
 
 
 def render_result(result: Result) -> str:
-    """Return a result in words, pictures by what they are."""
-    return "\n".join(
+    """Return a result in words for people: those that it has for them, else its content, pictures by what they are."""
+    return result.display or "\n".join(
         f"[{part.mime}, {len(part.data):,} bytes]" if isinstance(part, Image) else part.text for part in result.content
     )
 
@@ -155,10 +155,10 @@ class TurnScreen(ABC):
             case ToolProgress(call=call, partial=partial):
                 if (running := self._calls.get(call.key)) is not None:
                     self._show_progress(running, partial)
-            case ToolFinished(call=call, result=result):
+            case ToolFinished(call=call):
                 running, before = self._calls.pop(call.key, None), self._mention(call)
                 took = self._now() - running.since if running else 0.0
-                self._write(self._render_outcome(call, result, before, took), of=call)
+                self._write(self._render_outcome(event, before, took), of=call)
             case Retrying(attempt=attempt, seconds=seconds, error=error):
                 lost = "; what was said so far does not count" if self._drop_words() else ""
                 self.say(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", "ask")
@@ -214,7 +214,7 @@ class TurnScreen(ABC):
     def _show_progress(self, running: OpenCall, partial: Result) -> None: ...
 
     @abstractmethod
-    def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str: ...
+    def _render_outcome(self, event: ToolFinished, before: str, took: float) -> str: ...
 
     @abstractmethod
     def _note(self, event: TurnStarted | CallDelta | Replied) -> None:
@@ -286,13 +286,13 @@ class RunScreen(TurnScreen):
         if now - running.mentioned_at >= LONG_SECONDS and (lines := tail_lines(partial, 1)):
             self._say_progress(running, lines[-1], now)
 
-    def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str:
-        seconds = f" ({took:.0f} s)" if took >= LONG_SECONDS else ""
+    def _render_outcome(self, event: ToolFinished, before: str, took: float) -> str:
+        seconds, result = f" ({took:.0f} s)" if took >= LONG_SECONDS else "", event.result
         text, style = render_result(result).strip(), self.formatter.style
         if result.status == "error":
             sentence = f"✗ {before}{text or 'failed'}{seconds}"
             return self.formatter.remark(sentence, "bad", indent=2, max_lines=_ERROR_LINES)
-        if self._verbose and text:
+        if (self._verbose or result.display) and text:
             head = [f"  ✓ {before[:-2]}{seconds}"] if before or seconds else []
             whole = "\n".join([*head, *(f"  {escape_controls(line)}" for line in text.splitlines())])
             return f"{style(whole, 'dim')}\n"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from toolcrib.define.event import CallDelta, Event, Replied, TurnFinished, TurnStarted
+from toolcrib.define.event import CallDelta, Event, Replied, ToolFinished, TurnFinished, TurnStarted
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.doors.cli._format import Formatter, Style, flatten, truncate
@@ -137,9 +137,10 @@ class ChatScreen(TurnScreen):
     def _show_progress(self, running: OpenCall, partial: Result) -> None:
         running.lines, running.bar = tail_lines(partial, _TAIL_LINES), render_bar(partial)
 
-    def _render_outcome(self, call: Call, result: Result, before: str, took: float) -> str:
+    def _render_outcome(self, event: ToolFinished, before: str, took: float) -> str:
+        call, result = event.call, event.result
         diff = self._diff_of(call) if result.status != "error" else ""
-        text = render_outcome(call, result, self.formatter, before=before, diff=diff)
+        text = render_outcome(call, result, self.formatter, before=before, diff=diff, markdown=event.markdown)
         seconds = [f"({took:.0f} s)"] if took >= LONG_SECONDS else []
         return text + self.formatter.lines(seconds, "dim", indent=4)
 
@@ -172,13 +173,18 @@ class ChatScreen(TurnScreen):
         self._out.write(text)
 
 
-def render_outcome(call: Call, result: Result, formatter: Formatter, *, before: str = "", diff: str = "") -> str:
+def render_outcome(
+    call: Call, result: Result, formatter: Formatter, *, before: str = "", diff: str = "", markdown: bool = False
+) -> str:
     """Return what came of a call. `before` stands before it when other calls were spoken of since."""
     text, room = render_result(result).strip(), formatter.room - 4
     if result.status == "error":
         return _render_failure(call, text, formatter, before)
     mark = formatter.style("✓", "good")
     lines = text.splitlines() or ["no output"]
+    if text and (markdown or result.display):  # meant for people, so they see all of it
+        head = f"  {mark} {formatter.style(truncate(before.removesuffix(': '), room), 'dim')}".rstrip()
+        return f"{head}\n{render_markdown(text, formatter) if markdown else formatter.fold(text, indent=4)}"
     details: Mapping[str, Any] = result.details if isinstance(result.details, Mapping) else {}
     found = details.get("diff")
     diff = found if isinstance(found, str) and found else diff
