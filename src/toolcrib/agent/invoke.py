@@ -106,18 +106,16 @@ os.register_at_fork(after_in_child=_new_process)
 
 
 async def present_result(
-    result: Result, ctx: Ctx, tool: Tool | None, belt: Selection, pipeline: CallPipeline, deadline: Deadline
+    result: Result, tool: Tool | None, belt: Selection, pipeline: CallPipeline, deadline: Deadline
 ) -> Result:
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
     # 8
     limit = (tool.limit if tool else None) or pipeline.limit
-    if (outside := _outside_of(tool, ctx)) is None and is_plain(result, limit) and pipeline.redact is None:
+    if is_plain(result, limit) and pipeline.redact is None:
         return result
     deadline.give(None)
     if pipeline.redact is not None:
         result = redact_result(result, pipeline.redact)
-    if outside is not None:
-        result = attribute(result, outside)
     key = ""
     if "result_get" in belt.tools and pipeline.blobs is not None and is_long(result, limit):
         key = await _keep_whole(result, pipeline.blobs)
@@ -253,6 +251,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     watched = CallWatcher(pipeline.watch, ctx, verdict, pipeline.redact) if pipeline.watch else None
     tool: Tool | None = None
     cancelled: asyncio.CancelledError | None = None
+    ours: Result | None = None
     try:
         try:
             tool, ctx, args = await _prepare(belt, verdict, ctx, pipeline, deadline, slot)
@@ -262,14 +261,18 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
             cancelled = _cancellation(error)
             tool = tool if course.started else None
             result, args = _failure(error, ctx, name, pipeline, tool), ctx.call.args
+            ours = result
         try:
             if pipeline.observers:
                 ctx = ctx._replace(call=ctx.call._replace(name=name))
                 result = await _observe(ctx, args, result, pipeline, deadline)
-            result = await present_result(result, ctx, tool, belt, pipeline, deadline)
+            # a failure in our own words needs no fence, and still a source
+            result = result if result is ours else _attribute_outside(result, tool, ctx)
+            result = await present_result(result, tool, belt, pipeline, deadline)
         except _FAILURES as error:
             cancelled = cancelled or _cancellation(error)
             result = present(_failure(error, ctx, name, pipeline, tool), new_token(), pipeline.limit)
+        result = _attribute_outside(result, tool, ctx)
     finally:
         deadline.close()
         course.stopped = True
@@ -380,9 +383,10 @@ async def _observe(ctx: Ctx, args: Any, result: Result, pipeline: CallPipeline, 
     return result
 
 
-def _outside_of(tool: Tool | None, ctx: Ctx) -> str | None:
-    """Return where whatever this call gives back is from, None when it is ours."""
-    return tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
+def _attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
+    """Return the result with where it is from, where that is outside."""
+    outside = tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
+    return result if outside is None else attribute(result, outside)
 
 
 def _permit(belt: Selection, verdict: Verdict | None, why: str) -> tuple[Tool, list[Ask]]:
@@ -452,8 +456,7 @@ def _cancellation(error: BaseException) -> asyncio.CancelledError | None:
 def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
     """Return a failure as the model may read it: what is raised on purpose in its own words, a bug of ours in ours.
 
-    A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by. Whatever a tool
-    from outside fails with has a source.
+    A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by.
     """
     words, code, source = _read(error), "failed", None
     if isinstance(error, CribError):
@@ -468,8 +471,7 @@ def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, 
             words = f"{name} failed ({kind}): {words or 'it did not say why'}"
         else:
             words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
-    result = failure_result(name, words, code, pipeline, source)
-    return attribute(result, outside) if (outside := _outside_of(ran, ctx)) is not None else result
+    return failure_result(name, words, code, pipeline, source)
 
 
 def _read(error: BaseException) -> str:
