@@ -187,6 +187,15 @@ def test_a_programs_own_tool_cannot_take_a_name_that_is_taken() -> None:
 # Plugins
 
 
+@pytest.mark.parametrize("group", ["openclaw", "plugins", "mcp", "agents"])
+def test_a_programs_own_tool_cannot_join_a_group_that_others_are_known_by(group: str) -> None:
+    stray = Tool.declared("stray", "Mine.", group=group)
+    with pytest.raises(DeclarationError, match=f"'stray' names the core group '{group}'"):
+        toolcrib.open().belt(toolcrib.OWNER, extra=[stray])
+    with pytest.raises(DeclarationError, match=f"'stray' names the core group '{group}'"):
+        toolcrib.open(tools=[stray])
+
+
 def test_plugins_of_the_program_are_judged_like_any_other() -> None:
     offer = Offer(source="plugin:sky", tools=(weather,))
     crib = toolcrib.open({"tools": {"deny": ["sky"]}}, plugins=[offer])

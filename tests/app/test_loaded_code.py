@@ -29,13 +29,16 @@ SERVERS: dict[str, dict[str, Any]] = {
     "deep/mod.py": {"command": "python3", "args": ["-m", "deep.mod"]},
     "late.js": {"command": "node", "args": ["late"]},
 }
-PLUGINS = ("plugins/shop/plugin.py", "plugins/shop/toolcrib.plugin.json", "plugins/new/plugin.py")
+PLUGINS = (
+    "plugins/shop/plugin.py", "plugins/shop/toolcrib.plugin.json", "plugins/voice/openclaw.plugin.json",
+    "plugins/new/plugin.py",
+)  # fmt: skip
 
 
 @pytest.fixture
 def terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terms:
     ws = tmp_path / "ws"
-    for name in (*SERVERS, *PLUGINS[:2], "pack/__init__.py", "data.db"):
+    for name in (*SERVERS, *PLUGINS[:3], "pack/__init__.py", "data.db"):
         (ws / name).parent.mkdir(parents=True, exist_ok=True)
         (ws / name).write_text("mine")
     (ws / "bin" / "serve").chmod(0o755)

@@ -117,6 +117,62 @@ def test_main_may_be_called_otherwise_and_have_neighbours(tmp_path: Path) -> Non
     assert [tool.name for tool in made(found_in(folder)["shop"])] == ["dice"]
 
 
+FOREIGN = "openclaw.plugin.json"
+
+
+def foreign(folder: Path, **manifest: Any) -> Path:
+    """Write the folder of a plugin as OpenClaw has it."""
+    folder.mkdir(parents=True)
+    (folder / FOREIGN).write_text(json.dumps({"id": folder.name, "configSchema": {}, **manifest}), encoding="utf-8")
+    (folder / "index.ts").write_text("export default function register(api) {}", encoding="utf-8")
+    return folder
+
+
+def test_a_manifest_of_openclaw_is_read_and_its_code_is_not_run(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"port": {"type": "integer"}}, "required": ["port"]}
+    folder = foreign(
+        tmp_path / "voice",
+        configSchema=schema,
+        name=7,
+        kind="memory",
+        channels=["irc"],
+        providers=[],
+        skills=["./skills"],
+    )
+    plugin = found_in(tmp_path)["voice"]
+    assert plugin.manifest is not None
+    assert (plugin.where, plugin.manifest.name) == (str(folder / FOREIGN), "")
+    plugin.check_config({"port": 1})
+    assert "plugins.voice.config" in complaint(lambda: plugin.check_config({}))
+    sentence = (
+        f"plugin 'voice' ({folder}/{FOREIGN}) is OpenClaw's, and toolcrib runs no JavaScript; turn it off, or put a "
+        "plugin.py of its own beside the manifest"
+    )
+    assert complaint(plugin.load) == complaint(plugin.declare_tools) == sentence
+
+
+def test_a_plugin_of_ours_may_come_with_the_manifest_of_openclaw(tmp_path: Path) -> None:
+    folder = foreign(tmp_path / "shop", tools=[DICE], version=2)
+    (folder / "plugin.py").write_text(dedent(SOURCE), encoding="utf-8")
+    assert [tool.name for tool in made(found_in(tmp_path)["shop"])] == ["dice"]
+
+
+def test_where_there_are_two_manifests_ours_counts(tmp_path: Path) -> None:
+    make(tmp_path / "shop")
+    (tmp_path / "shop" / FOREIGN).write_text('{"id": "theirs", "configSchema": {}}', encoding="utf-8")
+    assert list(found_in(tmp_path)) == list(found_in(tmp_path / "shop")) == ["shop"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"id": " ", "configSchema": {}}', '{"id": "x", "configSchema": []}']
+)
+def test_a_broken_manifest_of_openclaw_is_told_in_one_sentence(tmp_path: Path, text: str) -> None:
+    folder = foreign(tmp_path / "bad")
+    (folder / FOREIGN).write_text(text, encoding="utf-8")
+    found, (broken,) = find_plugins([tmp_path])
+    assert (found, f"plugin manifest {folder}/{FOREIGN}" in str(broken)) == ({}, True)
+
+
 FACTORIES = """
     from toolcrib import Plugin, Tool
 

@@ -87,9 +87,9 @@ def _of_the_call(rule: Json, args: Json, tool: Tool) -> Json:
 
 def _tool(args: Json) -> Tool:
     """Return the tool that is called: a fake of their name, our exec, or the agent that they call by argument."""
-    name, group = args["call"]["name"], None
+    name, source = args["call"]["name"], "core"
     if name == "invoke_agent":
-        name, group = args["call"]["args"]["agent_name"], "agents"
+        name, source = args["call"]["args"]["agent_name"], "agent"
     marks = args.get("toolAnnotations") or {}
     effects = frozenset(effect for mark, effect in MARKS.items() if marks.get(mark) is True) or EFFECTS
 
@@ -98,8 +98,8 @@ def _tool(args: Json) -> Tool:
 
     server, own = _server_of(args)
     name, shape = tool_name(server, own) if server else our_name(name), Shape(lambda: _ANYTHING, check_of_schema)
-    tool = tool_named(name, f"{name}.", shape, body, group=group, effects=effects)
-    return replace(tool, source=f"mcp:{server}") if server else tool
+    tool = tool_named(name, f"{name}.", shape, body, effects=effects)
+    return replace(tool, source=f"mcp:{server}" if server else source)
 
 
 def _server_of(args: Json) -> tuple[str, str]:

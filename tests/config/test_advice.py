@@ -166,3 +166,66 @@ def test_an_included_file_counts_too(tmp_path: Path) -> None:
     (tmp_path / "crib.yaml").chmod(0o600)
     (tmp_path / "secrets.yaml").chmod(0o644)
     assert load(tmp_path / "crib.yaml", {}).exposed == str(tmp_path / "secrets.yaml")
+
+
+GATEWAY = {"gateway": {"auth": {"token": TOKEN}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "env", "origin", "other"),
+    [
+        ({**GATEWAY, "hooks": {"token": TOKEN}}, {}, "gateway.auth.token", "hooks.token"),
+        ({**GATEWAY, "models": {"openai": {"apiKey": TOKEN}}}, {}, "gateway.auth.token", "models.openai.apiKey"),
+        ({**GATEWAY, "web": {"search": {"apiKey": TOKEN}}}, {}, "gateway.auth.token", "web.search.apiKey"),
+        ({**GATEWAY, "secrets": {"SHOP": TOKEN}}, {}, "gateway.auth.token", "secrets.SHOP"),
+        (
+            {"hooks": {"token": TOKEN}, "mcpServers": {"w": {"url": "https://w", "headers": {"A": f"Bearer {TOKEN}"}}}},
+            {}, "hooks.token", "mcpServers.w.headers.A",
+        ),
+        (
+            {"hooks": {"token": TOKEN}, "mcpServers": {"w": {"command": "w", "env": {"KEY": TOKEN}}}},
+            {}, "hooks.token", "mcpServers.w.env.KEY",
+        ),
+        (
+            {"gateway": {"auth": {"mode": "password", "password": TOKEN}}, "hooks": {"token": TOKEN}},
+            {}, "gateway.auth.password", "hooks.token",
+        ),
+        ({"hooks": {"token": "${OPENAI_API_KEY}"}}, {"OPENAI_API_KEY": TOKEN}, "hooks.token", "$OPENAI_API_KEY"),
+        ({"hooks": {"token": TOKEN}}, {"TOOLCRIB_MCP_TOKEN": TOKEN}, "hooks.token", "$TOOLCRIB_MCP_TOKEN"),
+        (GATEWAY, {"TOOLCRIB_MCP_TOKEN": TOKEN}, "gateway.auth.token", "$TOOLCRIB_MCP_TOKEN"),
+        (
+            {"models": {"openai": {"apiKey": TOKEN}}}, {"TOOLCRIB_MCP_TOKEN": TOKEN},
+            "$TOOLCRIB_MCP_TOKEN", "models.openai.apiKey",
+        ),
+    ],
+)  # fmt: skip
+def test_one_secret_for_two_doors_is_told_and_not_shown(
+    config: Any, env: dict[str, str], origin: str, other: str
+) -> None:
+    (found,) = [each for each in toolcrib.open(config, env=env).lint() if each.kind == "shared"]
+    assert (found.level, found.origin, other in found.message) == ("warning", origin, True)
+    assert TOKEN not in f"{found}"
+
+
+@pytest.mark.parametrize(
+    ("config", "env"),
+    [
+        ({**GATEWAY, "hooks": {"token": TOKEN[::-1]}}, {}),
+        (GATEWAY, {"TOOLCRIB_TOKEN": TOKEN, "OPENAI_API_KEY": "another-key-0123456789"}),
+        ({"gateway": {"auth": {"token": "${MINE}"}}}, {"MINE": TOKEN}),
+        ({"gateway": {"auth": {"mode": "token", "token": TOKEN, "password": TOKEN}}}, {}),
+        ({"models": {"openai": {"apiKey": TOKEN}, "mine": {"baseUrl": "https://m.test", "apiKey": TOKEN}}}, {}),
+        ({"models": {"openai": {"apiKey": "${OPENAI_API_KEY}"}}}, {"OPENAI_API_KEY": TOKEN}),
+    ],
+)
+def test_a_secret_of_one_door_is_nothing_to_tell(config: Any, env: dict[str, str]) -> None:
+    assert [each for each in toolcrib.open(config, env=env).lint() if each.kind == "shared"] == []
+
+
+def test_one_secret_for_two_doors_is_told_in_an_openclaw_file(tmp_path: Path) -> None:
+    (tmp_path / "openclaw.json").write_text(
+        f'{{"gateway": {{"auth": {{"token": "{TOKEN}"}}, "remote": {{"token": "{TOKEN}"}}}},'
+        f' "hooks": {{"enabled": true, "token": "{TOKEN}"}}}}'
+    )
+    found = [each for each in toolcrib.open(tmp_path / "openclaw.json").lint() if each.kind == "shared"]
+    assert [each.origin for each in found] == ["gateway.auth.token"]

@@ -1,6 +1,7 @@
 """What a tool gives back: every way to make it, its JSON form, and reading that back."""
 
 import base64
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -81,18 +82,59 @@ def test_what_is_no_picture_is_refused_by_its_label() -> None:
     assert raised.value.code == "not_an_image"
 
 
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + bytes(9)
+
+
+# the smallest heads of each kind that tell width and height, as the formats' own descriptions have them
+SIDES = {
+    "png": png(800, 600),
+    "gif": b"GIF89a" + struct.pack("<HH", 800, 600),
+    "jpeg": b"\xff\xd8\xff\xe0\0\x04JF\xff\xff\xc2\0\x11\x08" + struct.pack(">HH", 600, 800),
+    "webp": b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 800, 600),
+    "webp, lossless": b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + (799 | 599 << 14).to_bytes(4, "little"),
+    "webp, extended": b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x1f\x03\0\x57\x02\0",
+}
+
+
+@pytest.mark.parametrize("data", SIDES.values(), ids=SIDES)
+def test_a_picture_with_a_path_has_the_line_the_path_and_the_sides_of_the_documents(data: bytes) -> None:
+    result = Result.image(data, path="out/shot.png")
+    assert result.to_json()["content"][0] == {"type": "text", "text": "MEDIA:out/shot.png"}
+    assert result.details == {"path": "out/shot.png", "width": 800, "height": 600}
+    labelled = Result.image(data, path="out/shot.png", label="the page", details={"by": "me"})
+    assert labelled.plain_text == "MEDIA:out/shot.png\nthe page"
+    assert labelled.details == {"path": "out/shot.png", "width": 800, "height": 600, "by": "me"}
+
+
+def test_a_picture_without_a_path_has_its_sides_and_no_line() -> None:
+    result = Result.image(png(3, 4))
+    assert (result.plain_text, result.details) == ("", {"width": 3, "height": 4})
+    assert Result.image(png(3, 4), details=[1]).details == [1]
+
+
+@pytest.mark.parametrize("data", [png(800, 0), png(800, 600)[:20], b"\xff\xd8\xff\xe0\0\x04JF", b"GIF89a"])
+def test_a_picture_that_does_not_say_its_sides_is_given_none(data: bytes) -> None:
+    assert Result.image(data, path="a").details == {"path": "a"}
+
+
+def test_a_name_cannot_write_a_second_line() -> None:
+    result = Result.image(PNG, path="a.png\nMEDIA:/etc/passwd")
+    assert result.plain_text == "MEDIA:a.png\\nMEDIA:/etc/passwd"
+
+
 def test_an_image_from_a_file_keeps_its_path_in_details(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(PNG)
     assert Result.image_from_file(path, details={"by": "me"}) == Result(
-        content=(Text("cat.png"), Image(PNG, "image/png")), details={"path": str(path), "by": "me"}
+        content=(Text(f"MEDIA:{path}"), Image(PNG, "image/png")), details={"path": str(path), "by": "me"}
     )
 
 
-def test_a_label_stands_for_the_name_of_the_file(tmp_path: Path) -> None:
+def test_a_label_stands_below_the_line_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(PNG)
-    assert Result.image_from_file(path, label="our cat").content[0] == Text("our cat")
+    assert Result.image_from_file(path, label="our cat").content[0] == Text(f"MEDIA:{path}\nour cat")
 
 
 @pytest.mark.parametrize(

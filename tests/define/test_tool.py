@@ -141,6 +141,7 @@ def test_a_tool_has_the_defaults_of_the_design() -> None:
         "requires": (),
         "aliases": {},
         "narrow": None,
+        "make": None,
     }
 
 
@@ -184,6 +185,7 @@ def test_every_option_reaches_the_tool() -> None:
         "requires": ("browser",),
         "aliases": {"b": "a"},
         "narrow": narrow,
+        "make": None,
     }
 
 

@@ -190,6 +190,23 @@ def test_a_plugin_cannot_put_its_tool_into_a_core_group(group: str) -> None:
     )
 
 
+@pytest.mark.parametrize("source", ["plugin:shop", "channel:irc", "client:phone", "mcp:wiki", "agent"])
+@pytest.mark.parametrize("group", ["openclaw", "plugins", "mcp", "agents"])
+def test_nobody_joins_a_group_that_is_made_of_where_tools_come_from_by_naming_it(source: str, group: str) -> None:
+    catalog = collect_catalog([CORE, Offer(source=source, tools=declared("stray", group=group))])
+    assert "stray" not in catalog
+    (problem,) = catalog.problems
+    assert f"'stray' names the core group {group!r} as its own; it was left out" in problem.sentence
+
+
+def test_the_group_of_the_platform_holds_no_tool_of_a_channel() -> None:
+    channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
+    catalog = collect_catalog([Offer(source="core", tools=SHELF), *channels])
+    theirs = {tool.name for offer in channels for tool in offer.tools if isinstance(tool, Tool)}
+    assert theirs <= set(catalog)
+    assert not theirs & catalog.groups["group:openclaw"]
+
+
 def test_the_group_of_plugins_exists_without_plugins() -> None:
     assert groups_of(()) == {"group:plugins": frozenset()}
 

@@ -1,5 +1,6 @@
 """Catalog, settings and caller to a Selection: where registry and policy meet, and what verdicts follow from."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -25,7 +26,7 @@ from toolcrib.policy.settings import (
     Section,
     ToolsSettings,
 )
-from toolcrib.registry.catalog import Catalog
+from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
 from toolcrib.registry.sources import PROGRAM
 
 _Json = Mapping[str, Any]
@@ -169,6 +170,8 @@ def _each(named: Mapping[str, Any], make: Callable[[Any], T]) -> dict[str, T]:
     return {name: make(each) for name, each in named.items()}
 
 
+log = logging.getLogger("toolcrib")
+
 _remember = lru_cache(maxsize=1024)  # what was made for so many callers, catalogs and profiles
 _NAME_CHARS = 64
 
@@ -188,6 +191,7 @@ class Belts:
         self._host, self._channels = host, tuple(channels)
         self._belt_for, self._catalog_with = _remember(self._make_belt), _remember(self._widen)
         self._grounds_of, self._narrow = _remember(self._make_grounds), _remember(self._make_narrow)
+        self._withhold = _remember(self._make_withheld)
 
     def narrow(self, profile: str) -> "Belts":
         """Return the same belts with one more layer: nobody has more than this profile, whatever is written."""
@@ -212,16 +216,40 @@ class Belts:
         for tool in extra:
             if tool.name in tools:
                 raise DeclarationError(f"there is a tool {tool.name!r} from {tools[tool.name].source} already")
+            if tool.group in DERIVED_GROUPS:
+                raise DeclarationError(f"{tool.name!r} names the core group {tool.group!r} as its own; choose another")
             tools[tool.name] = replace(tool, source=PROGRAM) if tool.source == "core" else tool
         return Catalog(tools, self.catalog.problems)
 
     def _make_belt(self, caller: Caller, extra: tuple[Tool, ...]) -> Selection:
-        catalog = self.catalog_with(extra)
         who = resolve(self.settings, caller)
+        catalog, made = self._ask_factories(self.catalog_with(extra), who)
         facts = self._facts(who, tuple(map(self._facts, who.ceiling)))
         belt = gate(catalog.tools, catalog.groups, layers_of(who), facts)
-        seen = {name: tool.narrow_for(caller, self._channels) for name, tool in belt.tools.items()}
+        seen = {name: made.get(name, tool).narrow_for(caller, self._channels) for name, tool in belt.tools.items()}
         return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
+
+    def _ask_factories(self, catalog: Catalog, who: ResolvedCaller) -> tuple[Catalog, Mapping[str, Tool]]:
+        """Return the catalog for a caller, and what factories made for it; what one of its parents lacks, it lacks."""
+        made: dict[str, Tool] = {}
+        lacking: list[tuple[str, str]] = []
+        for name, make in ((name, tool.make) for name, tool in catalog.tools.items() if tool.make):
+            for each in (*who.ceiling, who):
+                given = make(replace(each.caller, agent=each.agent, owner=each.is_owner, sandboxed=each.is_sandboxed))
+                if isinstance(given, Tool):
+                    made[name] = given
+                    continue
+                if given:
+                    log.error("%s", given)
+                lacking.append((name, "caller:failed" if given else "caller"))
+                break
+        return self._withhold(catalog, tuple(lacking)) if lacking else catalog, made
+
+    def _make_withheld(self, catalog: Catalog, lacking: tuple[tuple[str, str], ...]) -> Catalog:
+        tools = dict(catalog.tools)
+        for name, need in lacking:  # which nobody meets, so that the gate says no, now and when it is asked again
+            tools[name] = replace(tools[name], requires=(*tools[name].requires, need))
+        return Catalog(tools, catalog.problems)
 
     def _facts(self, who: ResolvedCaller, above: tuple[Facts, ...] = ()) -> Facts:
         return Facts(

@@ -175,7 +175,7 @@ class Crib:
             expects.append(Expect(origin=f"expect[{at}]", caller=caller, has=each.has, lacks=each.lacks))
         catalog = self.catalog
         found = lint(self.loaded.policy, catalog.tools, catalog.groups, expects, self._belts.belts.belt_for)
-        found += advice(self.loaded)
+        found += advice(self.loaded, self.models.env_secrets)
         found += map(_finding_from_problem, catalog.problems)
         if provider is not None:
             for tool in catalog.tools.values():

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from toolcrib.backends.models.known import models_with_keys
+from toolcrib.backends.models.known import KNOWN, models_with_keys
 from toolcrib.backends.models.offline import CARD, OfflineModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
@@ -22,6 +22,12 @@ class Models:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._config, self._env = config, env
         self._made: dict[tuple[str, str], Model] = {}
+
+    @property
+    def env_secrets(self) -> dict[str, str]:
+        """The keys of providers and the tokens of our own doors that the environment holds."""
+        names = {"TOOLCRIB_MCP_TOKEN", "TOOLCRIB_TOKEN", *(name for each in KNOWN.values() for name in each.keys)}
+        return {name: self._env[name] for name in sorted(names) if self._env.get(name)}
 
     def name_for(self, agent: str, session_model: str = "") -> str:
         """Return the model that answers for an agent, as everybody who asks is told it.

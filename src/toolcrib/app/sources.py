@@ -13,7 +13,7 @@ from typing import Any
 import platformdirs
 
 from toolcrib.backends.agent_files import AgentFile, agent_files, read_agent_file
-from toolcrib.backends.plugins import MANIFEST, FoundPlugin, find_plugins, pick
+from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
 from toolcrib.backends.stores.accepted_agents import AcceptedAgents
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
@@ -105,9 +105,9 @@ def _plugin_offer(plugin: FoundPlugin, config: Config, *, import_plugins: bool) 
     own = entry.config if isinstance(entry, PluginSettings) else {}
     plugin.check_config(own)
     source = f"plugin:{plugin.id}"
-    if not import_plugins:
+    if not import_plugins and not plugin.per_caller:
         return Offer(source=source, tools=plugin.declare_tools(), config=own)
-    return _offer_of(plugin.load(), source, own)
+    return replace(_offer_of(plugin.load(), source, own), per_caller=plugin.per_caller)
 
 
 def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:
@@ -132,7 +132,7 @@ def list_loaded_code(loaded: Loaded) -> tuple[Path, ...]:
     """Return what runs on the host as part of us: plugins, scripts of MCP servers, our own package and environment."""
     found = [Path(__file__).parents[1]]
     for folder in _plugin_folders(loaded):
-        found += (folder, *(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")))
+        found += (folder, *(manifest.parent for manifest in folder.glob("*/*.plugin.json")))
     found += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
     for server in loaded.config.mcp_servers.values():
         cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there

@@ -2,6 +2,7 @@
 
 A folder plugin holds `toolcrib.plugin.json` and a Python file; an installed one is an entry point of the group
 `toolcrib.plugins`, with the same manifest among its files. Nothing of a plugin is imported to find or judge it.
+`openclaw.plugin.json` is read where there is no manifest of ours; code of OpenClaw's is not run.
 """
 
 import importlib.metadata
@@ -19,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolcrib.define.errors import CribError, PluginError
 from toolcrib.define.names import canonical, nearest
-from toolcrib.define.plugin import Factory, Plugin
+from toolcrib.define.plugin import Factory, Plugin, takes_caller
 from toolcrib.define.tool import Effect, Tool
 
 MANIFEST = "toolcrib.plugin.json"
+_MANIFESTS = (MANIFEST, "openclaw.plugin.json")
 ENTRY_POINTS = "toolcrib.plugins"
 _LARGEST_MANIFEST = 1 << 20
 
@@ -40,6 +42,7 @@ class DeclaredTool(_Model):
     effects: tuple[Effect, ...] | None = None
     optional: bool = False
     owner_only: bool = Field(default=False, alias="ownerOnly")
+    per_caller: bool = Field(default=False, alias="perCaller")
     requires: tuple[str, ...] = ()
 
     def tool(self) -> Tool:
@@ -75,6 +78,12 @@ class FoundPlugin:
     manifest: Manifest | None
     importer: Callable[[], Plugin] = field(repr=False)
 
+    @property
+    def per_caller(self) -> tuple[Tool, ...]:
+        """The tools that only its code can tell whether a caller has them."""
+        declared = self.manifest.tools or () if self.manifest else ()
+        return tuple(each.tool() for each in declared if each.per_caller)
+
     def declare_tools(self) -> tuple[Tool | Factory, ...]:
         """Return the tools as the manifest declares them; without one the plugin has to be loaded."""
         if self.manifest is not None and self.manifest.tools is not None:
@@ -95,9 +104,17 @@ class FoundPlugin:
         if isinstance(item, Tool):
             return self._check_tool(item, declared)
 
+        if takes_caller(item):
+            declared = {tool.name: tool for tool in self.per_caller}
+            if not declared:
+                raise PluginError(
+                    f"plugin {self.id!r} has a factory that is asked for every caller, and its manifest does not say "
+                    f"so; write perCaller: true for its tools in {self.where}"
+                )
+
         @wraps(item)
-        def factory(config: Mapping[str, Any]) -> tuple[Tool, ...]:
-            made: Any = item(config)
+        def factory(*given: Any) -> tuple[Tool, ...]:
+            made: Any = item(*given)
             tools = () if made is None else (made,) if isinstance(made, Tool) else tuple(made)
             return tuple(self._check_tool(tool, declared) if isinstance(tool, Tool) else tool for tool in tools)
 
@@ -177,9 +194,14 @@ def read_manifest(path: Path) -> Manifest:
     return _manifest(value, path)
 
 
+_FOR_PEOPLE = ("name", "description", "version")
+
+
 def _manifest(value: Mapping[str, Any], path: Path) -> Manifest:
     if isinstance(value.get("id"), str):
         value = {**value, "id": value["id"].strip()}
+    if path.name != MANIFEST:  # OpenClaw takes what is no text for left out
+        value = {key: each for key, each in value.items() if key not in _FOR_PEOPLE or isinstance(each, str)}
     for needed, kind in (("id", str), ("configSchema", dict)):
         if not isinstance(value.get(needed), kind) or value[needed] == "":
             raise PluginError(f"plugin manifest {path} requires {needed}")
@@ -233,24 +255,34 @@ def pick(found: Mapping[str, FoundPlugin], wanted: Sequence[str]) -> list[FoundP
 
 def _plugin_folders(folder: Path) -> list[Path]:
     """Return the folder itself, or those in it that are plugins."""
-    if (folder / MANIFEST).exists() or not folder.is_dir():
+    if _manifest_in(folder) or not folder.is_dir():
         return [folder]
-    return sorted(path for path in folder.iterdir() if (path / MANIFEST).exists())
+    return sorted(path for path in folder.iterdir() if _manifest_in(path))
+
+
+def _manifest_in(folder: Path) -> Path | None:
+    return next((path for name in _MANIFESTS if (path := folder / name).exists()), None)
 
 
 def _from_folder(folder: Path) -> FoundPlugin:
     if not folder.is_dir():
         raise PluginError(f"plugins.folders: {folder} is no folder")
-    manifest = read_manifest(folder / MANIFEST)
+    path = _manifest_in(folder) or folder / MANIFEST
+    manifest = read_manifest(path)
     main = folder / manifest.main
     if not main.resolve().is_relative_to(folder.resolve()):
         raise PluginError(f"plugin {manifest.id!r}: main leads out of its folder ({manifest.main})")
     return FoundPlugin(
-        id=manifest.id, where=str(folder / MANIFEST), manifest=manifest, importer=lambda: _load_file(manifest.id, main)
+        id=manifest.id, where=str(path), manifest=manifest, importer=lambda: _load_file(manifest.id, main, path)
     )
 
 
-def _load_file(id: str, main: Path) -> Plugin:
+def _load_file(id: str, main: Path, manifest: Path) -> Plugin:
+    if manifest.name != MANIFEST and not main.is_file():
+        raise PluginError(
+            f"plugin {id!r} ({manifest}) is OpenClaw's, and toolcrib runs no JavaScript; turn it off, or put a "
+            f"{main.name} of its own beside the manifest"
+        )
     name = f"toolcrib_plugin_{id.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, main, submodule_search_locations=[str(main.parent)])
     if spec is None or spec.loader is None or not main.is_file():
@@ -271,7 +303,7 @@ def _load_file(id: str, main: Path) -> Plugin:
 
 def _from_entry_point(point: importlib.metadata.EntryPoint) -> FoundPlugin:
     files = (point.dist.files or ()) if point.dist else ()
-    manifests = {path: read_manifest(path) for path in (Path(str(f.locate())) for f in files if f.name == MANIFEST)}
+    manifests = {path: read_manifest(path) for path in (Path(str(f.locate())) for f in files if f.name in _MANIFESTS)}
     path, manifest = next(((p, m) for p, m in manifests.items() if m.id == point.name), (None, None))
     for other, misnamed in manifests.items() if manifest is None else ():
         raise PluginError(f"plugin {point.name!r}: its manifest {other} calls it {misnamed.id!r}; give both one name")

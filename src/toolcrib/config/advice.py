@@ -2,8 +2,10 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
 
 from toolcrib.define import session
 from toolcrib.define.names import nearest
@@ -20,8 +22,14 @@ _METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")
 _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies
 
 
-def advice(loaded: Loaded) -> Iterator[Finding]:
-    """Yield what is odd about the file, as it stands."""
+# What opens a way in to us; the second is a client's word for the first.
+_DOORS = re.compile(r"gateway\.auth\.(?:token|password)|hooks\.token|\$TOOLCRIB_MCP_TOKEN")
+_SAME_DOOR = {"$TOOLCRIB_TOKEN": "gateway"}
+_MIN_SECRET_CHARS = 8
+
+
+def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Iterator[Finding]:
+    """Yield what is odd about the file, as it stands; `env` are the keys and tokens that we take from elsewhere."""
     yield from _find_ignored_keys(loaded)
     for section in loaded.unused:
         yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
@@ -35,6 +43,7 @@ def advice(loaded: Loaded) -> Iterator[Finding]:
     yield from _idle_plugins(loaded)
     yield from _commands(loaded)
     yield from _networks(loaded)
+    yield from _shared_secrets(loaded, env)
 
 
 def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
@@ -131,6 +140,33 @@ def _commands(loaded: Loaded) -> Iterator[Finding]:
                     what = f"{name!r} never runs by this list: which of its options only read is not known"
                     remedy = f"put it under allow with the words that may run; known are {', '.join(sorted(known))}"
                     yield Finding("dead", "warning", f"{origin}.{key}", what, remedy)
+
+
+def _shared_secrets(loaded: Loaded, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Secrets of a door that stand elsewhere, too: whoever is shown one of them opens the other."""
+    places: dict[str, list[str]] = {}
+    for path, text in (*_texts(loaded.document.value), *((f"${name}", value) for name, value in env.items())):
+        places.setdefault(text.rpartition(" ")[2], []).append(path)  # `Bearer x` is x
+    for secret, found in places.items():
+        door = next(filter(_DOORS.fullmatch, found), "")
+        others = [path for path in found if _door_of(path) != _door_of(door)]
+        if door and others and len(secret) >= _MIN_SECRET_CHARS:
+            what = f"the same secret is that of {', '.join(others)}: whoever learns one of them has the other"
+            yield Finding("shared", "warning", door, what, "give each a secret of its own")
+
+
+def _door_of(path: str) -> str:
+    return _SAME_DOOR.get(path) or path.partition(".")[0]
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every text of a configuration with its path."""
+    if isinstance(value, str):
+        yield path, value
+    for key, each in value.items() if isinstance(value, Mapping) else ():
+        yield from _texts(each, f"{path}.{key}".lstrip("."))
+    for at, each in enumerate(value if isinstance(value, list | tuple) else ()):
+        yield from _texts(each, f"{path}[{at}]")
 
 
 def _networks(loaded: Loaded) -> Iterator[Finding]:

@@ -10,9 +10,10 @@ of a file that somebody else changed since can be refused. It holds no more than
 How a path may be spelled is read here once for every workspace; nothing is looked up.
 """
 
+import hashlib
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .display import quote_short
@@ -40,6 +41,7 @@ class Entry:
 
     `kind` is what stands at the end of the links, as long as they stay inside; `link` for a link that leads nowhere or
     out, `other` for pipes, sockets and devices. `target` is what a link says, as written. `changed` counts nanoseconds.
+    `digest` is that of the content, where all of it was at hand.
     """
 
     path: str
@@ -48,11 +50,21 @@ class Entry:
     changed: int = 0
     version: str = NOWHERE
     target: str | None = None
+    digest: str = field(default="", compare=False, repr=False)
+
+    def has_held(self, data: bytes) -> bool:
+        """Tell whether this is known to be the file's content, whatever its version says."""
+        return self.digest == hash_content(data)
 
     @property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+
+def hash_content(data: bytes) -> str:
+    """Return a word that no other content has."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

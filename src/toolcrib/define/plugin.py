@@ -9,6 +9,7 @@ A `Moment` is what hooks are told of a turn and a session.
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 from .agent import Agent
@@ -100,8 +101,18 @@ class Moment:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-# Called once with the plugin's own `config`; returns nothing when its condition is not met.
-Factory = Callable[[Mapping[str, Any]], Tool | Iterable[Tool] | None]
+# Called once with the plugin's own `config`; returns nothing when its condition is not met. One that takes a second
+# argument is called for every caller, who it is: session, agent, channel, whether it is sandboxed and the owner.
+Factory = Callable[..., Tool | Iterable[Tool] | None]
+
+
+def takes_caller(item: Tool | Factory) -> bool:
+    """Tell whether this is a factory that wants to know for whom it makes a tool."""
+    try:
+        known = () if isinstance(item, Tool) else tuple(signature(item).parameters.values())
+    except (TypeError, ValueError):  # no function, or one of C that does not tell
+        return False
+    return sum(each.default is each.empty and each.kind < each.VAR_POSITIONAL for each in known) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

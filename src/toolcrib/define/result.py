@@ -2,10 +2,12 @@
 
 import base64
 import json as jsonlib
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+from .display import escape_unprintable
 from .errors import ToolError
 
 Status = Literal["ok", "error", "pending"]
@@ -41,6 +43,23 @@ class Image(NamedTuple):
                 return mime
         return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
 
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height as the picture itself says; None when it is cut off before, or none that we know."""
+        try:
+            match self.mime:
+                case "image/png":
+                    found: tuple[int, ...] = struct.unpack_from(">II", self.data, 16)
+                case "image/gif":
+                    found = struct.unpack_from("<HH", self.data, 6)
+                case "image/webp":
+                    found = _webp_sides(self.data)
+                case _:
+                    found = _jpeg_sides(self.data) if self.mime == "image/jpeg" else (0, 0)
+        except (struct.error, IndexError):
+            return None
+        return (found[0], found[1]) if min(found) > 0 else None
+
 
 Content = Text | Image
 
@@ -68,21 +87,29 @@ class Result(NamedTuple):
         return cls(content=(Text(text, source),), details=value, display=display)
 
     @classmethod
-    def image(cls, data: bytes, *, mime: str | None = None, label: str = "", details: Any = None) -> Self:
-        """A picture, with a label in words for models that cannot see. The kind is read from its first bytes."""
+    def image(
+        cls, data: bytes, *, mime: str | None = None, label: str = "", path: str = "", details: Any = None
+    ) -> Self:
+        """A picture, with a label in words for models that cannot see. The kind is read from its first bytes.
+
+        With the `path` of a file it says so in the words (`MEDIA:path`) and in `details`, where width and height stand.
+        """
         picture = Image(data, mime or _mime_of(data, label or "the data"))
-        words = (Text(label),) if label else ()
-        return cls(content=(*words, picture), details=details)
+        line = f"MEDIA:{escape_unprintable(path)}" if path else ""
+        words = "\n".join(filter(None, (line, label)))
+        if details is None or isinstance(details, Mapping):
+            sides = dict(zip(("width", "height"), picture.sides or (), strict=False))
+            details = {**({"path": path} if path else {}), **sides, **(details or {})} or details
+        return cls(content=(*((Text(words),) if words else ()), picture), details=details)
 
     @classmethod
     def image_from_file(cls, path: Path, *, label: str = "", details: Any = None) -> Self:
-        """A picture read from `path`; the path is also kept in `details`."""
+        """A picture read from `path`, which stands in its words and in `details`."""
         try:
             data = path.read_bytes()
         except OSError as error:
             raise ToolError(f"cannot read the image {str(path)!r}: {error.strerror}", code="not_found") from error
-        kept = {"path": str(path), **(details or {})}
-        return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label or path.name, details=kept)
+        return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label, path=str(path), details=details)
 
     @classmethod
     def error(
@@ -136,6 +163,31 @@ def _content(block: Any) -> Content:
             except ValueError as error:
                 raise ToolError("an image block holds data that is not base64") from error
     raise ToolError("a content block is neither {type: text, text} nor {type: image, data, mimeType}")
+
+
+def _webp_sides(data: bytes) -> tuple[int, ...]:
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return tuple(1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+    if kind == b"VP8L":
+        bits = struct.unpack_from("<I", data, 21)[0]
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return tuple(side & 0x3FFF for side in struct.unpack_from("<HH", data, 26))
+
+
+def _jpeg_sides(data: bytes) -> tuple[int, ...]:
+    """Walk the segments to the frame that tells the size."""
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:  # a fill byte
+            at += 1
+        elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        else:
+            at += 2 + struct.unpack_from(">H", data, at + 2)[0]
+    return 0, 0
 
 
 def _mime_of(data: bytes, what: str) -> str:

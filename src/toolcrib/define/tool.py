@@ -84,7 +84,8 @@ class Tool:
     `effects` None means undeclared, which counts as having all. `source` is core, plugin:x, channel:x, client:x,
     mcp:x or agent. `timeout` (seconds) and `limit` (characters of text for the model) default to the configuration's.
     `markdown` says how people are shown what it gives back; `notice` puts a warning to the model before outside text.
-    `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`).
+    `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `make`, where there is one,
+    returns the tool for one caller, None when this one has none, and a sentence when it failed.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Tool:
     requires: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
+    make: "Callable[[Caller], Tool | str | None] | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if canonical(self.name) != self.name:

@@ -140,6 +140,9 @@ def own_words(tool: Tool, step: LayerStep) -> tuple[str, str]:
             return "only the owner sees this tool", "list the sender in owners by id or E.164, or ask the owner"
         case "requires", "setting":
             return f"{which}.enabled is false", f"set {which}.enabled to true"
+        case "requires", "caller":
+            what = "failed to make it" if which else "does not bring it"
+            return f"its plugin {what} for this caller", "ask as another caller, or change the plugin"
         case "requires", _:
             needs = {"model": f"a model of the {which} family", "secret": f"the secret {which}"}
             need = needs.get(kind, step.rule)

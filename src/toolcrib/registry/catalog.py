@@ -10,6 +10,9 @@ from toolcrib.define.tool import Tool
 # The platform tools: every core group but these two, and agents_list, which has no group of its own.
 _NOT_PLATFORM = frozenset({"fs", "runtime"})
 
+DERIVED_GROUPS = frozenset({"plugins", "mcp", "agents", "openclaw"})
+"""Groups that are made of where tools come from: no tool may name one as its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -7,20 +7,22 @@ nothing takes the others down.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from toolcrib.define.agent import Agent
+from toolcrib.define.caller import Caller
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.names import ALIASES, fold_name, is_name
-from toolcrib.define.plugin import Factory, Guard, Hook, Observer
+from toolcrib.define.plugin import Factory, Guard, Hook, Observer, takes_caller
 from toolcrib.define.tool import Tool
 
-from .catalog import Catalog, Problem
+from .catalog import DERIVED_GROUPS, Catalog, Problem
 
 PROGRAM = "client:program"
 """The source of what a program brings itself."""
 
-_DERIVED = frozenset({"plugins", "mcp", "agents", "openclaw"})  # groups that are made of where tools come from
+_MAIN = Caller(owner=True, agent="main", session="agent:main:main")  # who has what is there, where nothing says it
 
 # In this order: a core tool can never be displaced by anything that is installed or connected.
 _KINDS = ("core", "plugin", "channel", "client", "mcp", "agent")
@@ -33,6 +35,7 @@ class Offer:
     source: str
     tools: tuple[Tool | Factory, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
+    per_caller: tuple[Tool, ...] = ()  # what factories that take a caller make, where that is written down
     before: tuple[Hook | Guard, ...] = ()
     after: tuple[Observer, ...] = ()
     hooks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -90,26 +93,52 @@ def _joins_core(tool: Tool, tools: Mapping[str, Tool]) -> bool:
 
     Taking only the group away would be no answer: a rule that denies the group would miss the tool.
     """
-    kind = tool.source.partition(":")[0]
-    if tool.group is None or kind in ("core", "channel", "agent") or tool.source == PROGRAM:
-        return False
-    group = fold_name(tool.group)
-    return group in _DERIVED or any(each.source == "core" and each.group == group for each in tools.values())
+    group = fold_name(tool.group or "")
+    if not group or tool.source.startswith(("core", "channel:", "agent")) or tool.source == PROGRAM:
+        return group in DERIVED_GROUPS
+    return group in DERIVED_GROUPS or any(each.source == "core" and each.group == group for each in tools.values())
 
 
 def _make_tools(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
     """Yield the offer's tools, factories called, each marked with its source."""
-    for item in offer.tools:
-        for tool in _call_factory(item, offer, told):
-            yield tool if tool.source == offer.source else replace(tool, source=offer.source)
+    asked = tuple(item for item in offer.tools if takes_caller(item))
+    found = [tool for item in offer.tools if item not in asked for tool in _call_factory(item, offer, told)]
+    yield from (tool if tool.source == offer.source else replace(tool, source=offer.source) for tool in found)
+    if not asked:
+        return
+    known = offer.per_caller or [tool for item in asked for tool in _call_factory(item, offer, told, _MAIN)]
+    if not known and all(each.source != offer.source for each in told):
+        sentence = "a factory makes nothing for the owner, and no manifest says what for others; it was left out"
+        told.append(Problem(offer.source, f"{offer.source}: {sentence}"))
+    for tool in known:
+        if tool.name not in [each.name for each in found]:
+            judged = replace(tool, source=offer.source)
+            yield replace(judged, make=partial(_make_for, asked, offer, judged))
 
 
-def _call_factory(item: Tool | Factory, offer: Offer, told: list[Problem]) -> tuple[Tool, ...]:
+def _make_for(asked: Iterable[Tool | Factory], offer: Offer, judged: Tool, caller: Caller) -> Tool | str | None:
+    """Return a tool as it is made for a caller, under the fields by which it is judged; a sentence when that fails."""
+    told: list[Problem] = []
+    for item in asked:
+        for tool in _call_factory(item, offer, told, caller):
+            if tool.name != judged.name:
+                continue
+            if not tool.effects <= judged.effects or _terms_of(tool) != _terms_of(judged):
+                return f"{offer.source}: {tool.name!r} has effects or terms for one caller that it is not judged by"
+            return replace(tool, source=offer.source, effects=judged.effects)
+    return told[0].sentence if told else None
+
+
+def _terms_of(tool: Tool) -> tuple[object, ...]:
+    return tool.group, tool.owner_only, tool.optional, frozenset(tool.requires)
+
+
+def _call_factory(item: Tool | Factory, offer: Offer, told: list[Problem], *caller: Caller) -> tuple[Tool, ...]:
     if isinstance(item, Tool):
         return (item,)
     name = getattr(item, "__name__", "a factory")
     try:
-        made: Any = item(offer.config)
+        made: Any = item(offer.config, *caller)
         tools = () if made is None else (made,) if isinstance(made, Tool) else tuple(made)
     except (Exception, SystemExit) as error:  # noqa: BLE001  somebody else's code: what it raises is told
         line = next(iter(str(error).splitlines()), "")

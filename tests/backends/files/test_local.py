@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,24 @@ async def test_a_file_changed_by_somebody_else_is_refused_with_the_change_named(
     (ws / "f").unlink()
     error = await refusal(workspace.change([Change(path="f", data=b"", expect=seen.version)]))
     assert str(error) == "'f' was deleted since it was read"
+
+
+async def test_a_file_whose_times_were_put_back_is_refused_and_one_that_was_only_touched_is_not(
+    opened: Open, ws: Path
+) -> None:
+    workspace = opened()
+    written = [await workspace.write(path, b"12") for path in ("f", "g")]
+    (ws / "f").chmod(0o755)
+    os.utime(ws / "g")
+    both = [Change(path=each.path, data=b"34", expect=each.version) for each in written]
+    written = list(await workspace.change(both))
+    for now in written:
+        (ws / now.path).write_text("56")
+        os.utime(ws / now.path, ns=(0, now.changed))
+    for changes in (both, both[:1], both[1:]):
+        asked = [replace(each, expect=now.version) for each in changes for now in written if now.path == each.path]
+        assert (await refusal(workspace.change(asked))).code == "changed"
+    assert (ws / "f").read_text() + (ws / "g").read_text() == "5656"
 
 
 async def test_what_lies_in_the_workspace_under_our_names_is_not_obeyed(opened: Open, ws: Path, tmp_path: Path) -> None:

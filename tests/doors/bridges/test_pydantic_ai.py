@@ -43,7 +43,7 @@ async def test_the_framework_s_own_fake_model_calls_tools_of_the_belt() -> None:
 
 async def test_details_are_kept_for_the_program() -> None:
     returned = await call(CribToolset(world().belt), "photo", {}, run_context(tool_call_id="x"))
-    assert returned.metadata == {"width": 1}
+    assert returned.metadata == {"width": 1, "height": 1}
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,26 @@ async def test_files_are_added_updated_moved_and_deleted_by_one_patch() -> None:
 
 
 @pytest.mark.parametrize(
+    ("there", "asked"),
+    [
+        ("d\u2019x", "d'x"), ("cafe\u0301", "caf\u00e9"), ("a b", "a\u00a0b"), ("a\u00a0b", "a\u00a0b"),
+        ("d/f", "@d/f"), ("@f", "@f"), ("At 1\u202fPM", "At 1 PM"), ("d/f", "@./d//f"),
+    ],
+)  # fmt: skip
+async def test_a_path_as_a_person_sees_it_finds_the_file(there: str, asked: str) -> None:
+    files: dict[str, Any] = {there: "1\n", "other": "1\n"}
+    update = ["@@", "-1", "+2"]
+    assert await after(files, patch(f"*** Update File: {asked}", *update)) == {there: b"2\n", "other": b"1\n"}
+    assert await after(files, patch(f"*** Delete File: {asked}")) == {"other": b"1\n"}
+    moved = patch(
+        f"*** Update File: {asked}", "*** Move to: n\u00a0m", *update, "*** Update File: n\u00a0m", "@@", "+3"
+    )
+    assert await after(files, moved) == {"other": b"1\n", "n m": b"2\n3\n"}
+    with pytest.raises(ToolError, match="exists already"):
+        await after(files, patch(f"*** Add File: {asked}", "+1"))
+
+
+@pytest.mark.parametrize(
     ("before", "hunk", "result"),
     [
         ("a\r\nb\r\nc\r\n", ["@@", " a", "-b", "+B", "+B2"], "a\r\nB\r\nB2\r\nc\r\n"),

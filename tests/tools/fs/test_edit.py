@@ -1,7 +1,7 @@
 """edit: a passage is replaced, and nothing else is."""
 
+import asyncio
 import re
-from random import Random
 from typing import Any
 
 import pytest
@@ -11,8 +11,7 @@ from tests.cases.edits import numbered
 
 from toolcrib import Result, ToolError
 from toolcrib.testing import FakeCtx, fake_ctx
-from toolcrib.tools.fs._diff import Splice, apply_splices, make_diff, make_splices
-from toolcrib.tools.fs._match import FileBody
+from toolcrib.tools.fs._diff import Splice, apply_splices, make_diff
 from toolcrib.tools.fs.edit import edit
 
 pytestmark = pytest.mark.anyio
@@ -151,6 +150,69 @@ async def test_a_missing_file_is_named() -> None:
     assert raised.value.code == "not_found"
 
 
+SPELLINGS = [
+    ("d\u2019accord.txt", "d'accord.txt"),
+    ("At 1.02.03\u202fPM.txt", "At 1.02.03 PM.txt"),
+    ("cafe\u0301.txt", "caf\u00e9.txt"),
+    ("caf\u00e9.txt", "cafe\u0301.txt"),
+    ("a b.txt", "a\u00a0b.txt"),
+    ("a\u00a0b.txt", "a\u00a0b.txt"),
+    ("d/f.txt", "@d/f.txt"),
+    ("@f.txt", "@f.txt"),
+]
+
+
+@pytest.mark.parametrize(("there", "asked"), SPELLINGS)
+@pytest.mark.parametrize("key", ["path", "file_path"])
+async def test_a_path_as_a_person_sees_it_finds_the_file(there: str, asked: str, key: str) -> None:
+    ctx = fake_ctx(files={there: "a", "other": "a"})
+    result = await edit.run(ctx, edit.check({key: asked, "oldText": "a", "newText": "b"}))
+    assert (ctx.workspace.files, result.details["path"]) == ({there: b"b", "other": b"a"}, there)
+
+
+@pytest.mark.parametrize(("there", "asked"), SPELLINGS)
+async def test_an_empty_file_is_filled_under_the_name_it_has(there: str, asked: str) -> None:
+    ctx = fake_ctx(files={there: ""})
+    await edit.run(ctx, edit.check({"path": asked, "oldText": "", "newText": "b"}))
+    assert ctx.workspace.files == {there: b"b"}
+
+
+async def test_the_spelling_given_comes_first() -> None:
+    ctx = fake_ctx(files={"d'x": "a", "d\u2019x": "a", "@d'x": "a"})
+    for path, new in (("d'x", "1"), ("d\u2019x", "2"), ("@d'x", "3")):
+        await edit.run(ctx, edit.check({"path": path, "oldText": "a", "newText": new}))
+    assert ctx.workspace.files == {"d'x": b"1", "d\u2019x": b"2", "@d'x": b"3"}
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"oldText": "a"},
+        {"newText": "a"},
+        {},
+        {"edits": []},
+        {"edits": [{"oldText": "a"}]},
+        {"edits": [{"oldText": "", "newText": "b"}, {"oldText": "a", "newText": "b"}]},
+        {"edits": "[{"},
+        {"edits": [{"oldText": "a", "newText": "b"}, {"oldText": "a", "newText": "c"}]},
+        {"oldText": "a", "newText": "\ud800"},
+        {"oldText": "\ud800", "newText": "a"},
+        {"oldText": 5.5, "newText": ["a"]},
+        {"oldText": "a", "newText": "b", "colour": "red"},
+        {"oldText": "a", "newText": "b", "replaceAll": "perhaps"},
+        {"oldText": "a", "newText": "a"},
+        {"oldText": "zebra", "newText": "a"},
+        {"oldText": "x", "newText": "a"},
+        {"oldText": "", "newText": "a"},
+    ],
+)
+async def test_every_refusal_names_the_file(args: dict[str, Any]) -> None:
+    ctx = fake_ctx(files={"src/deep name.py": "a\nx\nx\n"})
+    with pytest.raises(ToolError, match=re.escape("src/deep name.py")):
+        await edit.run(ctx, edit.check({"path": "src/deep name.py", **args}))
+    assert ctx.workspace.files == {"src/deep name.py": b"a\nx\nx\n"}
+
+
 async def test_a_file_that_changed_since_it_was_read_is_refused() -> None:
     ctx = fake_ctx(files={"f": "a\n"})
     ctx.workspace.note(await ctx.workspace.stat("f"))
@@ -190,32 +252,47 @@ TEXT = st.text('ab"“” \t\r\n\ufeffé', min_size=1, max_size=12)
 def test_an_exact_unique_passage_is_replaced_and_every_other_byte_stays(
     before: bytes, old: str, behind: bytes, new: str
 ) -> None:
-    data = before + old.encode() + behind
-    assume(data.count(old.encode()) == 1)
+    data, wanted = before + old.encode() + behind, old.encode()
+    assume(sum(data.startswith(wanted, at) for at in range(len(data))) == 1)  # those that overlap are two
     assume(not (old.startswith("\n") and before.endswith(b"\r")))  # a line ending is one thing, not two
-    body = FileBody(data)
-    matches = body.find(old)
-    assert matches is not None
-    assert apply_splices(data, make_splices(body, matches, old, new)) == before + new.encode() + behind
+    assume(new != old)
+    assert changed(data, old, new) == before + new.encode() + behind
 
 
-@given(BYTES, TEXT, BYTES, st.text('ab"“ \n', max_size=8), st.randoms(use_true_random=False))
+INSIDE = st.text('abЖ"“” \t\né', max_size=12).map("Ж{}Ж".format)
+VARIANTS = {'"': '"“”', "“": '"“', "”": '"”', " ": (" ", " ", "\t"), "\n": ("\n", "\n", "\r\n", "  \n", "\n  ")}
+
+
+@given(BYTES, INSIDE, BYTES, st.text('ab"“ \n', max_size=8), st.sampled_from([(b"<", b">"), (b"\n", b"\n")]), st.data())
 def test_whatever_the_reading_what_is_outside_of_the_passage_stays(
-    before: bytes, passage: str, behind: bytes, new: str, chance: Random
+    before: bytes, passage: str, behind: bytes, new: str, edges: tuple[bytes, bytes], draw: st.DataObject
 ) -> None:
-    data = before + passage.encode() + behind
-    old = "".join(chance.choice({'"': '"“', "“": '"“', " ": " \t", "\n": "\n\r"}.get(each, each)) for each in passage)
-    body = FileBody(data)
-    matches = body.find(old)
-    if matches is None:
+    before, behind = before + b"<" + edges[0], edges[1] + b">" + behind
+    assume("Ж".encode() not in before + behind)  # so the passage can be meant in one place only
+    old = "".join(draw.draw(st.sampled_from(VARIANTS.get(each, each))) for each in passage)
+    result = changed(before + passage.encode() + behind, old, new)
+    if result is None:
+        assert without_marks(old, '"“”') != without_marks(passage, '"“”')
         return
-    splices = make_splices(body, matches, old, new)
-    result, at, seen = apply_splices(data, splices), 0, 0
-    for splice in splices:
-        kept = data[at : splice.start]
-        assert result[seen : seen + len(kept)] == kept
-        at, seen = splice.end, seen + len(kept) + len(splice.data)
-    assert result[seen:] == data[at:]
+    assert (result[: len(before)], result[len(result) - len(behind) :]) == (before, behind)
+    middle = result[len(before) : len(result) - len(behind)].decode()
+    assert without_marks(middle) == without_marks(new)
+
+
+def changed(data: bytes, old: str, new: str) -> bytes | None:
+    """Return the file as edit leaves it; None when it finds no such passage."""
+    ctx = fake_ctx(files={"f": data})
+    try:
+        asyncio.run(edited(ctx, oldText=old, newText=new))
+    except ToolError as error:
+        if error.code != "no_match":
+            raise
+        return None if ctx.workspace.files == {"f": data} else b"refused, and changed"
+    return ctx.workspace.files["f"]
+
+
+def without_marks(text: str, marks: str = '"“” \t\r\n') -> str:
+    return text.translate(dict.fromkeys(map(ord, marks)))
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", " a", "c\r"]), max_size=40), st.data())

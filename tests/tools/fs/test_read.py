@@ -181,7 +181,10 @@ def picture(kind: str, sides: tuple[int, int], mode: str = "RGB", **options: obj
 async def test_a_small_picture_passes_as_it_is_whatever_its_name(kind: str) -> None:
     data = picture(kind, (30, 20))
     result = await run(fake_ctx(files={"notes.txt": data}), path="notes.txt", offset=9)
-    assert result.content == (Text(f"notes.txt: image/{kind}, 30x20"), Image(data, f"image/{kind}"))
+    assert result.content == (Text(f"MEDIA:notes.txt\nimage/{kind}, 30x20"), Image(data, f"image/{kind}"))
+    assert result.details == {
+        "path": "notes.txt", "kind": "image", "bytes": len(data), "shown": True, "width": 30, "height": 20,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "webp"])
@@ -191,6 +194,7 @@ async def test_a_large_picture_is_made_smaller_and_the_scale_told(kind: str) -> 
     assert isinstance(about, Text)
     assert isinstance(image, Image)
     assert about.text.endswith("shown at 2000x500 instead of 4000x1000; multiply coordinates by 2.00 for the original")
+    assert (result.details["width"], result.details["height"]) == (4000, 1000)
     with Pictures.open(io.BytesIO(image.data)) as shown:
         assert shown.size == (2000, 500)
 
@@ -209,7 +213,7 @@ async def test_a_photograph_is_turned_upright() -> None:
     exif[0x0112] = 6
     data = picture("jpeg", (60, 40), exif=exif)
     (about, image) = (await run(fake_ctx(files={"p.jpg": data}), path="p.jpg")).content
-    assert about == Text("p.jpg: image/jpeg, 40x60")
+    assert about == Text("MEDIA:p.jpg\nimage/jpeg, 40x60")
     assert isinstance(image, Image)
     with Pictures.open(io.BytesIO(image.data)) as shown:
         assert shown.size == (40, 60)

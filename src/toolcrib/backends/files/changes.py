@@ -15,7 +15,7 @@ from .beneath import ResolvedPath
 from .disk import MAX_READ_BYTES, Disk
 from .journal import FileStep
 from .os_errors import as_tool_errors
-from .stage import rename_new, stage_file, sync_folder, version_of
+from .stage import rename_new, stage_file, stat_moved, sync_folder, version_of
 
 _MAX_CHANGES = 1_000
 
@@ -33,8 +33,8 @@ class _Target:
         return join_parts(self.real)
 
 
-def change(disk: Disk, changes: Sequence[Change], seen: Entry | None) -> list[Entry]:
-    """Apply the changes, all or none; `seen` is the file as the session knows it, for the refusal's sentence."""
+def change(disk: Disk, changes: Sequence[Change], seen: Sequence[Entry | None]) -> list[Entry]:
+    """Apply the changes, all or none; `seen` are the files as the session knows them."""
     if len(changes) > _MAX_CHANGES:
         raise ToolError(f"{len(changes)} files are too many for one change; {_MAX_CHANGES} are allowed")
     for each in changes:
@@ -50,8 +50,8 @@ def change(disk: Disk, changes: Sequence[Change], seen: Entry | None) -> list[En
     with disk.journal.lock():
         disk.journal.recover()
         targets = [_target(disk, each.path) for each in changes]
-        for each, target in zip(changes, targets, strict=True):
-            _check_version(each, target, seen)
+        for each, target, known in zip(changes, targets, seen, strict=True):
+            _check_version(disk, each, target, known if known and known.version == each.expect else None)
         if len(changes) == 1 and not targets[0].missing:
             return _change_one(disk, changes[0], targets[0])
         return _change_several(disk, changes, targets)
@@ -141,10 +141,13 @@ def _look_up(disk: Disk, path: str) -> tuple[tuple[str, ...], tuple[str, ...], o
     raise AssertionError("the root is always there")
 
 
-def _check_version(each: Change, target: _Target, seen: Entry | None) -> None:
+def _check_version(disk: Disk, each: Change, target: _Target, seen: Entry | None) -> None:
     now = NOWHERE if target.before is None else version_of(target.before)
     if each.expect in (None, now):
         return
+    size = target.before.st_size if target.before else None
+    if seen and seen.digest and seen.size == size and seen.has_held(disk.read(each.path, 0, None)):
+        return  # touched, or given other permissions
     raise ToolError(f"{each.path!r} {_difference(each, target, seen)}", code="changed")
 
 
@@ -155,7 +158,7 @@ def _difference(each: Change, target: _Target, seen: Entry | None) -> str:
         return "was deleted since it was read"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(target.before.st_mtime))
     size = f"{target.before.st_size} bytes"
-    was = f"it had {seen.size} bytes and now has {size}" if seen and seen.version == each.expect else f"it has {size}"
+    was = f"it had {seen.size} bytes and now has {size}" if seen else f"it has {size}"
     return f"changed on disk since it was read: {was}, written {when} UTC; read it again before changing it"
 
 
@@ -173,7 +176,7 @@ def _change_one(disk: Disk, each: Change, target: _Target) -> list[Entry]:
             if error.errno != errno.EXDEV:
                 raise
             found = _put(place.folder, place, each, like)  # another disk is mounted here: stage beside the file
-        return [disk.entry(each.path, found)]
+        return [disk.entry(each.path, found, each.data)]
 
 
 def _put(folder: int, place: ResolvedPath, each: Change, like: os.stat_result | None) -> os.stat_result:
@@ -183,8 +186,9 @@ def _put(folder: int, place: ResolvedPath, each: Change, like: os.stat_result | 
             rename_new(new.name, new.folder, place.name, place.folder)
         else:
             os.rename(new.name, place.name, src_dir_fd=new.folder, dst_dir_fd=place.folder)
+        found = stat_moved(new.stat, place.name, place.folder)
     _confirm(place, each.path)
-    return new.stat
+    return found
 
 
 def _confirm(place: ResolvedPath, path: str) -> None:
@@ -209,7 +213,7 @@ def _change_several(disk: Disk, changes: Sequence[Change], targets: Sequence[_Ta
     folders = tuple(dict.fromkeys(folder for target in targets for folder in target.missing))
     with as_tool_errors(join_parts(targets[0].real)):
         written = disk.journal.apply(folders, steps)
-    return [disk.entry(each.path, found) for each, found in zip(changes, written, strict=True) if found is not None]
+    return [disk.entry(each.path, new, each.data) for each, new in zip(changes, written, strict=True) if new]
 
 
 def _check_file(disk: Disk, each: Change, target: _Target) -> None:

@@ -6,14 +6,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import platformdirs
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Entry, EntryKind, Listing, Passage, in_order, join_parts, plain
+from toolcrib.define.files import Entry, EntryKind, Listing, Passage, hash_content, in_order, join_parts, plain
 
 from .beneath import Beneath
 from .guard import Access, WorkspaceGuard
@@ -25,6 +25,7 @@ LineMark = tuple[int, int]  # a line, counted from 1, and the byte it begins at
 
 _BLOCK = 1 << 20
 _COUNTED = 8 << 20  # files up to this size are counted to their end
+_MAX_DIGESTED = 1 << 20  # bytes of a file whose content is compared when only its times changed
 
 
 def read_passage(
@@ -176,7 +177,10 @@ class Disk:
         with self.open(path) as (fd, found):
             entry = self.entry(path, found)
             taken, marks[entry.version] = read_passage(fd, entry, asked, marks.get(entry.version, (1, 0)))
-            return taken
+            if entry.size > _MAX_DIGESTED:
+                return taken
+            data = _read(fd, entry.size, 0) if taken.first > 1 or taken.more else taken.data
+            return replace(taken, entry=replace(entry, digest=hash_content(data)))
 
     def list(self, path: str, most: int) -> Listing:
         self.guard.check_read(path)
@@ -209,8 +213,8 @@ class Disk:
         finally:
             os.close(fd)
 
-    def entry(self, path: str, found: os.stat_result) -> Entry:
-        """Return what is told about a path and what was found there."""
+    def entry(self, path: str, found: os.stat_result, data: bytes | None = None) -> Entry:
+        """Return what is told about a path and what was found there; `data` is all of its content, if known."""
         kind = _kind(found.st_mode)
         return Entry(
             path=join_parts(self.spell(path)),
@@ -218,6 +222,7 @@ class Disk:
             size=found.st_size if kind == "file" else 0,
             changed=found.st_mtime_ns,
             version=version_of(found),
+            digest="" if data is None else hash_content(data),
         )
 
     def spell(self, path: str) -> tuple[str, ...]:

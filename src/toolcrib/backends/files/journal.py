@@ -35,6 +35,7 @@ from .stage import (
     remove_stale_stages,
     rename_new,
     stage,
+    stat_moved,
     sync_folder,
     version_of,
     write_synced,
@@ -123,7 +124,7 @@ class ChangeJournal:
             path = self._write_record(record)
             try:
                 own.keep()
-                self._take(own.folder, record, steps)
+                written = self._take(own.folder, record, steps, staged)
                 path.rename(path.with_suffix(".done"))
                 sync_folder(self._folder)
             except BaseException:
@@ -131,7 +132,7 @@ class ChangeJournal:
                 self._forget(path, record)
                 raise
         self._forget(path, record)
-        return [None if new is None else new.stat for new in staged]
+        return written
 
     def _forget(self, path: Path, record: Any) -> None:
         """Remove what was put aside, then the record; when that fails the next start tries again."""
@@ -142,13 +143,17 @@ class ChangeJournal:
             with suppress(OSError):
                 done.unlink()
 
-    def _take(self, at: int, record: Any, steps: Sequence[FileStep]) -> None:
+    def _take(
+        self, at: int, record: Any, steps: Sequence[FileStep], staged: Sequence[StagedFile | None]
+    ) -> list[os.stat_result | None]:
+        written = list[os.stat_result | None]()
         for folder in record["folders"]:
             with self._beneath.place(folder) as place:
                 os.mkdir(place.name, dir_fd=place.folder)
-        for row, step in zip(record["steps"], steps, strict=True):
+        for row, step, new in zip(record["steps"], steps, staged, strict=True):
             with self._beneath.place(step.path, follow=False) as place:
                 _take_one(at, row, step, place.name, place.folder)
+                written.append(stat_moved(new.stat, place.name, place.folder) if new else None)
         changed = (*record["folders"], *(step.path for step in steps))
         for folder in {path.rpartition("/")[0] or "." for path in changed}:
             fd = self._beneath.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -156,6 +161,7 @@ class ChangeJournal:
                 sync_folder(fd)
             finally:
                 os.close(fd)
+        return written
 
     def _undo(self, record: Any, at: int) -> None:
         for row in reversed(record["steps"]):
@@ -240,7 +246,8 @@ def _take_one(at: int, row: Any, step: FileStep, name: str, folder: int) -> None
     else:
         os.link(name, row["old"], src_dir_fd=folder, dst_dir_fd=at, follow_symlinks=False)
         os.rename(row["new"], name, src_dir_fd=at, dst_dir_fd=folder)
-    if version_of(os.stat(row["old"], dir_fd=at, follow_symlinks=False)) != version_of(step.before):
+    old = os.stat(row["old"], dir_fd=at, follow_symlinks=False)
+    if version_of(old, moved=True) != version_of(step.before, moved=True):
         raise ToolError(f"{step.path!r} changed at this very moment; read it again", code="changed")
 
 

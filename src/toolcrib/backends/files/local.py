@@ -50,7 +50,7 @@ class LocalWorkspace:
         return await (self.around(changes, self._change) if self.around else self._change(changes))
 
     async def _change(self, changes: Sequence[Change]) -> tuple[Entry, ...]:
-        seen = self.last_seen(changes[0].path) if len(changes) == 1 else None
+        seen = [self.last_seen(each.path) for each in changes]
         written = await self._run(made.change, self._disk, tuple(changes), seen)
         for entry in written:
             self.note(entry)

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .beneath import stat_name
+
 STAGE = ".toolcrib-stage"
 
 _UNDO = ".undo"
@@ -141,9 +143,19 @@ def remove_stale_stages(root: int) -> None:
             _sweep_one(name, root)
 
 
-def version_of(found: os.stat_result) -> str:
-    """Return a word that differs as soon as the file may have changed."""
-    return f"{found.st_dev:x}.{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}"
+def version_of(found: os.stat_result, *, moved: bool = False) -> str:
+    """Return a word that differs as soon as the file may have changed; of one that we moved, without what that changes.
+
+    Whoever writes a file can set its time of modification back, but not the time its inode changed.
+    """
+    word = f"{found.st_dev:x}.{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}"
+    return word if moved else f"{word}.{found.st_ctime_ns:x}"
+
+
+def stat_moved(was: os.stat_result, name: str, folder: int) -> os.stat_result:
+    """Return a file of ours as it is in its place; as it was, and so no longer up to date, when others were there."""
+    now = stat_name(name, folder)
+    return now if now and version_of(now, moved=True) == version_of(was, moved=True) else was
 
 
 def write_synced(path: Path, data: bytes) -> None:

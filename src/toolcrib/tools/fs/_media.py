@@ -4,10 +4,9 @@ Pillow does the turning and shrinking. Without it (the extra `media`) a picture 
 """
 
 import codecs
-import struct
 from dataclasses import dataclass
 
-from toolcrib import ToolError
+from toolcrib import Image, ToolError
 
 from ._text import format_size
 
@@ -53,23 +52,24 @@ _MAX_PIXELS = 40_000_000
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture as the model gets it, and what it should know about it."""
+    """A picture as the model gets it, what it should know about it, and the sides it has at full size."""
 
     data: bytes
     mime: str
     note: str
+    sides: tuple[int, int]
 
 
 def fit_picture(data: bytes, mime: str) -> Picture:
     """Return the picture upright and small enough; raise ToolError when it cannot be had so."""
-    sides = _sides(data, mime)
+    sides = Image(data, mime).sides
     if sides is None:
         raise ToolError(f"it begins like {mime} but is cut off or damaged ({format_size(len(data))})", code="damaged")
     width, height = sides
     if width * height > _MAX_PIXELS:
         raise ToolError(f"its {width}x{height} pixels are too many to open; make a smaller copy", code="too_large")
     fits = max(sides) <= _MAX_SIDE and len(data) <= _MAX_BYTES
-    as_it_is = Picture(data, mime, f"{mime}, {width}x{height}")
+    as_it_is = Picture(data, mime, f"{mime}, {width}x{height}", sides)
     if fits and not (mime == "image/jpeg" and b"Exif\0\0" in data[:65_536]):
         return as_it_is
     try:
@@ -90,45 +90,4 @@ def fit_picture(data: bytes, mime: str) -> Picture:
     if size != full:
         times = f"{made.full[0] / made.sides[0]:.2f}"
         note = f"{made.mime}, shown at {size} instead of {full}; multiply coordinates by {times} for the original"
-    return Picture(made.data, made.mime, note)
-
-
-def _sides(data: bytes, mime: str) -> tuple[int, int] | None:
-    """Return width and height as the file says; None when it is cut off before."""
-    try:
-        if mime == "image/png":
-            found = struct.unpack_from(">II", data, 16)
-        elif mime == "image/gif":
-            found = struct.unpack_from("<HH", data, 6)
-        elif mime == "image/webp":
-            found = _webp_sides(data)
-        else:
-            found = _jpeg_sides(data)
-    except (struct.error, IndexError):
-        return None
-    return (found[0], found[1]) if min(found) > 0 else None
-
-
-def _webp_sides(data: bytes) -> tuple[int, ...]:
-    kind = data[12:16]
-    if kind == b"VP8X":
-        return tuple(1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
-    if kind == b"VP8L":
-        bits = struct.unpack_from("<I", data, 21)[0]
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    return tuple(side & 0x3FFF for side in struct.unpack_from("<HH", data, 26))
-
-
-def _jpeg_sides(data: bytes) -> tuple[int, ...]:
-    """Walk the segments to the frame that tells the size."""
-    at = 2
-    while data[at] == 0xFF:
-        marker = data[at + 1]
-        if marker == 0xFF:  # a fill byte
-            at += 1
-        elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height
-        else:
-            at += 2 + struct.unpack_from(">H", data, at + 2)[0]
-    return 0, 0
+    return Picture(made.data, made.mime, note, made.full)

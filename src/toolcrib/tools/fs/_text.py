@@ -8,7 +8,8 @@ path as written is looked for under those spellings.
 import difflib
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -116,6 +117,17 @@ async def use_existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) 
             if error.code not in ("not_found", "denied", "bad_path"):
                 raise
     raise await _with_names(ctx, path, first)
+
+
+async def choose_spelling(ctx: Ctx, path: str, known: Collection[str] = ()) -> str:
+    """Return the path in the spelling of a file that is there or `known`; with plain spaces when none is."""
+    for each in (require_path(path), *_spellings(path)):
+        if each in known:
+            return each
+        with suppress(ToolError):  # not there, or not to be reached: whoever uses the path is told
+            await ctx.workspace.stat(each)
+            return each
+    return normalize_spaces(path)
 
 
 def escape_name(name: str) -> str:

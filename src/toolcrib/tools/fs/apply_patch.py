@@ -11,7 +11,7 @@ from toolcrib.files import Change
 from ._diff import apply_splices, make_diff
 from ._match import quote_path
 from ._patch import Hunk, PatchSection, find_splices, read_patch
-from ._text import encode_text, shorten_line
+from ._text import choose_spelling, encode_text, shorten_line
 
 _MAX_DIFF_CHARS = 50_000  # characters of all diffs together
 _MAX_FILES_BYTES = 256 * 1024 * 1024  # bytes of all files together
@@ -56,7 +56,7 @@ class _Patched:
     """
 
     def __init__(self, ctx: Ctx) -> None:
-        self._workspace = ctx.workspace
+        self._ctx, self._workspace = ctx, ctx.workspace
         self._files: dict[str, _File] = {}
         self._diffs: list[str] = []
         self._moved: dict[str, str] = {}
@@ -64,7 +64,7 @@ class _Patched:
         self.summary: dict[str, list[str]] = {"added": [], "modified": [], "deleted": []}
 
     async def apply(self, section: PatchSection) -> None:
-        path = _plain(section.path)
+        path = await self._choose(section.path)
         match section.kind:
             case "add":
                 await self._create(path, "".join(f"{line}\n" for line in section.lines).encode())
@@ -94,11 +94,14 @@ class _Patched:
         if path not in self.summary[kind]:
             self.summary[kind].append(path)
 
+    async def _choose(self, path: str) -> str:
+        return await choose_spelling(self._ctx, _plain(path), self._files)
+
     async def _update(self, path: str, section: PatchSection) -> None:
         file = await self._load(path)
         made, diff = await asyncio.to_thread(_update_bytes, path, file.data or b"", section.hunks)
         self._diffs += [diff] if diff else []
-        to = _plain(section.to) if section.to is not None else path
+        to = await self._choose(section.to) if section.to is not None else path
         if to == path:
             self._files[path] = replace(file, data=made)
         else:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from toolcrib.files import Change, Entry
 
 from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices
 from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines
-from ._text import encode_text
+from ._text import choose_spelling, encode_text, require_path, use_existing
 
 _ALIASES = {"old_string": "oldText", "new_string": "newText"}
 
@@ -23,6 +24,17 @@ class Replacement:
 
     oldText: Annotated[str, "the passage as it is in the file"]  # noqa: N815  as models know it
     newText: Annotated[str, "what takes its place; empty deletes it"]  # noqa: N815
+
+
+@contextmanager
+def _name_file(path: object) -> Iterator[None]:
+    """Put the path before what is refused inside, unless it is named there."""
+    try:
+        yield
+    except ToolError as error:
+        if isinstance(path, str) and path.strip() and repr(path) not in str(error):
+            error.args = (f"{quote_path(path)}: {error}",)
+        raise
 
 
 def _list_replacements(edits: Sequence[Replacement], old: str | None, new: str | None) -> list[tuple[str, Replacement]]:
@@ -49,7 +61,8 @@ def _accept_other_spellings(tool: Tool) -> Tool:
     shape = tool.shape
 
     def check(args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return shape.check({**args, "edits": _as_list(args["edits"])} if "edits" in args else args)
+        with _name_file(args.get("path")):
+            return shape.check({**args, "edits": _as_list(args["edits"])} if "edits" in args else args)
 
     return replace(tool, shape=type(shape)(lambda: shape.schema, lambda schema: check))
 
@@ -104,14 +117,17 @@ async def edit(
     ] = (),
 ) -> Result:
     """Replace a passage of a file. It must stand in the file once, or replaceAll be set. Use write to create a file."""
-    asked = _list_replacements(edits, oldText, newText)
+    with _name_file(require_path(path)):
+        asked = _list_replacements(edits, oldText, newText)
     if len(asked) == 1 and not asked[0][1].oldText:
-        return await _fill_empty(ctx, path, asked[0][1].newText)
-    entry = await ctx.workspace.stat(path)
-    _refuse_changed(quote_path(path), ctx.workspace.last_seen(path), entry)
-    data = await ctx.workspace.read(path)
+        return await _fill_empty(ctx, await choose_spelling(ctx, path), asked[0][1].newText)
+    with _name_file(path):
+        path, entry = await use_existing(ctx, path, ctx.workspace.stat)
+        data = await ctx.workspace.read(path)
+    _refuse_changed(quote_path(path), ctx.workspace.last_seen(path), entry, data)
     made = await asyncio.to_thread(_edit_bytes, quote_path(path), data, asked, everywhere=replaceAll)
-    await ctx.workspace.change([Change(path=path, data=made.data, expect=entry.version)])
+    with _name_file(path):
+        await ctx.workspace.change([Change(path=path, data=made.data, expect=entry.version)])
     places = f"{made.count} places" if made.count > 1 else "1 place"
     said = f"Replaced {places} in {quote_path(path)}, first at line {made.diff.first}{_APART[made.reading]}."
     return Result.text(said, details=_details(path, made.diff, made.count, made.reading))
@@ -179,14 +195,14 @@ def _hint(body: FileBody, old: str) -> str:
     return f"{near} where {quote_line(near.asked)} was asked for" if near else "nothing in it is like it"
 
 
-def _refuse_changed(path: str, seen: Entry | None, entry: Entry) -> None:
+def _refuse_changed(path: str, seen: Entry | None, entry: Entry, data: bytes) -> None:
     """Refuse to edit a file that is no longer what this session was shown."""
-    if seen is None or seen.version == entry.version:
+    if seen is None or seen.version == entry.version or seen.has_held(data):
         return
-    sizes = (
-        f"it had {seen.size} bytes and has {entry.size}" if seen.size != entry.size else "its content is another one"
-    )
-    raise ToolError(f"{path} changed on disk since it was read ({sizes}); read it again, then edit", code="changed")
+    how = "its content is another one" if seen.digest else "its times did, and maybe its content"
+    if seen.size != entry.size:
+        how = f"it had {seen.size} bytes and has {entry.size}"
+    raise ToolError(f"{path} changed on disk since it was read ({how}); read it again, then edit", code="changed")
 
 
 async def _fill_empty(ctx: Ctx, path: str, text: str) -> Result:
@@ -207,6 +223,7 @@ async def _fill_empty(ctx: Ctx, path: str, text: str) -> Result:
         )
     if not data:
         raise ToolError(f"no change: newText for {quote_path(path)} is empty too", code="no_change")
-    await ctx.workspace.change([Change(path=path, data=data, expect=version)])
+    with _name_file(path):
+        await ctx.workspace.change([Change(path=path, data=data, expect=version)])
     diff = make_diff(quote_path(path), b"", [Splice(0, 0, data)])
     return Result.text(f"Filled {quote_path(path)}, which was {was}.", details=_details(path, diff, 1, "exact"))

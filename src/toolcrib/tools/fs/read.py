@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolcrib import Ctx, Image, Result, Text, ToolError, tool
+from toolcrib import Ctx, Image, Result, ToolError, tool
 from toolcrib.files import Passage
 
 from ._media import detect_encoding, file_kind, fit_picture, is_binary
@@ -56,9 +56,9 @@ async def _picture(ctx: Ctx, path: str, mime: str) -> Result:
     except ToolError as error:
         details = {"path": path, "kind": "image", "bytes": len(data), "shown": False}
         return Result.text(f"[{escape_name(path)} is a picture that cannot be shown: {error}]", details=details)
-    about = Text(f"{escape_name(path)}: {picture.note}")
-    details = {"path": path, "kind": "image", "bytes": len(data), "shown": True}
-    return Result(content=(about, Image(picture.data, picture.mime)), details=details)
+    width, height = picture.sides
+    details = {"kind": "image", "bytes": len(data), "shown": True, "width": width, "height": height}
+    return Result.image(picture.data, mime=picture.mime, label=picture.note, path=path, details=details)
 
 
 async def _read_decoded(ctx: Ctx, path: str, encoding: str, first: int, most: int, limit: int | None) -> Result:
