@@ -281,7 +281,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     # 9
     try:
         status = "cancelled" if cancelled else result.status
-        code, why = ("", "") if status == "ok" else (_told(result, "code"), _told(result, "error"))
+        code, why = ("", "") if status == "ok" else (_read_detail(result, "code"), _read_detail(result, "error"))
         if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started, why)):
             await wait_to_end(writing)
     except Exception as error:
@@ -378,7 +378,7 @@ async def _observe(ctx: Ctx, args: Any, result: Result, pipeline: CallPipeline, 
             continue
         changed = apply_observer(observer, said, name, result)
         if changed is not result and is_failure(changed):
-            changed = complete_failure(changed, name, pipeline, _told(result, "code") or "failed")
+            changed = complete_failure(changed, name, pipeline, _read_detail(result, "code") or "failed")
         result = changed
     return result
 
@@ -483,7 +483,7 @@ def _read(error: BaseException) -> str:
         return ""
 
 
-def _told(result: Result, key: str) -> str:
+def _read_detail(result: Result, key: str) -> str:
     """Return what the details of a failure hold under a key."""
     details = result.details
     return str(details.get(key, "")) if result.status == "error" and isinstance(details, Mapping) else ""

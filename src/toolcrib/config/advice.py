@@ -43,7 +43,7 @@ def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Ite
     yield from _idle_plugins(loaded)
     yield from _commands(loaded)
     yield from _networks(loaded)
-    yield from _shared_secrets(loaded, env)
+    yield from _find_shared_secrets(loaded, env)
 
 
 def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
@@ -142,7 +142,7 @@ def _commands(loaded: Loaded) -> Iterator[Finding]:
                     yield Finding("dead", "warning", f"{origin}.{key}", what, remedy)
 
 
-def _shared_secrets(loaded: Loaded, env: Mapping[str, str]) -> Iterator[Finding]:
+def _find_shared_secrets(loaded: Loaded, env: Mapping[str, str]) -> Iterator[Finding]:
     """Secrets of a door that stand elsewhere, too: whoever is shown one of them opens the other."""
     places: dict[str, list[str]] = {}
     for path, text in (*_texts(loaded.document.value), *((f"${name}", value) for name, value in env.items())):
