@@ -118,19 +118,21 @@ def in_a_linked_worktree(root: Path) -> str:
     return "other"
 
 
-def behind_a_file_that_names_the_repository(root: Path) -> str:
+def make_far_repository(root: Path) -> Path:
+    """Make one whose settings name a program, and a folder elsewhere; return where that would have its own."""
     make_repository(root / "far")
     git(root / "far", "config", "diff.external", "./canary")
     (root / "near").mkdir()
-    (root / "near/.git").write_text("gitdir: ../far/.git\n")
+    return root / "near/.git"
+
+
+def behind_a_file_that_names_the_repository(root: Path) -> str:
+    make_far_repository(root).write_text("gitdir: ../far/.git\n")
     return "near"
 
 
 def behind_a_link(root: Path) -> str:
-    make_repository(root / "far")
-    git(root / "far", "config", "diff.external", "./canary")
-    (root / "near").mkdir()
-    (root / "near/.git").symlink_to("../far/.git")
+    make_far_repository(root).symlink_to("../far/.git")
     return "near"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.app.test_mcp import Refuser
 from tests.backends.mcp.world import SECRET, liar
 
 import toolcrib
@@ -39,17 +40,6 @@ async def careless(ctx: Ctx, method: str, name: str = "") -> str:
         return f"it says {await ctx.rpc(method, {'server': 'srv'} | ({'name': name} if name else {}))}"
     except ToolError as error:
         return f"it says {error}"
-
-
-class Refuser:
-    """A person who says no, and remembers what was asked."""
-
-    def __init__(self) -> None:
-        self.asked = list[str]()
-
-    async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
-        self.asked.append(f"{call.name}: {reason}")
-        return False
 
 
 @asynccontextmanager

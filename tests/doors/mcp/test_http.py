@@ -91,6 +91,7 @@ async def test_a_byte_now_and_then_wins_no_time(begun: bytes) -> None:
         while not ended.done():
             writer.write(b"a")
             await asyncio.wait((ended,), timeout=0.02)
+        assert not (await ended).startswith(b"HTTP/1.1 200")
         writer.close()
 
 
