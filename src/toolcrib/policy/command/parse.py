@@ -97,12 +97,13 @@ class ParsedLine(NamedTuple):
     pieces: tuple[FoundCommand | str, ...] = ()
     doubt: str = ""
     unread: bool = False  # it may hold commands that were not found
+    guesses: tuple[FoundCommand, ...] = ()  # what else a shell may find in it, for the sake of what is denied
 
 
 def parse(line: str) -> ParsedLine:
     """Return the commands in a line of at most MAX_LINE_BYTES bytes, and whether they are all there is to it."""
     if len(line) > _MAX_INTRICATE_MARKS and _is_intricate(line):
-        return ParsedLine(tuple(_find_loose_commands(line)), doubt="it is too intricate", unread=True)
+        return ParsedLine((), doubt="it is too intricate", unread=True, guesses=tuple(_find_loose_commands(line)))
     # offsets in bytes are offsets in this text: a character beyond ASCII is given as many places as it has bytes
     source = line.encode()
     text = line if line.isascii() else source.decode("latin-1")
@@ -124,15 +125,15 @@ def parse(line: str) -> ParsedLine:
         if "\\\n" in line:  # the shell removes it before it reads: also from within a word, or behind a dollar
             joined = source.replace(b"\\\n", b"")
             commands += tuple(_find_commands(_PARSER.parse(joined).root_node, joined.decode("latin-1")))
-        is_unread = _is_unread(line, reader.doubt, root)
+        is_unread, guesses = _is_unread(line, reader.doubt, root), list[FoundCommand]()
         joined_up = line.replace("\\\n", "")
         ways = [_QUOTES.sub("", each) for each in (joined_up, _VARIABLE.sub("", joined_up))]
         if is_unread or any(found.words[:1] == (None,) for found in commands):
             # a shell may read more in it than this grammar does, and a name that nobody knows may be any word of it
-            commands += tuple(found for each in (line, *ways) for found in _find_loose_commands(each))
+            guesses += (found for each in (line, *ways) for found in _find_loose_commands(each))
         if "{" in line:
-            commands += tuple(_find_braced_commands(joined_up))
-        return ParsedLine(commands, doubt=reader.doubt, unread=is_unread)
+            guesses += _find_braced_commands(joined_up)
+        return ParsedLine(commands, doubt=reader.doubt, unread=is_unread, guesses=tuple(guesses))
     return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
 
 

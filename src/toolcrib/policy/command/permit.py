@@ -132,7 +132,7 @@ def find_denial(line: ParsedLine, rules: CommandRules, look_up: LookUp, env: Map
     given = [*env, *(name for each in line.commands for name, _ in each.sets)]
     if line.unread or unsafe_names(given, rules.env):
         possible = Denial()
-    for words in follow(line.commands):
+    for words in follow((*line.commands, *line.guesses)):
         if words is None:
             possible = possible or Denial()
             continue
@@ -196,11 +196,12 @@ def _open_inner(inner: Inner) -> tuple[list[_Words], bool]:
     if len(inner.text) > MAX_LINE_BYTES:
         return [], False
     parsed = parse(inner.text)
-    found: list[_Words] = [command.words for command in parsed.commands]
+    found: list[_Words] = [command.words for command in (*parsed.commands, *parsed.guesses)]
     if parsed.doubt:
         # "$@" and "$0" may stand for any of the parameters
         for each in inner_anywhere(inner.parameters, 0):
-            found += [command.words for command in parse(each.text).commands] if each.text else [each.words]
+            deeper = parse(each.text) if each.text else ParsedLine((FoundCommand(each.words),))
+            found += [command.words for command in (*deeper.commands, *deeper.guesses)]
     return found, inner.known and not parsed.doubt
 
 
