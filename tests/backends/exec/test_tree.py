@@ -42,6 +42,16 @@ def zombies() -> list[int]:
     return [pid for pid in tree.children(os.getpid()) if (fields := tree.stat(pid)) and fields[0] == "Z"]
 
 
+async def test_a_parent_hears_of_the_end_before_its_children_do(tmp_path: Path) -> None:
+    mark = marker()
+    async with opened("host", tmp_path / "ws") as shell:
+        running = await started(shell, f"bash -c 'sleep {mark} & wait' & wait")
+        await until(lambda: bool(left(mark)))
+        in_order = tree.descendants([running.pid])
+        assert (in_order[0], in_order[-1], len(in_order)) == (running.pid, *left(mark), 3)
+        assert tree.descendants(in_order) == in_order  # how a control group names them: every one a root
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", ["timeout", "stop", "close"])

@@ -51,15 +51,18 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
-    """Return the processes and all that came from them, parents first, without those that wait to be reaped."""
+    """Return the processes and all that came from them, parents first, without those that wait to be reaped.
+
+    A shell that hears of its end after its children do has gone on to the next command by then.
+    """
     found: dict[int, None] = {}
-    ahead = list(pids)
+    ahead = [*pids][::-1]
     while ahead:
         pid = ahead.pop()
         if pid in found:
             continue
         found[pid] = None
-        ahead += children(pid)
+        ahead += children(pid)[::-1]
     return [pid for pid in found if birth(pid)]
 
 
