@@ -10,6 +10,7 @@ from typing import Any
 import toolcrib
 from toolcrib.agent.hooks import bind_guards
 from toolcrib.app import Belt
+from toolcrib.app.sources import folders_for
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.stores.memory import InMemoryBlobs
@@ -54,6 +55,7 @@ async def cribbed(
         shells=LocalShells(),
         blobs=blobs,
         environ=os.environ if environ is None else environ,
+        explain_unaccepted=folders_for(crib.loaded, {}, root.parent / "state", own=False).explain_program,
     )
     belt = crib.belt(caller or toolcrib.OWNER, approver=approver)
     ports = Ports(

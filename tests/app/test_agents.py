@@ -7,7 +7,7 @@ import pytest
 
 import toolcrib
 from toolcrib import Agent, Crib, Plugin
-from toolcrib.backends.stores.accepted_agents import Accepted, AcceptedAgents
+from toolcrib.backends.stores.accepted import Accepted, AcceptedContents
 
 SHELF = ["codebase_investigator", "generalist"]
 
@@ -31,7 +31,7 @@ def write(folder: Path, name: str, *lines: str) -> Path:
 
 def accept(state: Path, path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    AcceptedAgents(state / "agents").accept(Accepted(digest=digest, name="a", file=str(path), at=1.0))
+    AcceptedContents(state / "agents").accept(Accepted(digest=digest, name="a", file=str(path), at=1.0))
 
 
 def names(crib: Crib) -> list[str]:

@@ -210,10 +210,14 @@ async def test_our_own_tools_fail_in_that_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["error with orders", "error with secret", "crash", "odd kind", "it says so"])
-async def test_what_an_mcp_server_fails_with_is_in_that_form(how: str, tmp_path: Path) -> None:
+async def test_what_an_mcp_server_fails_with_is_in_that_form(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")  # a workspace that the server's script does not lie in
     says_so = how == "it says so"  # a result of its own, with isError
     server, name, args = (served(), "srv__fail", {}) if says_so else (liar(how), "srv__echo", {"text": "hi"})
-    async with toolcrib.open({"mcpServers": {"srv": server}}, state=tmp_path) as crib:
+    async with toolcrib.open({"mcpServers": {"srv": server}}, state=tmp_path / "state") as crib:
         await crib.mcp.ready(60.0)
         events: list[CallEvent] = []
         result = await crib.belt(OWNER).watched_by(events.append).call(name, args)

@@ -11,7 +11,9 @@ import toolcrib
 from toolcrib import OWNER
 from toolcrib.agent.replay import judge_from
 from toolcrib.app import Crib
+from toolcrib.app.sources import open_accepted
 from toolcrib.app.stores import STATE_FILE, audit_in
+from toolcrib.backends.stores.accepted import Accepted, hash_file
 from toolcrib.backends.stores.record import SqliteRows
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Caller
@@ -145,6 +147,24 @@ async def test_what_a_parent_may_not_run_is_derived_from_the_rules_of_both(tmp_p
     (judged,) = of_kind(rows, "judged")
     assert (judged["decision"], judged["origin"]) == ("deny", "agents.main.tools.exec.deny[0]")
     assert checked(rows).findings == ()
+
+
+async def test_that_a_program_of_the_workspace_was_accepted_is_on_record(tmp_path: Path) -> None:
+    crib = crib_in(tmp_path, {"host": "host", "allow": [["./build"]]})
+    program = tmp_path / "ws/build"
+    program.write_text("#!/bin/sh\necho built\n")
+    program.chmod(0o755)
+    yes = Accepted(digest=hash_file(program.read_bytes()), name="build", file=str(program), at=1.5)
+    for reply in ("nobody has accepted it", "built"):
+        answer = await crib.belt(OWNER).call("exec", {"command": "./build"})
+        assert reply in str(answer.content)
+        open_accepted({}, tmp_path / "state").accept(yes)
+    rows = await rows_of(crib, tmp_path)
+    before, after = of_kind(rows, "judged")
+    assert (before["decision"], after["decision"]) == ("ask", "allow")
+    assert checked(rows).findings == ()
+    forged = [(kind, {**body, "seen": before["seen"]} if body is after else body) for kind, body in rows]
+    assert [finding.wrong for finding in checked(forged).findings] == ["differs"]
 
 
 async def test_a_variable_that_no_call_may_set_is_on_record(tmp_path: Path) -> None:

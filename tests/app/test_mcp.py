@@ -19,6 +19,12 @@ from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True)
+def workspace(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workspace that the scripts of our servers do not lie in."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("work"))
+
+
 def crib_with(state: Path, **servers: Any) -> Crib:
     return toolcrib.open({"mcpServers": servers}, state=state)
 

@@ -92,6 +92,7 @@ def _rules(args: Json) -> CommandRules:
         "allow": [[entry] for entry in (*(each for each in patterns if "/" in each), *skills)],
         "safeBins": list(args.get("safeBins", SAFE)),
         "readOnly": [],  # these lists are all that is permitted
+        "trustedDirs": [f"{ROOT}/{folder}" for folder in FOLDERS],
     }
     return rules_from(ExecSettings.model_validate(section, by_alias=True, by_name=False))
 
@@ -100,7 +101,7 @@ def _judged(args: Json, rules: CommandRules) -> Judgement:
     there = {
         f"{ROOT}/{path}" for path, held in args.get("files", {}).items() if isinstance(held, Mapping) and "exec" in held
     }
-    look_up = look_up_in([f"{ROOT}/{folder}" for folder in FOLDERS], there.__contains__)
+    look_up = look_up_in(rules.trusted, there.__contains__)
     return judge(args["command"].replace("{ROOT}", ROOT), rules, look_up)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from toolcrib.backends.stores.accepted_agents import AcceptedAgents
+from toolcrib.backends.stores.accepted import AcceptedContents
 from toolcrib.backends.stores.approvals import SqlitePins
 from toolcrib.backends.stores.sqlite import SqliteFile
 
@@ -93,9 +93,8 @@ def test_questions_and_grants_still_stand(capsys: pytest.CaptureFixture[str]) ->
 def test_pins_and_accepted_agents_still_stand(state: Path) -> None:
     pins = SqlitePins(SqliteFile(state / "crib.db")).list_all()
     assert [(pin.server, pin.tool, pin.pinned_at) for pin in pins] == [("web", "", 1.5), ("web", "search", 2.5)]
-    accepted = AcceptedAgents(state / "agents").of_file("gardener.md")
-    assert accepted is not None
-    assert (accepted.name, accepted.at) == ("gardener", 3.5)
+    (accepted,) = AcceptedContents(state / "agents").list_all()
+    assert (accepted.name, accepted.file, accepted.at) == ("gardener", "gardener.md", 3.5)
 
 
 def test_a_session_goes_on(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

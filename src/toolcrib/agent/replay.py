@@ -54,7 +54,8 @@ def _judge_commands(grounds: _Json) -> Callable[[_Json], str]:
             args, seen = judged["call"]["args"], judged["seen"]
             looks = [(each, programs.get) for each, programs in zip(rules, seen["programs"], strict=True)]
             env, within, odd = args.get("env") or {}, seen["within"].get, seen["odd"].get
-            found = judge_strictest(args["command"], looks, within=within, odd=odd, env=env)
+            accepted = seen.get("unaccepted", {}).get  # rows used to leave it out
+            found = judge_strictest(args["command"], looks, within=within, odd=odd, unaccepted=accepted, env=env)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             return f"it cannot be read ({type(error).__name__}: {error})"
         decision = "allow" if found.decision == "run" else found.decision

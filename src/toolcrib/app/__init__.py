@@ -259,9 +259,8 @@ def build(
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
     whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
     own = (folders.own.parent,) if folders.own else ()
-    hidden = (folders.accepted.folder.parent, folders.accepted.folder, *own)
+    hidden = folders.make_hidden(folders.accepted.folder.parent, folders.accepted.folder, *own)
     terms = terms_of(loaded, hidden, list_loaded_code(loaded))
-    folders.make_hidden(hidden, is_refused=bool(terms(Caller()).refusal))
     kept, models = state_in(folder), Models(loaded.config, env)
     redact, redact_errors = redactors = redactors_for(loaded, env)
     stores = stores_for(loaded, kept, folder, env, redactors)
@@ -276,6 +275,8 @@ def build(
         agent_problems=[problem.sentence for problem in agents.problems],
         models=models.names(),
         terms_of=terms,
+        explain_unaccepted=folders.explain_program,
+        admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
         redact=redact,
         redact_errors=redact_errors,

@@ -181,7 +181,7 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = (), code: Sequence[Path] = (
     `kept` is where the crib keeps what it was told, `code` what it loads: no tool writes there, wherever that lies.
     """
     config, policy, here = loaded.config, loaded.policy, _here()
-    refusal = _refuse(os.path.realpath(here)) if here.is_absolute() else ""
+    refusal = explain_refusal()
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
@@ -201,8 +201,11 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = (), code: Sequence[Path] = (
     return terms
 
 
-def _refuse(here: str) -> str:
+def explain_refusal() -> str:
     """Say why the folder we were started in is no workspace by itself; empty when it is one."""
+    if not (folder := _here()).is_absolute():
+        return ""
+    here = os.path.realpath(folder)
     homes = {os.path.expanduser("~"), *(user.pw_dir for user in pwd.getpwall() if user.pw_uid == os.getuid())}  # noqa: PTH111
     is_home = any(f"{os.path.realpath(home)}/".startswith(f"{here.rstrip('/')}/") for home in homes)
     what = "is or holds your home folder" if is_home else "holds a part of the system" if holds_system(here) else ""

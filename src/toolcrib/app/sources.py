@@ -2,25 +2,26 @@
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import platformdirs
 
 from toolcrib.backends.agent_files import AgentFile, agent_files, read_agent_file
 from toolcrib.backends.plugins import FoundPlugin, find_plugins, pick
-from toolcrib.backends.stores.accepted_agents import AcceptedAgents
+from toolcrib.backends.stores.accepted import AcceptedContents, hash_file, read_content
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
 from toolcrib.config.parse import parse_yaml
-from toolcrib.config.settings import Config, PluginSettings
+from toolcrib.config.settings import Config, McpSettings, PluginSettings
 from toolcrib.define.display import escape_unprintable
-from toolcrib.define.errors import DeclarationError, PluginError
+from toolcrib.define.errors import DeclarationError, PluginError, ToolError
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.tool import Tool, as_tool
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
@@ -28,9 +29,13 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog
 from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 
+from .belt import explain_refusal
 from .stores import user_folder
 
 IN_WORKSPACE = Path(".toolcrib", "agents")
+_SHIPPED = "ec7e3e807ec9424eb59e5eb8e72253f3f116226a3839887003df84fe189c7dc6"  # examples/shop
+_BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks, signs, variables
+_MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
 _SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
 
 
@@ -45,17 +50,19 @@ def list_enabled_plugins(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in wanted if name not in named or named[name].enabled is not False))
 
 
-def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer], list[Problem]]:
+def plugin_offers(
+    loaded: Loaded, folders: "AgentFolders", *, import_plugins: bool
+) -> tuple[list[Offer], list[Problem]]:
     """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
-    wanted, folders = list_enabled_plugins(loaded.config), _plugin_folders(loaded)
-    if not wanted and not folders:
+    wanted, listed = list_enabled_plugins(loaded.config), _plugin_folders(loaded)
+    if not wanted and not listed:
         return [], []
-    found, broken = find_plugins(folders)
+    found, broken = find_plugins(listed)
     offers: list[Offer] = []
     problems = [Problem("plugins", str(error)) for error in broken]
     for id in wanted:
         try:
-            plugin = _pick_plugin(id, found, broken)
+            plugin = _accept_plugin(_pick_plugin(id, found, broken), folders)
             offers.append(_plugin_offer(plugin, loaded.config, import_plugins=import_plugins))
         except PluginError as error:
             told = _locate_error(error, id, loaded)
@@ -64,6 +71,18 @@ def plugin_offers(loaded: Loaded, *, import_plugins: bool) -> tuple[list[Offer],
             # plugins of OpenClaw are not for us: without them the caller has less, never more
             problems.append(Problem("plugins", str(told)))
     return offers, problems
+
+
+def _accept_plugin(plugin: FoundPlugin, folders: "AgentFolders") -> FoundPlugin:
+    """Return a plugin as it was accepted, if it lies in a workspace.
+
+    One that nobody accepted is an error: without it its guards would be missing, and the caller would have more.
+    """
+    try:
+        digest = folders.check(plugin.code) if plugin.code else ""
+    except ToolError as unaccepted:
+        raise PluginError(f"the plugin {plugin.id!r} lies in a workspace: {unaccepted}") from unaccepted
+    return plugin.load_from(folders.accepted.find_copy(digest)) if digest and plugin.is_folder else plugin
 
 
 def offers_from_program(tools: Sequence[Tool | Callable[..., Any]], plugins: Sequence[Plugin | Offer]) -> list[Offer]:
@@ -130,16 +149,36 @@ def _plugin_folders(loaded: Loaded) -> list[Path]:
 
 def list_loaded_code(loaded: Loaded) -> tuple[Path, ...]:
     """Return what runs on the host as part of us: plugins, scripts of MCP servers, our own package and environment."""
-    found = [Path(__file__).parents[1]]
+    found, wanted = _list_own_code(), list_enabled_plugins(loaded.config)
     for folder in _plugin_folders(loaded):
         found += (folder, *(manifest.parent for manifest in folder.glob("*/*.plugin.json")))
-    found += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
-    for server in loaded.config.mcp_servers.values():
-        cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there
-        for word in re.split(r"[\s=;,'\"]+", " ".join((server.command or "", *server.args))):
-            found += _find_scripts(cwd / os.path.expanduser(word))  # noqa: PTH111
-            found += _find_scripts(cwd / word.replace(".", "/"))  # a module
-    return tuple(found)
+    installed = find_plugins(())[0] if wanted else {}
+    found += [each.code for id, each in installed.items() if id in wanted and each.code]
+    return tuple(chain(found, *map(_list_server_code, loaded.config.mcp_servers.values())))
+
+
+def _list_own_code() -> list[Path]:
+    return [
+        Path(__file__).resolve().parents[1],
+        *([Path(sys.prefix).resolve()] if sys.prefix != sys.base_prefix else []),
+    ]
+
+
+def _list_server_code(server: McpSettings) -> Iterator[Path]:
+    """Yield the programs, scripts and packages that a server is started from, as far as its settings name them."""
+    if server.command is None:
+        return
+    cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there
+    told = (server.command, *server.args, *server.env.values())
+    split = (*told, *re.split(_BETWEEN_WORDS, " ".join(told)))
+    words = [*dict.fromkeys(os.path.expanduser(word) for word in split if word)][:_MAX_WORDS]  # noqa: PTH111
+    bases = [cwd, *(cwd / word for word in ("node_modules/.bin", *words) if os.path.isdir(cwd / word))][:_MAX_BASES]  # noqa: PTH112
+    for base, word in product(bases, words):
+        yield from _find_scripts(base / word)
+        if "." in word and any(_find_scripts(base / word.replace(".", "/"))):  # a module; its package runs with it
+            yield base / word.partition(".")[0]
+    if program := shutil.which(server.command, path=server.env.get("PATH")):
+        yield Path(program)
 
 
 def _find_scripts(path: Path) -> Iterator[Path]:
@@ -157,7 +196,7 @@ def collect_tools(
     loaded: Loaded, brought: Iterable[Offer], folders: "AgentFolders", *, import_plugins: bool
 ) -> tuple[list[Offer], Catalog, Agents]:
     """Return what plugins and the program offer, the catalog of all tools, and the agents that can work with them."""
-    found, problems = plugin_offers(loaded, import_plugins=import_plugins)
+    found, problems = plugin_offers(loaded, folders, import_plugins=import_plugins)
     offers = [*found, *brought]
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
     catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
@@ -183,23 +222,46 @@ class AgentFolders:
 
     own: Path | None
     workspaces: tuple[Path, ...]
-    accepted: AcceptedAgents
+    guarded: tuple[Path, ...]  # those workspaces that tools can work in, each by its one name
+    accepted: AcceptedContents
 
-    def make_hidden(self, kept: Iterable[Path], *, is_refused: bool) -> None:
-        """Make those of our folders that would lie in a workspace: what is not there cannot be hidden from commands.
+    def check(self, code: Path) -> str:
+        """Return the hash by which code in a workspace was accepted, "" for any other; ToolError when it was not."""
+        place = _resolve_folder(code)
+        if not any(map(place.is_relative_to, self.guarded)) or any(map(place.is_relative_to, _list_own_code())):
+            return ""
+        if (digest := read_content(place)[0]) == _SHIPPED:
+            return ""
+        if why := self.accepted.explain(place, digest):
+            raise ToolError(why, code="denied")
+        return digest
 
-        The first workspace is none where the folder that we were started in `is_refused` as one.
-        """
-        roots = [*map(_resolve_folder, self.workspaces[is_refused:])]
+    def make_hidden(self, *kept: Path) -> tuple[Path, ...]:
+        """Make those of our folders that would lie in a workspace: what is not there cannot be hidden from commands."""
         for place in map(_resolve_folder, kept):
-            if any(map(place.is_relative_to, roots)):
+            if any(map(place.is_relative_to, self.guarded)):
                 with suppress(OSError):  # then no command can make it either
                     place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return kept
+
+    def explain_program(self, path: str, data: bytes) -> str:
+        """Say why a program of a workspace with these contents does not run unasked; "" when it was accepted."""
+        return self.accepted.explain(Path(path), hash_file(data), so="it does not run unasked")
+
+    def admit_server(self, server: McpSettings) -> McpSettings:
+        """Return a server as it may be started; ToolError when nobody has accepted its code in a workspace."""
+        code = set(map(_resolve_folder, _list_server_code(server)))
+        if not {self.check(path) for path in code if not code & {*path.parents}} - {""}:
+            return server
+        # Python takes what it compiled before from there, and not from beside a source, where anybody may have put it
+        private = {"PYTHONPYCACHEPREFIX": str(self.accepted.folder.parent / "bytecode")}
+        return server.model_copy(update={"env": {**server.env, **private}})
 
 
 def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, own: bool) -> AgentFolders:
     """Return the folders of a crib; with `own` the user's are among them."""
     roots = [loaded.config.workspace.root or "", *(each.workspace for _, each in loaded.config.list_agents())]
+    named = roots[1:] if not roots[0] and explain_refusal() else roots
     workspaces: dict[Path, Path] = {}
     for root in roots:
         if root is not None:
@@ -208,13 +270,14 @@ def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, o
     return AgentFolders(
         own=Path(platformdirs.user_config_dir("toolcrib", appauthor=False)) / "agents" if own else None,
         workspaces=tuple(workspaces.values()),
-        accepted=open_accepted_agents(env, state),
+        guarded=tuple(_resolve_folder(Path(os.path.expanduser(root))) for root in named if root is not None),  # noqa: PTH111
+        accepted=open_accepted(env, state),
     )
 
 
-def open_accepted_agents(env: Mapping[str, str], state: Path | None) -> AcceptedAgents:
+def open_accepted(env: Mapping[str, str], state: Path | None) -> AcceptedContents:
     """Return what the owner accepted: it stands in the state folder, which is the user's when none is named."""
-    return AcceptedAgents((state or user_folder(env)) / "agents")
+    return AcceptedContents((state or user_folder(env)) / "agents")
 
 
 def agents_for(
@@ -249,23 +312,16 @@ def file_at(path: Path) -> AgentFile:
 
 
 def _from_files(
-    folder: Path, accepted: AcceptedAgents | None, source: str, problems: list[Problem]
+    folder: Path, accepted: AcceptedContents | None, source: str, problems: list[Problem]
 ) -> Iterable[AgentOffer]:
     """Yield the agents in a folder; with `accepted`, those alone whose content was."""
     for file in agent_files(folder, parse_yaml):
-        if accepted is not None and file.digest and accepted.find(file.digest) is None:
-            problems.append(Problem("agents", _explain_withheld(file, accepted)))
+        if accepted is not None and file.digest and (why := accepted.explain(file.path, file.digest, "agents accept")):
+            problems.append(Problem("agents", why))
             continue
         problems += [Problem("agents", f"{each} (the agent was left out)") for each in file.complaints]
         if file.agent is not None:
             yield AgentOffer(agent=file.agent, source=source, file=str(file.path), lines=file.lines)
-
-
-def _explain_withheld(file: AgentFile, accepted: AcceptedAgents) -> str:
-    """Say that a file of a workspace is not used, and how its owner can change that."""
-    before = accepted.of_file(str(file.path.absolute()))
-    why = "changed since it was accepted" if before else "nobody has accepted it"
-    return f"{file.path}: {why}, so it is not used; look at it, then `toolcrib agents accept {quote(str(file.path))}`"
 
 
 def _resolve_folder(folder: Path) -> Path:

@@ -13,15 +13,14 @@ A file is read once: what was hashed is what is parsed. Everything that is wrong
 """
 
 import errno
-import hashlib
 import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from toolcrib.backends.stores.accepted import hash_file, read_plain
 from toolcrib.define.agent import (
     Agent,
     completion_shape,
@@ -32,7 +31,7 @@ from toolcrib.define.agent import (
     schema_of,
 )
 from toolcrib.define.display import escape_unprintable
-from toolcrib.define.errors import ConfigError, DeclarationError
+from toolcrib.define.errors import ConfigError, DeclarationError, ToolError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.schema.check import check_of_schema
 
@@ -242,7 +241,7 @@ def read_agent_file(path: Path, parse: Parse) -> AgentFile:
         return _unreadable(path, f"it cannot be read ({error.strerror})")
     except DeclarationError as error:
         return _unreadable(path, str(error))
-    digest, header = hashlib.sha256(raw).hexdigest(), Header(str(path))
+    digest, header = hash_file(raw), Header(str(path))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -259,17 +258,13 @@ def _unreadable(path: Path, sentence: str) -> AgentFile:
 def _bytes(path: Path) -> bytes:
     """Return what a regular file holds. A link is not followed, and a pipe is not waited for."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        raw = read_plain(path, MAX_FILE_BYTES)
+    except ToolError:
+        raise DeclarationError("an agent is a regular file; this is none") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise DeclarationError("links are not followed; put the file itself there") from None
         raise
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise DeclarationError("an agent is a regular file; this is none")
-        raw = os.read(descriptor, MAX_FILE_BYTES + 1)
-    finally:
-        os.close(descriptor)
     if len(raw) > MAX_FILE_BYTES:
         raise DeclarationError(f"larger than {MAX_FILE_BYTES // 1024} KiB; an agent is a page of text")
     return raw

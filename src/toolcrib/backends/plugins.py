@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
@@ -77,6 +78,12 @@ class FoundPlugin:
     where: str
     manifest: Manifest | None
     importer: Callable[[], Plugin] = field(repr=False)
+    code: Path | None = None  # the folder or file of its code, as far as that can be told without importing it
+    is_folder: bool = False
+
+    def load_from(self, copy: Path) -> "FoundPlugin":
+        """Return the plugin of a folder as a copy of that has it."""
+        return replace(_from_folder(copy), where=self.where)
 
     @property
     def per_caller(self) -> tuple[Tool, ...]:
@@ -272,9 +279,8 @@ def _from_folder(folder: Path) -> FoundPlugin:
     main = folder / manifest.main
     if not main.resolve().is_relative_to(folder.resolve()):
         raise PluginError(f"plugin {manifest.id!r}: main leads out of its folder ({manifest.main})")
-    return FoundPlugin(
-        id=manifest.id, where=str(path), manifest=manifest, importer=lambda: _load_file(manifest.id, main, path)
-    )
+    load = partial(_load_file, manifest.id, main, path)
+    return FoundPlugin(id=manifest.id, where=str(path), manifest=manifest, importer=load, code=folder, is_folder=True)
 
 
 def _load_file(id: str, main: Path, manifest: Path) -> Plugin:
@@ -312,7 +318,17 @@ def _from_entry_point(point: importlib.metadata.EntryPoint) -> FoundPlugin:
         where=str(path or point.value),
         manifest=manifest,
         importer=lambda: _plugin_from(point.name, point.load),
+        code=_find_code(point.module),
     )
+
+
+def _find_code(module: str) -> Path | None:
+    """Return where the package of a module lies, None when that cannot be told; nothing of it is imported."""
+    with suppress(ImportError, ValueError):
+        if spec := importlib.util.find_spec(module.partition(".")[0]):
+            places = [*(spec.submodule_search_locations or ()), *([spec.origin or ""] if spec.has_location else ())]
+            return Path(places[0]) if places else None
+    return None
 
 
 def _plugin_from(id: str, load: Callable[[], Any]) -> Plugin:

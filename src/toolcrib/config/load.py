@@ -49,7 +49,7 @@ def _check_examples(config: Config, translated: Translated) -> None:
     Whether a program is installed is no matter of the rules: every name counts as one of a trusted folder.
     """
     for path, examples, rules in _list_examples(config):
-        look_up = look_up_in(rules.trusted)
+        look_up = look_up_in(rules.trusted, listed=rules.lists_file)
         for expected, lines in (("run", examples.run), ("ask", examples.ask), ("deny", examples.deny)):
             for at, line in enumerate(lines):
                 found = judge(line, rules, look_up)

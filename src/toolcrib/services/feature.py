@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from toolcrib.config.settings import Config
+from toolcrib.config.settings import Config, McpSettings
 from toolcrib.define.agent import Agent
 from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
@@ -117,6 +117,8 @@ class Core:
 
     `tools` are those of the shelf, of plugins and of agents; `agents` are those agents, `agent_problems` sentences
     about the ones that were left out. `terms_of` says what a caller's workspace is, for the backend that opens it.
+    `explain_unaccepted` says why a program of a workspace with these contents does not run unasked, "" when it was
+    accepted; `admit_server` gives a server as it may be started, ToolError when its code was not accepted.
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
     """
@@ -131,6 +133,8 @@ class Core:
     agent_problems: Sequence[str]
     models: ModelNames
     terms_of: Callable[[Caller], Any]
+    explain_unaccepted: Callable[[str, bytes], str]
+    admit_server: Callable[[McpSettings], McpSettings]
     secrets_below: Callable[..., Iterator[str]]
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None

@@ -35,6 +35,7 @@ from toolcrib.services.mcp.service import Mcp, McpTerms
 from toolcrib.tools import SHELF
 
 HERE = Path(__file__).parent
+LIAR = HERE / "liar.py"
 SECRET = "s3cret-value"
 QUICK = McpTerms(first_delay=0.05, longest_delay=0.2, most_tries=3, nudge=0.0, patience=5.0, relist=0.05)
 HASTY = McpTerms(first_delay=30.0, longest_delay=30.0, nudge=30.0, patience=0.5)
@@ -43,7 +44,7 @@ LINK = LinkTerms(handshake=60.0, listing=60.0)
 
 def liar(how: str, file: Path | str = "", **more: Any) -> dict[str, Any]:
     """Return the settings of a server that lies in this way."""
-    args = ["-I", "-S", str(HERE / "liar.py"), how, *([str(file)] if file else [])]
+    args = ["-I", "-S", str(LIAR), how, *([str(file)] if file else [])]
     return {"command": sys.executable, "args": args, "env": {"API_KEY": SECRET}, **more}
 
 

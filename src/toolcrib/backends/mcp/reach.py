@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.define.mcp import Definition, Link, LinkTerms
 from toolcrib.define.tool import Tool
+from toolcrib.threads import in_thread
 
 # What a program may take for granted; all else it is given by name, in `env`.
 _BASICS = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
@@ -34,8 +35,10 @@ class ServerSettings(Protocol):
 class McpReach:
     """Connects to servers, and makes tools of what they declare. What only some servers need is loaded with them."""
 
-    def __init__(self, env: Mapping[str, str], terms: LinkTerms | None = None) -> None:
-        self._env, self._terms = env, terms or LinkTerms()
+    def __init__(
+        self, env: Mapping[str, str], terms: LinkTerms | None = None, admit: Callable[[Any], Any] = lambda same: same
+    ) -> None:
+        self._env, self._terms, self.admit = env, terms or LinkTerms(), admit
         self._supervisor: SupervisorClient | None = None
 
     async def connect(
@@ -50,6 +53,7 @@ class McpReach:
             return await connect_over_http(settings.url, dict(settings.headers), self._terms, make_peer)
         from .stdio import Program, connect_over_stdio  # noqa: PLC0415  likewise
 
+        settings = await in_thread(self.admit, settings)
         built = {word: self._env[word] for word in _BASICS if word in self._env} | dict(settings.env)
         cwd = os.path.expanduser(settings.cwd) if settings.cwd else _current_folder()  # noqa: PTH111
         program = Program((settings.command or "", *settings.args), built, cwd)

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.app.sources import file_at, open_accepted_agents
-from toolcrib.backends.stores.accepted_agents import Accepted
+from toolcrib.app.sources import file_at, open_accepted
+from toolcrib.backends.stores.accepted import Accepted
 from toolcrib.define.agent import Agent, list_inputs, placeholders
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
@@ -89,7 +89,7 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
     _print_head(found.agent)
     taken = Accepted(digest=found.digest, name=found.agent.name, file=str(file.absolute()), at=time.time())
     try:
-        open_accepted_agents(os.environ, None).accept(taken)
+        open_accepted(os.environ, None).accept(taken)
     except ToolError as error:
         raise CribError(str(error)) from error
     click.echo(f"{escape_controls(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
@@ -112,16 +112,10 @@ def forget(file: Path, **_: Unpack[ConfigOptions]) -> int:
 
     It works whatever the configuration says, also when it cannot be read.
     """
-    accepted, where = open_accepted_agents(os.environ, None), str(file.absolute())
-    digests = [each.digest for each in accepted.all_of_file(where)]
-    if (now := file_at(file).digest) and accepted.find(now):
-        digests.append(now)
     try:
-        gone = accepted.forget(digests)
+        gone = open_accepted(os.environ, None).forget(file)
     except ToolError as error:
         raise CribError(str(error)) from error
-    if not gone:
-        raise CribError(f"nobody has accepted {str(file)!r}; `toolcrib agents list` shows what is used")
     names = ", ".join(dict.fromkeys(each.name for each in gone))
     click.echo(f"toolcrib: {escape_controls(str(file))} ({escape_controls(names)}) is not accepted any more", err=True)
     return 0

@@ -230,9 +230,10 @@ def _check_configuration(crib: Crib, file: Path | None, fault: CribError | None)
     for problem in problems[:_MAX_PROBLEMS]:
         what, _, name = problem.source.partition(":")
         # a plugin that nobody turned on and a subagent that nobody accepted are left out on purpose
-        how: HealthState = "missing" if what in ("plugins", "agents") else "broken"
-        less = f"what {name or what} would bring"
-        yield HealthCheck(what, how, problem.sentence, less=less, remedy="mend it, or take it out")
+        found, waits, then = problem.sentence.partition("; look at it, ")
+        how: HealthState = "missing" if waits or what in ("plugins", "agents") else "broken"
+        remedy = f"look at it, {then}" if waits else "mend it, or take it out"
+        yield HealthCheck(what, how, found, less=f"what {name or what} would bring", remedy=remedy)
 
 
 def _check_servers(crib: Crib) -> Iterator[HealthCheck]:

@@ -15,6 +15,7 @@ from . import EXIT_INTERRUPTED
 
 # each is a module of this name; its line of help stands here so that --help imports nothing
 _COMMANDS = {
+    "accept": "Accept programs, plugins and scripts of a workspace as they are.",
     "agents": "List and show subagents, and accept those of a workspace.",
     "approvals": "Answer questions about calls, and see what was granted.",
     "audit": "Check the record of calls, and see what is in it.",

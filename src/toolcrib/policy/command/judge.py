@@ -107,13 +107,19 @@ def judge_strictest(
     *,
     within: IsWithin,
     odd: Callable[[str], str | None],
+    unaccepted: Callable[[str], str | None],
     env: Mapping[str, str],
 ) -> Judgement:
     """Judge a command line by the rules of a caller and of everybody above it: it gets no more than any of them.
 
     `odd` tells why a program may do more than read, whatever it is given: what runs because it only reads must not.
+    `unaccepted` tells why a program of the workspace, which a list names, does not run unasked.
     """
-    found = [_look_closer(judge(line, each, look_up, within=within, env=env), each, odd) for each, look_up in rules]
+
+    def explain(command: Plain) -> str | None:
+        return (odd if command.reads else unaccepted)(command.program) if command.program else None
+
+    found = [_look_closer(judge(line, each, look_up, within=within, env=env), each, explain) for each, look_up in rules]
     # of equals the one that holds programs to reading by most, else the caller's own
     return max(found, key=_strictness)
 
@@ -123,11 +129,11 @@ def _strictness(judgement: Judgement) -> tuple[int, bool, int]:
     return _DECISIONS.index(judgement.decision), judgement.only_reads, words
 
 
-def _look_closer(judgement: Judgement, rules: CommandRules, odd: Callable[[str], str | None]) -> Judgement:
+def _look_closer(judgement: Judgement, rules: CommandRules, explain: Callable[[Plain], str | None]) -> Judgement:
     if judgement.decision != "run" or rules.security != "allowlist":
         return judgement
     for command in judgement.commands:
-        if command.reads and command.program and (reason := odd(command.program)):
+        if reason := explain(command):
             return replace(judgement, decision="deny" if rules.ask == "off" else "ask", reason=reason)
     return judgement
 

@@ -43,7 +43,8 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
     program = look_up(typed)
     if program is None:
         return Plain(argv, why_not=f"{quote_short(typed)} is no program of a trusted folder")
-    name = base_name(typed)
+    # a file of the workspace is meant by its path alone: a bare name, also that of a reader, is another program
+    name = base_name(typed) if "/" not in typed or typed.rpartition("/")[0] in rules.trusted else typed
     if entry := _find_entry(rules.exact, name, argv, program, exact=True):
         return Plain(argv, program, f"allowExact {entry}", entry.origin)
     if entry := _find_entry(rules.allow, name, argv, program, exact=False):
@@ -68,9 +69,11 @@ def _find_entry(
     entries: CommandEntries, name: str, argv: tuple[str, ...], program: str, *, exact: bool
 ) -> CommandEntry | None:
     """Return the entry that this argv is, or begins with."""
-    listed = entries.get(name, ())
+    listed = entries.get(base_name(name), ())
     for entry in (*listed, *entries[""]) if "" in entries else listed:
         words = entry.words
+        if "/" in name and "/" not in words[0]:
+            continue
         same = argv[1:] == words[1:] if exact else argv[1 : len(words)] == words[1:]
         if same and matches_program(words[0], argv[0], program):
             return entry

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from posixpath import normpath
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -80,6 +81,11 @@ class CommandRules:
     host: str = "sandbox"
     origin: str = "tools.exec"
 
+    def lists_file(self, typed: str, path: str) -> bool:
+        """Tell whether an entry names a file by its path: then it may be one of the workspace, once it is accepted."""
+        listed = (entry.words[0] for each in (self.allow, self.exact) for entries in each.values() for entry in entries)
+        return any("/" in program and matches_program(program, typed, path) for program in listed)
+
     def find_reader(self, name: str) -> str | None:
         """Return the place of the list by which a program may read, None when there is none.
 
@@ -105,7 +111,7 @@ def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRule
         read_only=None if settings.read_only is None else _place_names(settings.read_only, f"{origin}.readOnly"),
         filters=_place_names(settings.safe_bins, f"{origin}.safeBins"),
         deny=_group_by_program(settings.deny, f"{origin}.deny"),
-        trusted=tuple(settings.trusted_dirs) or TRUSTED,
+        trusted=tuple(folder.rstrip("/") for folder in settings.trusted_dirs) or TRUSTED,
         env=frozenset(settings.env),
         host=settings.host,
         origin=origin,
@@ -128,10 +134,15 @@ def dump_rules(rules: Iterable[CommandRules]) -> list[dict[str, Any]]:
     return [{**each, "env": sorted(each["env"])} for each in told]
 
 
-def look_up_in(folders: Iterable[str], is_there: Callable[[str], bool] = lambda path: True) -> LookUp:
+def look_up_in(
+    folders: Iterable[str],
+    is_there: Callable[[str], bool] = lambda path: True,
+    listed: Callable[[str, str], bool] = lambda typed, path: False,
+) -> LookUp:
     """Return a look-up of programs in trusted folders; `is_there` tells whether a whole path is a program.
 
-    A bare name is looked for in every folder, a whole path must lie directly in one, anything else is no program.
+    A bare name is looked for in every folder, a whole path must lie directly in one, anything else is no program,
+    unless it is `listed` as a file of the workspace.
     """
     trusted = tuple(folder.rstrip("/") for folder in folders)
 
@@ -140,7 +151,7 @@ def look_up_in(folders: Iterable[str], is_there: Callable[[str], bool] = lambda 
         if last in ("", ".", ".."):
             return None
         if slash:
-            return name if folder in trusted and is_there(name) else None
+            return name if (folder in trusted and is_there(name)) or listed(name, name) else None
         for each in trusted:
             path = f"{each}/{name}"
             if is_there(path):
@@ -159,8 +170,9 @@ def matches_program(entry: str, typed: str, path: str) -> bool:
     """Tell whether an entry's program is the one typed, which is found at `path`."""
     if "/" not in entry:
         return entry == base_name(typed) and "*" not in entry
-    pattern = _compile_glob(entry)
-    return path == entry if pattern is None else pattern(path) is not None
+    if (pattern := _compile_glob(entry)) is not None:
+        return pattern(path) is not None
+    return path == entry or ("/" in typed and normpath(typed) == normpath(entry))
 
 
 def is_asked(security: Security, ask: AskMode, *, permitted: bool) -> bool:

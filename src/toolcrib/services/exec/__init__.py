@@ -17,6 +17,7 @@ def mount(core: Core, shells: Callable[[], Shells], environ: Mapping[str, str]) 
         shells=shells(),
         blobs=core.stores.blobs,
         environ=environ,
+        explain_unaccepted=core.explain_unaccepted,
     )
     core.find(Approvals).lend_lines(TOOL, "command", commands.can_lend)
     return Feature(services=(commands.processes, commands), guards=(commands.guard,), close=commands.close)

@@ -57,8 +57,9 @@ def explain_unbound(judgement: Judgement, line: str, *, is_host: bool) -> str:
     ends += [f"{word[:200]!r}, if it lies outside of the workspace" for word in outside[:4]]
     if is_host:
         ends.append("a change in the very moment of the start, which the bare host cannot keep out")
-    elif script := _find_script(judgement):  # its content is mounted, and that goes where the name is given away
-        ends.append(f"a file that something else here puts in the place of {script[:200]!r} in the moment of the start")
+    elif scripts := _find_scripts(judgement):  # its content is mounted, and that goes where the name is given away
+        place = f"{scripts[0][:200]!r} in the moment of the start"
+        ends.append(f"a file that something else here puts in the place of {place}")
     return "; ".join(ends)
 
 
@@ -67,7 +68,7 @@ def look_at_files(
 ) -> tuple[dict[str, str], tuple[str, bytes] | None]:
     """Return what is in every file that a line may read, as a hash, and the script to hold. It reads the disk."""
     words, found, folders = list(_words_of(judgement, line))[:_MAX_WORDS], dict[str, str](), [""]
-    script, held = _find_script(judgement), None
+    scripts, held = _find_scripts(judgement), None
     for word in (*words, *words, *words):  # folders may be named from each other, and then hold files
         for path in {os.path.join(each, word) for each in folders} - found.keys():  # noqa: PTH118
             try:
@@ -84,7 +85,8 @@ def look_at_files(
                     if len(found) <= _MAX_HASHED_FILES and about.st_size <= _MAX_HASHED_BYTES:
                         data = read_inside(open_inside, place, _MAX_HASHED_BYTES)
                         found[path] = f"sha256 {hashlib.sha256(data).hexdigest()}"
-                        held = (place, data) if path == script and len(data) <= _MAX_HELD_BYTES else held
+                        if held is None and path in scripts and len(data) <= _MAX_HELD_BYTES:
+                            held = place, data
             except (ToolError, ValueError):  # it leads out, or is no path at all: `explain_unbound` names it
                 continue
     return found, held
@@ -107,12 +109,12 @@ def _words_of(judgement: Judgement, line: str) -> Iterator[str]:
     return (word for word in dict.fromkeys(both) if word.strip("./") and len(word) < _PATH_CHARS)
 
 
-def _find_script(judgement: Judgement) -> str:
-    """Return the script that a command by itself runs: its program, or what an interpreter is given first."""
+def _find_scripts(judgement: Judgement) -> tuple[str, ...]:
+    """Return what a command by itself may run, of which the first in the workspace does: its program, or what an
+    interpreter is given first."""
     if judgement.doubt or len(judgement.commands) != 1:
-        return ""
+        return ()
     name, *words = [word or "" for word in judgement.commands[0].argv]
-    if "/" in name and judgement.commands[0].program is None:
-        return name
     is_interpreter = base_name(name) in SHELLS or _INTERPRETER.fullmatch(base_name(name))
-    return words[0] if is_interpreter and words and not words[0].startswith("-") else ""
+    given = words[:1] if is_interpreter and words and not words[0].startswith("-") else ()
+    return (*((name,) if "/" in name and judgement.commands[0].program != name else ()), *given)

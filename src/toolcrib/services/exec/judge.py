@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,12 +28,13 @@ from toolcrib.threads import in_thread
 
 from .binding import bind, explain_unbound, look_at_files
 from .processes import ExecTarget, Permit, Processes, remember
-from .repository import explain_odd_repository, find_inside
+from .repository import explain_odd_repository, find_inside, read_inside
 
 TOOL = "exec"
 
 _DEFAULT_SECONDS, _MAX_SECONDS = 1_800.0, 21_600.0
 _DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS = 50_000, 200_000
+_MAX_PROGRAM_BYTES = 64 << 20  # of a program of the workspace
 _WHOLE_OUTPUT_BYTES = 2_000_000  # from its beginning, that can be paged through
 
 # Never a call's to set, whatever the rules say: they make loaders, shells and interpreters run something else.
@@ -94,7 +96,7 @@ class CallerRules:
 class CommandRunner:
     """Joins the judge, the shells and the processes. `terms_of` says which workspace a caller has."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each by name
         self,
         *,
         config: Config,
@@ -103,7 +105,9 @@ class CommandRunner:
         shells: Shells,
         blobs: Blobs,
         environ: Mapping[str, str],
+        explain_unaccepted: Callable[[str, bytes], str],
     ) -> None:
+        self._explain = explain_unaccepted
         self._config, self._policy, self._terms_of, self._shells = config, policy, terms_of, shells
         self._environ = dict(environ)
         self._agents: dict[str, AgentRules] = {}
@@ -125,13 +129,47 @@ class CommandRunner:
 
     def _judge(
         self, known: CallerRules, line: str, workdir: str, env: Mapping[str, str]
-    ) -> tuple[Judgement, dict[str, Any]]:
-        """Judge a line; return also what was seen of the disk, from which it follows again."""
-        programs, within = [SeenLook(each.look_up) for each in known.all], SeenLook(_make_within(known.root, workdir))
+    ) -> tuple[Judgement, dict[str, Any], Sequence[str]]:
+        """Judge a line; return also what was seen of the disk, from which it follows again, and what is to be held."""
+        programs = [SeenLook(partial(self._look_up, each, known.root, workdir)) for each in known.all]
+        within = SeenLook(_make_within(known.root, workdir))
         odd = SeenLook(lambda program: self._explain_odd_program(known.root, workdir, program))
+        unaccepted = SeenLook(partial(self._explain_unaccepted, known.root, held := list[str]()))
         rules = [(each.rules, seen) for each, seen in zip(known.all, programs, strict=True)]
-        judgement = judge_strictest(line, rules, within=within, odd=odd, env=env)
-        return judgement, {"programs": [each.found for each in programs], "within": within.found, "odd": odd.found}
+        judgement = judge_strictest(line, rules, within=within, odd=odd, unaccepted=unaccepted, env=env)
+        seen = {"within": within.found, "odd": odd.found, "unaccepted": unaccepted.found}
+        return judgement, {"programs": [each.found for each in programs], **seen}, held
+
+    def _look_up(self, rules: AgentRules, root: str, workdir: str, name: str) -> str | None:
+        """Return the program that a word means: of a trusted folder, or of the workspace if a list names its path."""
+        path = rules.look_up(name)
+        if "/" not in name if path is None else not _lies_in(root, path):
+            return path
+        try:
+            end, about = find_inside(partial(self._shells.open_inside, root), path or os.path.join(workdir, name))  # noqa: PTH118
+        except ToolError:  # it leads out of the workspace
+            return path
+        if about is None or not stat.S_ISREG(about.st_mode) or not about.st_mode & 0o111:
+            return path
+        # where its links end: they may be turned before it starts
+        return end if path or rules.rules.lists_file(name, end) else None
+
+    def _explain_unaccepted(self, root: str, held: list[str], program: str) -> str:
+        """Return why a program of the workspace is not run unasked, "" when it is; `held` takes what is accepted."""
+        if not _lies_in(root, program) or program in self._shells.programs.values():
+            return ""
+        try:
+            held.append(self._read_accepted(root, program)[0])
+        except ToolError as error:
+            return str(error)
+        return "" if len(held) == 1 else "programs of the workspace are held to what was accepted one at a time"
+
+    def _read_accepted(self, root: str, program: str) -> tuple[str, bytes]:
+        """Return a program of the workspace as the owner accepted it; ToolError when nobody has, as it is now."""
+        data = read_inside(partial(self._shells.open_inside, root), program, _MAX_PROGRAM_BYTES)
+        if why := self._explain(program, data):
+            raise ToolError(why, code="changed")
+        return program, data
 
     def _explain_odd_program(self, root: str, workdir: str, program: str) -> str:
         """Return why a program may do more than read, whatever it is given; "" when it does not."""
@@ -156,13 +194,15 @@ class CommandRunner:
             return Block(f"the variable {forbidden[0]!r} is not for a call to set: it changes what a program runs")
         workdir = str(args.get("workdir") or ".")
         known = self._rules_of(ctx.caller)
-        judgement, seen = self._judge(known, args["command"], workdir, env)
+        judgement, seen, held = self._judge(known, args["command"], workdir, env)
         basis = Basis(judgement.rule, judgement.origin, known.grounds, seen)
         if judgement.decision == "deny":
             return Block(judgement.reason, basis)
         built = self._environment(ctx.caller, judgement, env, terminal=bool(args.get("pty")))
         permit = _make_permit(args["command"], judgement, workdir, built)
         if judgement.decision == "run":
+            if held:
+                permit = replace(permit, check_unchanged=partial(in_thread, self._read_accepted, known.root, held[0]))
             self.processes.permit(ctx.caller, ctx.call.key, permit)
             return Allow(judgement.reason, basis)
         return await self._ask(ctx, known, judgement, permit, basis)

@@ -10,6 +10,7 @@ from toolcrib.adapter.trim import redact_value
 from toolcrib.config.settings import McpSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, Link, PinStore
 from toolcrib.define.names import server_part
@@ -34,8 +35,11 @@ _ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # pat
 class McpBackend(Protocol):
     """What speaks the protocol: connects to a server, and makes tools of what it declares."""
 
+    def admit(self, settings: McpSettings, /) -> McpSettings:
+        """Return a server as it may be started; raise ToolError when nobody has accepted its code in a workspace."""
+
     async def connect(self, name: str, settings: McpSettings, redact: _Redact, changed: Callable[[], None], /) -> Link:
-        """Connect to a server; raise ToolError when that fails."""
+        """Connect to a server that is admitted now; raise ToolError when that fails."""
 
     def make_tools(
         self, name: str, definitions: Mapping[str, Definition], call: Callable[..., Awaitable[Any]], redact: _Redact, /
@@ -51,11 +55,11 @@ class McpBackend(Protocol):
         """End every server that was started; nothing of them is left."""
 
 
-def mount(core: Core, backend: Callable[[Mapping[str, str]], McpBackend]) -> Feature:
+def mount(core: Core, backend: Callable[..., McpBackend]) -> Feature:
     """Mount the servers of the configuration. None is started, and nothing on disk is touched but to read the pins."""
     return mount_servers(
         core.config.mcp_servers,
-        backend(core.env),
+        backend(core.env, admit=core.admit_server),
         core.stores.pins,
         is_owner=core.is_owner,
         secrets_of=partial(core.secrets_below, "mcpServers"),
@@ -81,6 +85,11 @@ def mount_servers(
         if first != name:
             why = f"the MCP servers {first!r} and {name!r} would give their tools the same names"
             faults.append(f"{why}; rename one of them, {name!r} was left out")
+            continue
+        try:
+            backend.admit(settings)
+        except ToolError as error:
+            faults.append(escape_unprintable(f"the MCP server {name!r} was left out: {error}"))
             continue
         redacts[name] = _make_redact(settings, secrets_of(name))
         connects[name] = partial(backend.connect, name, settings, redacts[name])
