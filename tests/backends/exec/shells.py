@@ -47,7 +47,8 @@ SHAPES = {
     "double fork": "(sleep {m} &) ; sleep {m}",
     "setsid": "(setsid env -i /usr/bin/sleep {m} &) ; sleep {m}",
     "nohup": "nohup sleep {m} >/dev/null 2>&1 & disown; sleep {m}",
-    "stopped": "sleep {m} & sleep 0.1; kill -STOP $!; sleep {m}",
+    "stopped": "sleep {m} & until read -r name </proc/$!/comm && [ $name = sleep ]; do :; done; kill -STOP $!;"
+    " sleep {m}",
     "another mark": f"(setsid perl -e 'syscall({_PRCTL}, 29, 50000, 0, 0, 0); fork and exit; exec qw(sleep {{m}})' &) ;"
     " sleep {m}",
 }
