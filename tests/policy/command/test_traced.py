@@ -52,6 +52,11 @@ def check_lines(world: Path, seed: int, judged: int, most: int) -> int:
         *("e'v'{il,x}", "evi${x}{l,m}", "{alpha,evil} {evil,}", "evil{,}", "nice {-n,5} ev{i,o}l"),
         *("alphadeclare# c[[<(evil)eval", "alpha\\'${x}1>&2'$(evil)'\\\n", "alpha [[ <(evil) ((", "case x in (evil"),
         *(
+            "cat 1>&2\xa0'$(evil)'",
+            "cat 1>&2\u3000'`evil`'",
+            "cat <&0\x85'$(evil)'",
+            "{evil,a\xa0b}",
+            "alpha {a,b}\u2003; {x\u2003,evil} y",
             "cat `evil` `evil`",
             "cat `evil``evil`\\ time",
             'cat "`evil``evil`"',

@@ -48,12 +48,13 @@ _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
 _MAX_INTRICATE_MARKS = 256
 _LOOSE_WORD = re.compile(r"""[^\s;&|(){},=`'"<>$]+""")
 _QUOTES = re.compile(r"""[\\'"]""")
-_BRACES = re.compile(r"(?<![^\s{}])([^\s{}]*)\{([^\s{}]*)\}(\S*)")
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})")  # which may stand for nothing
+# only these blanks part words in a shell: \s would take a no-break space for one
+_BRACES = re.compile(r"(?<![^ \t\n{}])([^ \t\n{}]*)\{([^ \t\n{}]*)\}([^ \t\n]*)")
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})", re.ASCII)  # which may stand for nothing
 _EVALUATED = frozenset({"arithmetic_expansion", "expansion", "subscript", "c_style_for_statement"})
-_PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}")
+_PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}", re.ASCII)
 # bash expands what stands behind >& once more when it is no number
-_EXPANDED_TWICE = re.compile(r"[<>]&(?!\s*(?:[0-9]+-?|-)(?:[\s;&|)]|$))")
+_EXPANDED_TWICE = re.compile(r"[<>]&(?![ \t]*(?:[0-9]+-?|-)(?:[ \t\n;&|)]|$))")
 _LIKE_COMMANDS = frozenset({"declaration_command", "unset_command", "test_command"})
 
 _DOUBTS = {
