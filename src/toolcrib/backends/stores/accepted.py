@@ -46,7 +46,8 @@ def read_content(path: Path) -> tuple[str, Mapping[str, bytes]]:
             for part in (name, os.path.relpath(end, top), hash_file(files.get(name, b""))):
                 whole.update(len(os.fsencode(part)).to_bytes(8) + os.fsencode(part))
     except (OSError, RecursionError) as error:
-        raise ToolError(f"{path} cannot be read ({error})", code="not_found") from None
+        why = getattr(error, "strerror", None) or "its folders are too deep"
+        raise ToolError(f"{path} cannot be read ({why})", code="not_found") from None
     return hash_file(files["."]) if "." in files else whole.hexdigest(), files
 
 

@@ -42,7 +42,7 @@ def command(paths: tuple[Path, ...], **options: Unpack[_Options]) -> int:
     """Accept files and folders of a workspace as they are now: look at them first.
 
     Programs that tools.exec.allow names by their path, plugins and scripts of MCP servers that lie in a workspace are
-    used only as they were accepted. What changes is left out until it is accepted anew.
+    used only as they were accepted. What changes has to be accepted anew.
     """
     if options["is_list"] == bool(paths):
         raise CribError("name what to accept, or write --list alone; `toolcrib accept --help` shows how")
