@@ -21,13 +21,13 @@ from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.tools import SHELF
 
-from . import LATER, Outcome, broken, kept
+from . import LATER, Outcome, archives, broken, kept
 from .lateness import Stopwatch
 
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NOT_BUILT = frozenset({"canvas", "download", "extract", "media", "memory_get"})
+_NOT_BUILT = frozenset({"canvas", "download", "media", "memory_get"})
 _NO_TOOLS = frozenset({"browser", "canvas", "image", "memory_get", "message", "nodes", "tts", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
@@ -201,6 +201,10 @@ async def _session(world: _World, asked: Json) -> str:
         commits.close()
 
 
+async def _extract(world: _World, asked: Json) -> str:
+    return archives.extract(asked, world.root)
+
+
 async def _mkdir(world: _World, asked: Json) -> str:
     await world.workspace.mkdir(asked["path"])
     return ""
@@ -243,6 +247,7 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "mkdir": _mkdir,
     "move": _move,
     "session": _session,
+    "extract": _extract,
 }
 
 

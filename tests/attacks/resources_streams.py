@@ -12,7 +12,18 @@ from tests.backends.models.wrong import calling, endless_arguments
 from toolcrib import Caller, tool
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
 
-from . import LATER, Outcome, broken, kept, resources, resources_commands, resources_files, resources_turns, subagents
+from . import (
+    LATER,
+    Outcome,
+    archives,
+    broken,
+    kept,
+    resources,
+    resources_commands,
+    resources_files,
+    resources_turns,
+    subagents,
+)
 from .lateness import Lateness, Stopwatch
 
 Json = Mapping[str, Any]
@@ -20,8 +31,8 @@ Json = Mapping[str, Any]
 # what later.toml promises, by the same words
 _NOT_BUILT = frozenset(
     {
-        *("clock_jump", "cron_add", "cron_same_minute", "cron_self_add", "extract", "log_flood", "ping_pong"),
-        *("inbound_distinct", "inbound_flood", "inbound_same_id", "skill_load"),
+        *("clock_jump", "cron_add", "cron_same_minute", "cron_self_add", "log_flood", "ping_pong"),
+        *("inbound_distinct", "inbound_flood", "inbound_same_id"),
     }
 )
 _NO_TOOLS = frozenset({"browser", "image", "memory_search", "message", "tts", "web_fetch", "web_search"})
@@ -40,6 +51,10 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return LATER
         case "provider_stream", _:
             return _streamed(case)
+        case "extract", _:
+            return archives.judge(case)
+        case "skill_load", _:
+            return archives.judge_skill(case)
         case "spawn_chain" | "spawn_many", _:
             return subagents.fanned_out(case, limits)
         case "tool_loop", _:

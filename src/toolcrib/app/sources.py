@@ -30,9 +30,10 @@ from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog
 from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 
 from .belt import explain_refusal
+from .skills import Skill, find_skills, offer_skills
 from .stores import user_folder
 
-IN_WORKSPACE = Path(".toolcrib", "agents")
+IN_WORKSPACE, SKILLS_IN_WORKSPACE = Path(".toolcrib", "agents"), Path(".toolcrib", "skills")
 _SHIPPED = "ec7e3e807ec9424eb59e5eb8e72253f3f116226a3839887003df84fe189c7dc6"  # examples/shop
 _BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks, signs, variables
 _MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
@@ -54,10 +55,10 @@ def plugin_offers(
     loaded: Loaded, folders: "AgentFolders", *, import_plugins: bool
 ) -> tuple[list[Offer], list[Problem]]:
     """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
-    wanted, listed = list_enabled_plugins(loaded.config), _plugin_folders(loaded)
-    if not wanted and not listed:
+    wanted = list_enabled_plugins(loaded.config)
+    if not wanted and not _plugin_folders(loaded):
         return [], []
-    found, broken = find_plugins(listed)
+    found, broken = search_plugins(loaded, folders)
     offers: list[Offer] = []
     problems = [Problem("plugins", str(error)) for error in broken]
     for id in wanted:
@@ -71,6 +72,11 @@ def plugin_offers(
             # plugins of OpenClaw are not for us: without them the caller has less, never more
             problems.append(Problem("plugins", str(told)))
     return offers, problems
+
+
+def search_plugins(loaded: Loaded, folders: "AgentFolders") -> tuple[dict[str, FoundPlugin], list[PluginError]]:
+    """Return every plugin that is there, the user's own first, and what was wrong with the others."""
+    return find_plugins((*folders.list_own("plugins"), *_plugin_folders(loaded)))
 
 
 def _accept_plugin(plugin: FoundPlugin, folders: "AgentFolders") -> FoundPlugin:
@@ -143,8 +149,13 @@ def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:
 
 def _plugin_folders(loaded: Loaded) -> list[Path]:
     folders = loaded.config.plugins.get("folders", ())
+    return _name_folders(loaded, folders) if isinstance(folders, tuple) else []
+
+
+def _name_folders(loaded: Loaded, folders: Iterable[str]) -> list[Path]:
+    """Return folders that a configuration names, as it means them: from where it stands."""
     base = loaded.document.files[0].parent if loaded.document.files else Path()
-    return [base / os.path.expanduser(folder) for folder in folders] if isinstance(folders, tuple) else []  # noqa: PTH111  Path's own raises for a user who is not there
+    return [base / os.path.expanduser(folder) for folder in folders]  # noqa: PTH111  Path's own raises for a user who is not there
 
 
 def list_loaded_code(loaded: Loaded) -> tuple[Path, ...]:
@@ -198,6 +209,10 @@ def collect_tools(
     """Return what plugins and the program offer, the catalog of all tools, and the agents that can work with them."""
     found, problems = plugin_offers(loaded, folders, import_plugins=import_plugins)
     offers = [*found, *brought]
+    skills, unused = folders.find_skills(loaded)
+    problems += unused
+    if skills:
+        offers.append(offer_skills(skills))
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
     catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
     for problem in catalog.problems:
@@ -236,6 +251,17 @@ class AgentFolders:
             raise ToolError(why, code="denied")
         return digest
 
+    def list_own(self, kind: str) -> tuple[Path, ...]:
+        """Return the user's folder of skills or plugins, if there is one."""
+        return (folder,) if self.own is not None and (folder := self.own.parent / kind).is_dir() else ()
+
+    def find_skills(self, loaded: Loaded) -> tuple[dict[str, Skill], list[Problem]]:
+        """Return the skills of the user, of the configuration and of workspaces, and what was left out of them."""
+        places = [(folder, "user") for folder in self.list_own("skills")]
+        places += [(folder, "config") for folder in _name_folders(loaded, loaded.config.skills.folders)]
+        places += [(folder / SKILLS_IN_WORKSPACE, "workspace") for folder in self.workspaces]
+        return find_skills(places, self.workspaces, self.accepted)
+
     def make_hidden(self, *kept: Path) -> tuple[Path, ...]:
         """Make those of our folders that would lie in a workspace: what is not there cannot be hidden from commands."""
         for place in map(_resolve_folder, kept):
@@ -268,11 +294,16 @@ def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, o
             folder = Path(os.path.expanduser(root))  # noqa: PTH111  Path's own raises for a user who is not there
             workspaces.setdefault(_resolve_folder(folder), folder)
     return AgentFolders(
-        own=Path(platformdirs.user_config_dir("toolcrib", appauthor=False)) / "agents" if own else None,
+        own=own_folder("agents") if own else None,
         workspaces=tuple(workspaces.values()),
         guarded=tuple(_resolve_folder(Path(os.path.expanduser(root))) for root in named if root is not None),  # noqa: PTH111
         accepted=open_accepted(env, state),
     )
+
+
+def own_folder(kind: str) -> Path:
+    """Return where the user's own agents, skills or plugins lie."""
+    return Path(platformdirs.user_config_dir("toolcrib", appauthor=False)) / kind
 
 
 def open_accepted(env: Mapping[str, str], state: Path | None) -> AcceptedContents:

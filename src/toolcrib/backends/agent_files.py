@@ -57,6 +57,7 @@ class Header:
     file: str
     lines: dict[HeaderPath, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    what: str = "an agent"  # that the file declares
 
     def say(self, path: HeaderPath, sentence: str, *, line: int | None = None) -> None:
         """Complain about a key, at its line or that of the nearest key around it; line 1 when there is none."""
@@ -68,21 +69,22 @@ class Header:
             )
 
 
-def read_header(value: Any, header: Header) -> dict[str, Any]:
-    """Return what the header says as arguments of Agent; every complaint is said to `header`."""
+def read_header(value: Any, header: Header, keys: "Mapping[str, _Read]") -> dict[str, Any]:
+    """Return what the header says by these keys; every complaint is said to `header`."""
     if not isinstance(value, Mapping):
-        header.say((), f"the header is {_kind_of(value)}; one file declares one agent, as a mapping with its name")
+        one = f"one file declares one {header.what.split()[1]}, as a mapping with its name"
+        header.say((), f"the header is {_kind_of(value)}; {one}")
         return {}
     said: dict[str, Any] = {}
     for key, each in value.items():
         if key in _ELSEWHERE:
             header.say((key,), f"{key}: {_ELSEWHERE[key]}")
-        elif key not in _KEYS:
-            close = nearest(key, _KEYS)
-            hint = f"write {close[0]!r}" if close else f"there are {', '.join(_KEYS)}"
+        elif key not in keys:
+            close = nearest(key, keys)
+            hint = f"write {close[0]!r}" if close else f"there are {', '.join(keys)}"
             header.say((key,), f"nothing is called {key[:40]!r} here; {hint}")
         else:
-            _KEYS[key](key, each, header, said)
+            keys[key](key, each, header, said)
     for needed in ("name", "description"):
         if needed not in value:
             header.say((), f"{needed} is missing; write it")
@@ -193,6 +195,20 @@ _KEYS: Mapping[str, _Read] = {
 }
 
 
+def _allowed_tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+    _tools(key, value.replace(",", " ").split() if isinstance(value, str) else value, header, said)
+
+
+# What may stand in a SKILL.md; a key that nobody knows may be meant to limit something, so it is not passed over.
+_FOR_PEOPLE = ("license", "compatibility", "metadata", "version", "author", "tags", "homepage", "argument-hint")
+_SKILL_KEYS: Mapping[str, _Read] = {
+    "name": _name,
+    "description": _text("description"),
+    "allowed-tools": _allowed_tools,
+    **dict.fromkeys(_FOR_PEOPLE, lambda *_: None),
+}
+
+
 Parse = Callable[[str, str], tuple[Any, Mapping[HeaderPath, int]]]
 
 MAX_FILE_BYTES = 64 * 1024  # bytes of a file
@@ -242,13 +258,28 @@ def read_agent_file(path: Path, parse: Parse) -> AgentFile:
     except DeclarationError as error:
         return _unreadable(path, str(error))
     digest, header = hash_file(raw), Header(str(path))
+    text = _decode(raw, header)
+    agent = None if text is None else read_agent_text(text, header, parse)
+    return AgentFile(path=path, digest=digest, agent=agent, lines=header.lines, complaints=tuple(header.complaints))
+
+
+def _decode(raw: bytes, header: Header) -> str | None:
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         header.say((), "not UTF-8; save it as UTF-8", line=raw.count(b"\n", 0, error.start) + 1)
-        return AgentFile(path=path, digest=digest, complaints=tuple(header.complaints))
-    agent = read_agent_text(text, header, parse)
-    return AgentFile(path=path, digest=digest, agent=agent, lines=header.lines, complaints=tuple(header.complaints))
+        return None
+
+
+def read_skill_file(raw: bytes, header: Header, parse: Parse) -> dict[str, Any]:
+    """Return what a SKILL.md says: name, description, text, and tools where it narrows them; complaints as above."""
+    text = _decode(raw, header)
+    front = None if text is None else _read_front(text, header, parse)
+    if front is None:
+        return {}
+    if not front[1]:
+        header.say((), "the text is missing; write it under the header", line=front[2])
+    return {**read_header(front[0], header, _SKILL_KEYS), "text": front[1]}
 
 
 def _unreadable(path: Path, sentence: str) -> AgentFile:
@@ -272,25 +303,34 @@ def _bytes(path: Path) -> bytes:
 
 def read_agent_text(text: str, header: Header, parse: Parse) -> Agent | None:
     """Return the agent that the text of a file declares, or None after saying everything that is wrong to `header`."""
+    front = _read_front(text, header, parse)
+    if front is None:
+        return None
+    said = read_header(front[0], header, _KEYS)
+    if not front[1]:
+        header.say((), "the prompt is missing; write it under the header", line=front[2])
+    if header.complaints:
+        return None
+    return _make_agent({**said, "prompt": front[1]}, header)
+
+
+def _read_front(text: str, header: Header, parse: Parse) -> tuple[Any, str, int] | None:
+    """Return the value of the header, what comes after it, and the line of that; None after saying what is wrong."""
     cut = _split_header(text.replace("\r\n", "\n").split("\n"))
     if cut is None:
-        header.say((), f"a file of an agent starts with {_MARK}, its keys and another {_MARK}; the prompt comes after")
+        after = "prompt" if header.what == "an agent" else "text"
+        said = f"a file of {header.what} starts with {_MARK}, its keys and another {_MARK}; the {after} comes after"
+        header.say((), said)
         return None
-    front, body, after = cut
     try:
         # an empty line stands for the mark, so that the lines of the header are those of the file
-        value, lines = parse(f"\n{front}\n", header.file)
+        value, lines = parse(f"\n{cut[0]}\n", header.file)
     except ConfigError as error:
         key = f"{error.place.path}: " if error.place.path else ""
         header.say((), f"{key}{error.message}", line=error.place.line)
         return None
     header.lines.update(lines)
-    said = read_header(value, header)
-    if not body:
-        header.say((), "the prompt is missing; write it under the header", line=after)
-    if header.complaints:
-        return None
-    return _make_agent({**said, "prompt": body}, header)
+    return value, *cut[1:]
 
 
 def _make_agent(said: Mapping[str, Any], header: Header) -> Agent | None:

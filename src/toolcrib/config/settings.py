@@ -207,6 +207,10 @@ class PluginSettings(Section):
     config: Mapping[str, Any] = Field(default_factory=dict, repr=False)
 
 
+class SkillSettings(Section):
+    folders: tuple[Words, ...] = ()
+
+
 class McpSettings(Section):
     command: Words | None = None
     args: tuple[Str, ...] = Field(default=(), repr=False)
@@ -421,6 +425,7 @@ class Config(Section):
         Mapping[Words, Annotated[Annotated[tuple[Words, ...], _LIST] | Annotated[PluginSettings, _MAP], _FORM]],
         BeforeValidator(_plugins),
     ] = Field(default_factory=dict)
+    skills: SkillSettings = SkillSettings()
     mcp_servers: Mapping[Words, McpSettings] = Field(default_factory=dict, alias="mcpServers")
     logging: LoggingSettings = LoggingSettings()
     session: SessionSettings = SessionSettings()

@@ -26,8 +26,10 @@ _COMMANDS = {
     "init": "Write a sample configuration to begin with.",
     "lint": "Find rules that do not do what they seem to.",
     "mcp": "Give your tools to MCP clients, and use the tools of MCP servers.",
+    "plugins": "List, add and remove plugins.",
     "run": "Answer a message with the tools you may use.",
     "sessions": "List, show, export and import what is kept of conversations.",
+    "skills": "List, show, add and remove skills.",
     "tools": "List, show and call tools.",
     "tour": "A guided tour of explain on a sample configuration.",
 }
@@ -54,7 +56,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        module = import_module(f".{'skills' if cmd_name == 'plugins' else cmd_name}", __package__)  # the two are one
+        command: click.Command = getattr(module, cmd_name, module.command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
