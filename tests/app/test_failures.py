@@ -111,6 +111,8 @@ FAILED: Mapping[str, tuple[Any, str, str]] = {
     "coded": (returns("coded", Result((Text("gone"),), {"code": 404, "status": "failed"}, "error")), "gone", "404"),
     "json": (returns("json", {"status": "error", "error": "the shop is closed"}), "the shop is closed", "failed"),
     "late": (returns("late", {"status": "timeout", "message": "too late"}), "too late", "timeout"),
+    "odd": (returns("odd", {"at": asyncio}),
+            "odd failed (TypeError): a value of type module (at .at) has no form in JSON; return text,", "bug"),
     "strict": (strict, "strict: number is required", "bad_arguments"),
     "denied": (returns("denied", "x"), "denied is denied at the global layer", "denied"),
     "blocked": (returns("blocked", "x"), "not today", "blocked"),

@@ -1,13 +1,22 @@
 """What a tool gives back: every way to make it, its JSON form, and reading that back."""
 
 import base64
+import datetime as dt
+import enum
+import json
 import struct
+from collections import deque
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image, Result, Status, Text
@@ -204,6 +213,83 @@ def test_anything_else_is_refused_in_one_sentence(value: dict[str, Any], sentenc
         Result.from_json(value)
 
 
-def test_what_json_cannot_hold_is_the_authors_mistake() -> None:
-    with pytest.raises(ValueError, match="Out of range float"):
-        Result.json({"n": float("nan")})
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Point(NamedTuple):
+    x: int
+
+
+@dataclass
+class Quote:
+    item: str
+    when: dt.date
+    parts: "tuple[Quote, ...]" = ()
+
+
+class Order(BaseModel):
+    quote: Quote
+    id: UUID = UUID(int=7)
+
+
+DAY = dt.date(2026, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Quote("nut", DAY, (Quote("bolt", DAY),)),
+         {"item": "nut", "when": "2026-01-02", "parts": [{"item": "bolt", "when": "2026-01-02", "parts": []}]}),
+        (Order(quote=Quote("nut", DAY)),
+         {"quote": {"item": "nut", "when": "2026-01-02", "parts": []}, "id": str(UUID(int=7))}),
+        ([Order(quote=Quote("nut", DAY))],
+         [{"quote": {"item": "nut", "when": "2026-01-02", "parts": []}, "id": str(UUID(int=7))}]),
+        (dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC), "2026-01-02T03:04:00Z"),
+        (dt.timedelta(seconds=90), "PT1M30S"),
+        (Decimal("1.10"), "1.10"),
+        (Colour.RED, "red"),
+        ({Colour.RED: {DAY}, DAY: frozenset({10, 9})}, {"red": ["2026-01-02"], "2026-01-02": [9, 10]}),
+        ({"b", 1}, ["b", 1]),
+        (Path("a/b"), "a/b"),
+        (MappingProxyType({1: deque([UUID(int=1)])}), {1: [str(UUID(int=1))]}),
+        ([Point(1), DAY], [[1], "2026-01-02"]),
+    ],
+)  # fmt: skip
+def test_what_has_a_form_in_json_is_written_in_it(value: Any, plain: Any) -> None:
+    assert Result.json(value) == Result.json(plain)
+    assert json.loads(Result.json(value).plain_text) == json.loads(json.dumps(plain))
+
+
+class Socket:
+    pass
+
+
+def endless() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+USE = "; return text, numbers, lists, dicts, dataclasses or pydantic models of these, a Text, an Image or a Result"
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (Socket(), "a value of type Socket has no form in JSON" + USE),
+        ({"a": [1, Socket()]}, "a value of type Socket (at .a[1]) has no form in JSON" + USE),
+        (Quote("nut", DAY, (Socket(),)), "a value of type Socket (at .parts[0]) has no form in JSON" + USE),  # type: ignore[arg-type]  # wrong on purpose
+        ({"data": b"\x89PNG"}, "a value of type bytes (at .data) has no form in JSON" + USE),
+        (bytearray(b"a"), "a value of type bytearray has no form in JSON" + USE),
+        ({"n": [float("nan")]}, "the number nan (at .n[0]) has no form in JSON" + USE),
+        ({"shot": Image(b"", "image/png")}, "a value of type Image (at .shot) has no form in JSON" + USE),
+        ({"when": DAY, "said": Text("a", "web:b")}, "a value of type Text (at .said) has no form in JSON" + USE),
+        ({(1, 2): "a"}, "a key of type tuple has no form in JSON" + USE),
+        (endless(), "a value of type list that holds itself, or is too deep, has no form in JSON" + USE),
+    ],
+)
+def test_what_has_no_form_in_json_is_named_with_its_type_and_place(value: Any, sentence: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        Result.json(value)
+    assert str(raised.value) == sentence

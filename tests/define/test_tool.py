@@ -5,6 +5,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
@@ -14,13 +15,15 @@ from toolcrib.define.args import Args
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.schema.annotations import Schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import EFFECTS, Tool, tool
 from toolcrib.testing import fake_ctx
 
 pytestmark = pytest.mark.anyio
+
+PICTURE = Image(b"\x89PNG", "image/png")
 
 
 class Forecast(BaseModel):
@@ -265,8 +268,17 @@ async def test_running_a_declared_tool_says_that_it_is_not_carried() -> None:
         ("words", Result.text("words")),
         (Result.error("no"), Result.error("no")),
         ({"a": [1]}, Result.json({"a": [1]})),
-        (None, Result.json(None)),
+        (None, Result.text("done")),
         (7, Result.json(7)),
+        (Text("seen", "web:a"), Result((Text("seen", "web:a"),))),
+        (PICTURE, Result((PICTURE,))),
+        ([Text("a"), PICTURE], Result((Text("a"), PICTURE))),
+        (
+            ("look:", PICTURE, {"left": Decimal("1.50")}),
+            Result((Text("look:"), PICTURE, Text('{\n  "left": "1.50"\n}'))),
+        ),
+        ([Result.text("a"), Result.error("no")], Result((Text("a"), Text("no")), status="error")),
+        ([], Result.json([])),
         (Forecast(city="Kyiv"), Result.json({"city": "Kyiv", "days": 3})),
     ],
 )

@@ -1,11 +1,17 @@
 """What a tool gives back: `content` for the model, `details` and `display` for everyone else."""
 
 import base64
+import dataclasses
+import enum
 import json as jsonlib
+import math
 import struct
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .display import escape_unprintable
 from .errors import ToolError
@@ -82,8 +88,19 @@ class Result(NamedTuple):
 
     @classmethod
     def json(cls, value: Any, *, source: str | None = None, display: str = "") -> Self:
-        """A JSON value: indented by two for the model, as it is in `details`."""
-        text = jsonlib.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        """A JSON value: indented by two for the model, as it is in `details`.
+
+        Dataclasses, pydantic models, dates, Decimal, Enum, UUID, Path and sets become what JSON has; what has no
+        form there is a TypeError that says what and where.
+        """
+        try:
+            text = _dump(value)
+        except (TypeError, ValueError, RecursionError):  # most values are plain; the others are walked through
+            try:
+                value = _to_plain(value)
+            except RecursionError:
+                raise _no_form(f"a value of type {type(value).__name__} that holds itself, or is too deep,") from None
+            text = _dump(value)
         return cls(content=(Text(text, source),), details=value, display=display)
 
     @classmethod
@@ -141,6 +158,60 @@ class Result(NamedTuple):
         if not isinstance(blocks, list) or status not in ("ok", "error", "pending") or not isinstance(display, str):
             raise ToolError("a result needs a list `content`, a status of ok, error or pending, and text as `display`")
         return cls(tuple(_content(block) for block in blocks), value.get("details"), status, display)
+
+
+def _dump(value: Any) -> str:
+    return jsonlib.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _to_plain(value: Any, at: str = "") -> Any:
+    """Return a value in plain lists, maps, texts and numbers."""
+    match value:
+        case enum.Enum():
+            return _to_plain(value.value, at)
+        case None | str() | int():
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case Mapping():
+            return {_to_key(key): _to_plain(each, f"{at}.{key}") for key, each in value.items()}
+        case set() | frozenset():
+            return [_to_plain(each, f"{at}[]") for each in _in_order(value)]
+        case list() | tuple() | deque() if not isinstance(value, Text | Image | Result):
+            return [_to_plain(each, f"{at}[{number}]") for number, each in enumerate(value)]
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            members = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+            return {name: _to_plain(member, f"{at}.{name}") for name, member in members}
+        case float():
+            raise _no_form(f"the number {value}", at)
+        case bytes() | bytearray() | memoryview() | tuple():  # a library may read text into bytes; we do not guess
+            raise _no_form(f"a value of type {type(value).__name__}", at)
+    try:
+        return _to_plain(to_jsonable_python(value, by_alias=False), at)
+    except PydanticSerializationError:
+        raise _no_form(f"a value of type {type(value).__name__}", at) from None
+
+
+def _to_key(key: Any) -> Any:
+    plain = key if isinstance(key, tuple) else _to_plain(key)
+    if isinstance(plain, str | int | float | None):
+        return plain
+    raise _no_form(f"a key of type {type(key).__name__}")
+
+
+def _in_order(values: set[Any] | frozenset[Any]) -> list[Any]:
+    """Return the members of a set in an order that is the same the next time."""
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=repr)
+
+
+def _no_form(what: str, at: str = "") -> TypeError:
+    return TypeError(
+        f"{what}{at and f' (at {at})'} has no form in JSON; return text, numbers, lists, dicts, dataclasses or "
+        "pydantic models of these, a Text, an Image or a Result"
+    )
 
 
 def _block(part: Content) -> dict[str, Any]:

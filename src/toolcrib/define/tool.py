@@ -39,7 +39,7 @@ from .caller import Caller
 from .context import Ctx, constructor
 from .errors import ArgumentError, DeclarationError, ToolError
 from .names import canonical, is_name
-from .result import Result, Text
+from .result import Content, Image, Result, Text
 
 Effect = Literal["read", "write", "execute", "network", "send"]
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
@@ -288,14 +288,23 @@ def _refuse_misleading(aliases: Mapping[str, str], schema: Schema, name: str) ->
             raise DeclarationError(f"tool {name}: alias {other!r} stands for {own!r}, which is no parameter")
 
 
+_BLOCKS = (Text, Image, Result)
+
+
 def result_from(value: Any) -> Result:
-    """Return what a body gave back as a Result: words as text, anything else as JSON."""
+    """Return what a body gave back as a Result: words as text, pictures as they are, anything else as JSON."""
     if isinstance(value, Result):
         return value
     if isinstance(value, str):
         return _make_result((_make_text(value),))
-    if isinstance(value, BaseModel):
-        return Result.json(value.model_dump(mode="json"))
+    if value is None:
+        return _make_result((_make_text("done"),))  # a model that reads null asks again
+    if isinstance(value, Content):
+        return _make_result((value,))
+    if isinstance(value, list | tuple) and any(isinstance(each, _BLOCKS) for each in value):
+        parts = [result_from(each) for each in value]
+        status = next((part.status for part in parts if part.status != "ok"), "ok")
+        return Result(tuple(block for part in parts for block in part.content), status=status)
     return Result.json(value)
 
 
