@@ -29,6 +29,7 @@ from toolcrib.define.schema.annotations import (
     fields_of_function,
     object_schema,
     parameters_of,
+    read_docstring,
 )
 from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema, model_from
 from toolcrib.define.schema.portable import Shape, check_portable_schema
@@ -240,11 +241,12 @@ def tool(
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:
         title = name or str(getattr(body, "__name__", ""))
-        text = description if description is not None else inspect.getdoc(body) or ""
+        said, words = read_docstring(body)
+        text = description if description is not None else said
         where = f"tool {title} ({_where(body)})"
         if not text.strip():
             raise DeclarationError(f"{where}: needs a docstring or a description; a model chooses tools by it")
-        shape, run = _shape_and_run(body, parameters, where)
+        shape, run = _shape_and_run(body, parameters, words, where)
         return FunctionTool(function=body, **_parts(title, text, shape, run, options))
 
     return declare if function is None else declare(function)
@@ -308,11 +310,13 @@ def result_from(value: Any) -> Result:
     return Result.json(value)
 
 
-def _shape_and_run(body: _Body, parameters: type[BaseModel] | Schema | None, where: str) -> tuple[Shape, Run]:
+def _shape_and_run(
+    body: _Body, parameters: type[BaseModel] | Schema | None, words: Mapping[str, str], where: str
+) -> tuple[Shape, Run]:
     listed = parameters_of(body)
     takes_ctx = _takes_ctx(listed, where)
     if parameters is None:
-        fields = fields_of_function(body, listed[takes_ctx:], where)
+        fields = fields_of_function(body, listed[takes_ctx:], where, words)
         check_portable(fields, where)
         shape = Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema))
         return shape, _runner(body, takes_ctx, None)

@@ -14,6 +14,7 @@ import inspect
 import math
 import re
 import sys
+import textwrap
 import types
 import typing
 import uuid
@@ -30,6 +31,7 @@ SUBSET = "use str, int, float, bool, Literal, Enum, list[...], dict[str, scalar]
 LISTS = (list, tuple, set, frozenset, Sequence)
 
 ABSENT = inspect.Parameter.empty
+_NO_WORDS: Mapping[str, str] = {}
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -79,8 +81,43 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     return tuple(Parameter(name, annotations.get(name, ABSENT), defaults.get(name, ABSENT)) for name in names)
 
 
-def fields_of_function(function: Callable[..., Any], parameters: Iterable[Parameter], where: str) -> tuple[Field, ...]:
-    """Return the parameters as fields; refuse what cannot be passed by name."""
+# Sections about parameters as Google and NumPy write them, their entries, and Sphinx's fields. A line of a section is
+# indented or blank (Google), or not followed by a line of dashes (NumPy).
+_GOOGLE = re.compile(r"^(?:Args|Arguments|Params|Parameters):[ ]*\n((?:[ ]+\S.*(?:\n|\Z)|[ ]*\n)+)", re.MULTILINE)
+_NUMPY = re.compile(r"^Parameters[ ]*\n-{3,}[ ]*\n((?:(?!.*\n-{3,}[ ]*$).*(?:\n|(?<=.)\Z))+)", re.MULTILINE)
+_GOOGLE_ENTRY = re.compile(r"^(\w+)(?: *\(.*?\))?:(.*\n(?:[ ]+.*\n|\n)*)", re.MULTILINE)
+_NUMPY_ENTRY = re.compile(r"^(\w+)(?: *:.*)?\n((?:[ ]+.*\n|\n)*)", re.MULTILINE)
+_SPHINX = re.compile(r"^:(?:param (?:[^:\n]* )?|type )(\w+):(.*(?:\n[ ]+.*)*)(?:\n|\Z)", re.MULTILINE)
+
+
+def read_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:
+    """Return a docstring without its words about parameters, and those by parameter."""
+    text, found = inspect.getdoc(function) or "", dict[str, str]()
+    if "\n" not in text:
+        return text, found
+    names = {each.name for each in parameters_of(function)}
+
+    def take(entry: re.Match[str]) -> str:
+        if entry[1] not in names:
+            return entry[0]
+        if not entry[0].startswith(":type "):
+            found[entry[1]] = " ".join(entry[2].split())
+        return ""
+
+    def take_section(section: re.Match[str]) -> str:
+        entries = _GOOGLE_ENTRY if section.re is _GOOGLE else _NUMPY_ENTRY
+        left = entries.sub(take, textwrap.dedent(f"{section[1]}\n"))
+        return section[0] if left.strip() else ""  # about something else, too: it stays whole
+
+    for pattern, take_out in ((_GOOGLE, take_section), (_NUMPY, take_section), (_SPHINX, take)):
+        text = pattern.sub(take_out, text)
+    return text.strip(), found
+
+
+def fields_of_function(
+    function: Callable[..., Any], parameters: Iterable[Parameter], where: str, words: Mapping[str, str] = _NO_WORDS
+) -> tuple[Field, ...]:
+    """Return the parameters as fields; refuse what cannot be passed by name. `words` are what a docstring says."""
     fields = []
     for name, annotation, default, by_name in parameters:
         if not by_name:
@@ -94,7 +131,8 @@ def fields_of_function(function: Callable[..., Any], parameters: Iterable[Parame
         if complaint := _explain_field(annotation, default):
             raise DeclarationError(f"{where}: parameter {name!r} {complaint}")
         bare = default is ABSENT
-        fields.append(_field(name, annotation, bare=bare, default=None if bare else default))
+        made = _field(name, annotation, bare=bare, default=None if bare else default)
+        fields.append(made._replace(description=words[name]) if name in words else made)
     return tuple(fields)
 
 
@@ -278,7 +316,7 @@ def _object(fields: tuple[Field, ...], where: str, seen: tuple[type, ...]) -> di
     properties = {}
     for field in fields:
         made = _schema(field.annotation, f"{where}.{field.name}" if where else field.name, seen)
-        if field.description:
+        if field.description and "description" not in made:  # what the annotation says wins
             made = {**made, "description": field.description}
         default = field.default.value if isinstance(field.default, enum.Enum) else field.default
         if isinstance(default, (str, int)) or (isinstance(default, float) and math.isfinite(default)):
