@@ -1,7 +1,7 @@
 """Catalog, settings and caller to a Selection: where registry and policy meet, and what verdicts follow from."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, DeclarationError
-from toolcrib.define.names import nearest
+from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Grounds, Selection
 from toolcrib.policy.gate import Facts, gate
@@ -48,6 +48,7 @@ def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[
             "sources": {name: [origin, _section(lists)] for name, (origin, lists) in settings.sources.items()},
             "mandates": {name: None if tools is None else list(tools) for name, tools in settings.mandates.items()},
             "narrowed": settings.narrowed,
+            "only": settings.only,
             "boundsGuests": settings.bounds_guests,
             "places": {path: settings.place(path) for path in _places(settings)},
         },
@@ -72,6 +73,7 @@ def settings_from(snapshot: _Json) -> PolicySettings:
             name: None if tools is None else tuple(tools) for name, tools in snapshot.get("mandates", {}).items()
         },
         narrowed=snapshot.get("narrowed"),
+        only=None if snapshot.get("only") is None else tuple(snapshot["only"]),
         bounds_guests=snapshot.get("boundsGuests", False),
         place=lambda path: str(places.get(path, path)),
     )
@@ -193,11 +195,19 @@ class Belts:
         self._grounds_of, self._narrow = _remember(self._make_grounds), _remember(self._make_narrow)
         self._withhold = _remember(self._make_withheld)
 
-    def narrow(self, profile: str) -> "Belts":
-        """Return the same belts with one more layer: nobody has more than this profile, whatever is written."""
-        if profile not in PROFILES:
+    def narrow(self, profile: str | None, only: Iterable[str] | None, extra: tuple[Tool, ...] = ()) -> "Belts":
+        """Return the same belts with one more layer for each: nobody has more than this profile and these tools."""
+        if profile is not None and profile not in PROFILES:
             raise CribError(f"there is no profile {profile[:_NAME_CHARS]!r}; there are {', '.join(PROFILES)}")
-        return self._narrow(profile)
+        if only is None:
+            return self if profile is None else self._narrow(profile, None)
+        names, known = dict[str, str](), self.catalog_with(extra).tools
+        for written in only:
+            name = canonical(written)
+            if name is None or name not in known:
+                raise CribError(f"only: {_explain_unknown(written, known)}")
+            names[name] = written
+        return self._narrow(profile, tuple(names))
 
     def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Selection:
         """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""
@@ -207,8 +217,8 @@ class Belts:
         """Return the catalog with the program's own tools in it; a name that is taken is refused."""
         return self._catalog_with(extra) if extra else self.catalog
 
-    def _make_narrow(self, profile: str) -> "Belts":
-        settings = replace(self.settings, narrowed=profile)
+    def _make_narrow(self, profile: str | None, only: tuple[str, ...] | None) -> "Belts":
+        settings = replace(self.settings, narrowed=profile, only=only)
         return Belts(self.catalog, settings, host=self._host, channels=self._channels)
 
     def _widen(self, extra: tuple[Tool, ...]) -> Catalog:
@@ -266,6 +276,10 @@ class Belts:
 
 def no_such_tool(name: str, belt: Selection) -> str:
     """Return why a call by a name that no tool has is refused."""
-    close = nearest(name, belt.tools, 3)
+    return _explain_unknown(name, belt.tools)
+
+
+def _explain_unknown(name: str, known: Iterable[str]) -> str:
+    close = nearest(name, known, 3)
     hint = f"; the nearest are {', '.join(close)}" if close else ""
     return f"there is no tool {name[:_NAME_CHARS]!r}{hint}"

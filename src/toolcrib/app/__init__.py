@@ -83,6 +83,10 @@ class Crib:
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None
 
+    def __repr__(self) -> str:
+        files = ", ".join(map(str, self.loaded.document.files))
+        return f"<Crib{files and f' of {files}'}: {len(self.catalog.tools)} tools>"
+
     @property
     def catalog(self) -> Catalog:
         """The tools there are now, those of MCP servers among them."""
@@ -95,13 +99,17 @@ class Crib:
         *,
         approver: Approver | None = None,
         profile: str | None = None,
+        only: Iterable[str | Tool | Callable[..., Any]] | None = None,
     ) -> Belt:
         """Return the caller's belt; `toolcrib.OWNER` is the caller of a program that acts for its owner.
 
-        `extra` are tools for this belt alone. `profile` is one more layer: the caller has nothing that is not in it,
-        whatever the configuration says.
+        `extra` are tools for this belt alone. `profile` and `only` (names, or tools) are one more layer each: the
+        caller has nothing that is not in it, whatever the configuration says.
         """
-        return self._belts.belt(caller, map(as_tool, extra), approver=approver, profile=profile)
+        if isinstance(only, str):
+            raise CribError(f"`only` is a list of names or tools, not {only!r}")
+        names = None if only is None else [each if isinstance(each, str) else as_tool(each).name for each in only]
+        return self._belts.belt(caller, map(as_tool, extra), approver=approver, profile=profile, only=names)
 
     def turn(  # noqa: PLR0913  each by name, and all have a default
         self,

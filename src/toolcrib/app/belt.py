@@ -4,7 +4,7 @@ import os
 import pwd
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.event import CallEvent
 from toolcrib.define.message import Call
@@ -49,6 +49,9 @@ class Belt:
     catalog: Catalog = field(repr=False)
     pipeline: CallPipeline = field(repr=False)
     ports: Ports = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Belt of {_brief(self.caller)}: {len(self.tools)} of {len(self.verdicts)} tools>"
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -98,6 +101,13 @@ class Belt:
         return replace(self, pipeline=replace(self.pipeline, watch=watch))
 
 
+def _brief(who: Caller | Sender) -> str:
+    """Return what is known of somebody."""
+    said = ((each.name, getattr(who, each.name)) for each in fields(who))
+    known = (f"{name}={_brief(value) if isinstance(value, Sender) else repr(value)}" for name, value in said if value)
+    return f"{type(who).__name__}({', '.join(known)})"
+
+
 class BeltSource:
     """The belts of one crib, over the tools that there are now; a belt that was handed out stays as it is."""
 
@@ -132,10 +142,11 @@ class BeltSource:
         *,
         approver: Approver | None = None,
         profile: str | None = None,
+        only: Iterable[str] | None = None,
     ) -> Belt:
-        """Return the caller's belt; with a `profile` it has nothing that is not in that, whatever is configured."""
+        """Return the caller's belt; it has nothing but what is in `profile` and `only`, whatever is configured."""
         own = tuple(extra)
-        belts = self.belts if profile is None else self.belts.narrow(profile)
+        belts = self.belts.narrow(profile, only, own)
         pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
         return Belt(
             caller=caller,

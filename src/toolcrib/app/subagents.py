@@ -99,7 +99,7 @@ class SubagentRunner:
                 return await self._run(agent, ctx, args, within)
 
         ports = self._ports_of(caller)
-        if within.belts.settings.narrowed is not None:
+        if within.belts.settings.narrowed is not None or within.belts.settings.only is not None:
             ports = replace(ports, rpc=_without_spawning(ports.rpc))
         return replace(ports, perform=perform)
 
@@ -172,14 +172,15 @@ class SubagentRunner:
 
 
 def _without_spawning(rpc: Rpc) -> Rpc:
-    """Return the services without those that start turns or calls: these would not be bound to the profile."""
+    """Return the services without those that start turns or calls: these would not be bound so."""
 
     async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
         if method in ("subagents.spawn", "subagents.steer"):  # one that has ended starts when it is spoken to
-            words = "whoever is bound to a profile starts and steers no subagents in the background"
+            words = "whoever is bound to a profile or to some tools starts and steers no subagents in the background"
             raise ToolError(words, code="denied")
         if method.startswith("mcp.prompt"):
-            raise ToolError("whoever is bound to a profile reads no prompts of MCP servers", code="denied")
+            words = "whoever is bound to a profile or to some tools reads no prompts of MCP servers"
+            raise ToolError(words, code="denied")
         return await rpc(method, params, progress=progress)
 
     return ask

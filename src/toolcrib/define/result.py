@@ -5,6 +5,7 @@ import dataclasses
 import enum
 import json as jsonlib
 import math
+import reprlib
 import struct
 from collections import deque
 from collections.abc import Mapping
@@ -80,6 +81,10 @@ class Result(NamedTuple):
     details: Any = None
     status: Status = "ok"
     display: str = ""
+
+    def __repr__(self) -> str:
+        pictures = (f", {part.mime} of {len(part.data)} bytes" for part in self.content if isinstance(part, Image))
+        return f"<Result {self.status}: {reprlib.repr(self.plain_text)}{''.join(pictures)}>"
 
     @classmethod
     def text(cls, text: str, *, source: str | None = None, details: Any = None, display: str = "") -> Self:
@@ -176,7 +181,7 @@ def _to_plain(value: Any, at: str = "") -> Any:
         case Mapping():
             return {_to_key(key): _to_plain(each, f"{at}.{key}") for key, each in value.items()}
         case set() | frozenset():
-            return [_to_plain(each, f"{at}[]") for each in _in_order(value)]
+            return [_to_plain(each, f"{at}[]") for each in sorted(value, key=repr)]  # the same order the next time
         case list() | tuple() | deque() if not isinstance(value, Text | Image | Result):
             return [_to_plain(each, f"{at}[{number}]") for number, each in enumerate(value)]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -197,14 +202,6 @@ def _to_key(key: Any) -> Any:
     if isinstance(plain, str | int | float | None):
         return plain
     raise _no_form(f"a key of type {type(key).__name__}")
-
-
-def _in_order(values: set[Any] | frozenset[Any]) -> list[Any]:
-    """Return the members of a set in an order that is the same the next time."""
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=repr)
 
 
 def _no_form(what: str, at: str = "") -> TypeError:

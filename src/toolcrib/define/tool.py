@@ -52,6 +52,7 @@ Run = Callable[[Ctx, Mapping[str, Any]], Awaitable[Result]]
 Narrow = Callable[[Schema, Caller, Sequence[str]], Schema]
 
 
+_REPR_CHARS = 60
 _ANYTHING: Schema = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
@@ -108,6 +109,9 @@ class Tool:
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
     make: "Callable[[Caller], Tool | str | None] | None" = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name} ({self.source}): {self.description.partition(chr(10))[0][:_REPR_CHARS]}>"
 
     def __post_init__(self) -> None:
         if canonical(self.name) != self.name:
@@ -198,7 +202,7 @@ class Tool:
         return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, current), check), narrow=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FunctionTool(Tool, Generic[P, R]):
     """A tool declared from a function, and still that function to whoever calls it: nothing is judged then."""
 

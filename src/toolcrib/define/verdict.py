@@ -112,6 +112,10 @@ class Verdict:
     reason: str
     remedy: str | None
 
+    def __repr__(self) -> str:
+        where = f" at {self.layer}" if self.layer else ""
+        return f"<Verdict {self.tool}: {self.decision}{where}, {self.reason}>"
+
 
 class Verdicts(Mapping[str, Verdict]):
     """A verdict for every tool that exists, each made when it is first asked for."""

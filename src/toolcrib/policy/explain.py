@@ -104,6 +104,8 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
         return f"add {tool.name!r} to the tools that {layer.origin} declares"
     if leaf == "--profile":
         return "choose a wider --profile, or leave it out"
+    if layer.origin == "only":
+        return f"add {tool.name!r} to `only`, or leave `only` out"
     if leaf == "profile":
         scope = layer.origin.removesuffix(".profile")
         return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"

@@ -45,6 +45,8 @@ def layers_of(who: ResolvedCaller) -> tuple[Layer, ...]:
     found = [Layer("source", origin, each.rule(), source=source) for source, (origin, each) in settings.sources.items()]
     if settings.narrowed is not None:
         found.append(Layer("profile", "--profile", Rule(allow=PROFILES[settings.narrowed]), settings.narrowed))
+    if settings.only is not None:
+        found.append(Layer("profile", "only", Rule(allow=settings.only)))
     found += [
         *_scope_layers(who.scopes, who.model_keys),
         *chat_layers(who),

@@ -191,9 +191,9 @@ class PolicySettings:
     """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`.
 
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
-    `narrowed` is a profile that bounds everybody, besides those that are written in the file. `place` tells where a
-    setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` is False for decisions from before
-    direct messages had a default.
+    `narrowed` is a profile and `only` are the tools that bound everybody, besides what is written in the file. `place`
+    tells where a setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` is False for
+    decisions from before direct messages had a default.
     """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
@@ -205,5 +205,6 @@ class PolicySettings:
     sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)
     mandates: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     narrowed: str | None = None
+    only: tuple[str, ...] | None = None
     bounds_guests: bool = True
     place: Callable[[str], str] = field(default=str, repr=False)
