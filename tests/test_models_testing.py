@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Usage
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History, Model, ModelCard, Request
@@ -56,6 +57,13 @@ async def test_a_script_that_is_at_its_end_is_told() -> None:
         await events(model)
     with pytest.raises(AssertionError, match="2 of 1"):
         model.done()
+
+
+async def test_an_assertion_of_a_model_reaches_the_test_that_waits_for_the_turn() -> None:
+    async with toolcrib.open({}) as crib:
+        turn = crib.turn("go", caller=toolcrib.OWNER, model=ScriptedModel([]))
+        with pytest.raises(AssertionError, match="the script has 0 replies, and another one is wanted"):
+            await turn.end()
 
 
 def test_a_call_in_a_script_that_no_reply_makes_is_refused_at_once() -> None:

@@ -1,5 +1,7 @@
 """The fakes that are shipped: each does what its port promises, and keeps what was done."""
 
+from typing import Literal
+
 import pytest
 
 from toolcrib.define.caller import Caller, Sender
@@ -8,7 +10,8 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver, Blobs, Http, Rpc, Workspace
 from toolcrib.define.result import Result
-from toolcrib.testing import FakeApprover, FakeHttp, FakePage, FakeRpc, MemoryBlobs, MemoryWorkspace, fake_ctx
+from toolcrib.define.tool import tool
+from toolcrib.testing import FakeApprover, FakeHttp, FakePage, FakeRpc, MemoryBlobs, MemoryWorkspace, call, fake_ctx
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +93,39 @@ async def test_a_fake_human_gives_prepared_answers_and_fails_when_asked_too_ofte
     assert approver.asked == [(caller, call, "why"), (caller, call, "why")]
     with pytest.raises(AssertionError, match="nobody expected to be asked about exec: why"):
         await approver.approve(caller, call, "why")
+
+
+async def test_a_fake_human_who_always_says_the_same() -> None:
+    for answer in (True, False):
+        approver = FakeApprover(answer)
+        assert [await approver.approve(Caller(), Call(id="1", name="exec"), "why") for _ in range(3)] == [answer] * 3
+
+
+@tool
+def add(ctx: Ctx, number: int, word: Literal["a", "b"] = "a") -> str:
+    """Add."""
+    if number > 9:
+        raise ToolError("too many", code="full")
+    return f"{ctx.call.args} {number + 1 // (number + 1)}"
+
+
+async def test_a_call_checks_its_arguments_as_a_real_one_does() -> None:
+    assert await call(add, {"number": "3"}) == Result.text("{'number': 3} 3")
+    assert (await call(add, {"number": 1}, fake_ctx(args={"mine": 1}))).plain_text == "{'mine': 1} 1"
+    assert (await call(add)).plain_text == "add: number is required"
+    wrong = await call(add, {"number": 1, "word": "c"})
+    assert (wrong.status, wrong.details["code"]) == ("error", "bad_arguments")
+    assert await call(add, {"number": 10}) == Result.error("too many", code="full")
+    with pytest.raises(ZeroDivisionError):
+        await call(add, {"number": -1})
+
+
+async def test_a_plain_function_can_be_called() -> None:
+    def double(number: int) -> int:
+        """Double."""
+        return 2 * number
+
+    assert await call(double, {"number": "4"}) == Result.json(8)
 
 
 def test_secrets_and_progress() -> None:

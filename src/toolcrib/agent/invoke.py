@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from secrets import token_hex
 from typing import Any, Literal
@@ -47,7 +47,7 @@ from toolcrib.define.plugin import Allow, Ask, Rewrite
 from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.record import Answered, Decided, Finished, Judged, Record, Started
 from toolcrib.define.result import Result, Text
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import BodyRunner, Tool
 from toolcrib.define.verdict import NO_BASIS, Decision, Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
@@ -66,7 +66,7 @@ class CallPipeline:
     `redact` takes secrets out of a text, and is None when there is none to look for; `redact_errors`, where there is
     one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
     that do not state their own. `notice` puts a warning before outside text, whatever tool it comes from. `watch` hears
-    how calls go, and has no say in them.
+    how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
     """
 
     record: Record
@@ -80,6 +80,7 @@ class CallPipeline:
     timeout: float = 120.0
     limit: int = RESULT_CHARS
     notice: bool = False
+    bodies: BodyRunner = field(default_factory=BodyRunner)
 
 
 _numbers = count(1)
@@ -352,7 +353,8 @@ async def _run_body(
     deadline.give(seconds)
     course.started, began = True, time.perf_counter()
     try:
-        result = await tool.run(ctx, args)
+        between = pipeline.bodies.between
+        result = await (between(tool, ctx, args) if between else tool.run(ctx, args))
     except asyncio.CancelledError:
         if deadline.was_missed():
             raise ToolError(f"{tool.name} did not finish within {seconds:g} seconds", code="timeout") from None

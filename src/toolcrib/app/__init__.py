@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from toolcrib.adapter import losses
+from toolcrib.adapter.trim import redact_value
 from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
@@ -24,7 +25,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.ports import SCOPES, Approver
-from toolcrib.define.tool import Tool, as_tool
+from toolcrib.define.tool import BodyRunner, Tool, as_tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
 from toolcrib.policy.resolve import is_owner, mark_terminal_owner, sender_key
@@ -86,6 +87,11 @@ class Crib:
     def __repr__(self) -> str:
         files = ", ".join(map(str, self.loaded.document.files))
         return f"<Crib{files and f' of {files}'}: {len(self.catalog.tools)} tools>"
+
+    @property
+    def bodies(self) -> BodyRunner:
+        """What stands between calls and bodies; `toolcrib.testing.cassette` does."""
+        return self._belts.pipeline.bodies
 
     @property
     def catalog(self) -> Catalog:
@@ -347,6 +353,7 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
         timeout=float(core.config.tools.timeout_sec),
         limit=core.config.tools.results.max_chars,
         notice=core.config.tools.results.notice,
+        bodies=BodyRunner(partial(redact_value, redact=core.redact_errors or str)),
     )
 
 

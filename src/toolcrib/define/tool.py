@@ -16,6 +16,7 @@ import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
@@ -59,6 +60,17 @@ _ANYTHING: Schema = {"type": "object", "properties": {}, "additionalProperties":
 async def not_carried(ctx: Ctx, args: Mapping[str, Any]) -> Result:
     """Stand in for the body of a tool that is declared here but not installed."""
     raise ToolError(f"{ctx.call.name} is declared, but this installation does not carry it yet", code="unavailable")
+
+
+@dataclass(slots=True)
+class BodyRunner:
+    """What stands between calls and the bodies they run: nothing, or a cassette of `toolcrib.testing`.
+
+    `redact` takes the crib's secrets out of a JSON value.
+    """
+
+    redact: Callable[[Any], Any] = copy
+    between: "Callable[[Tool, Ctx, Mapping[str, Any]], Awaitable[Result]] | None" = None
 
 
 class Options(TypedDict, total=False):

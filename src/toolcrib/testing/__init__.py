@@ -1,16 +1,18 @@
 """Fakes for tests of tools: ports in memory, a context to run a body with, models that say what a test wants.
 
-    async def test_web_fetch_tells_which_page_failed() -> None:
+    def test_web_fetch_tells_which_page_failed() -> None:
         ctx = fake_ctx(pages={"https://gone.test": FakePage("", status=410)})
-        with pytest.raises(ToolError, match="https://gone.test answered 410"):
-            await web_fetch.run(ctx, {"url": "https://gone.test"})
+        told = run_sync(call(web_fetch, {"url": "https://gone.test"}, ctx))
+        assert (told.status, told.plain_text) == ("error", "https://gone.test answered 410")
 
-What a body did is kept: `ctx.workspace.files`, `ctx.http.asked`, `ctx.rpc.calls`, `ctx.shown`.
+What a body did is kept: `ctx.workspace.files`, `ctx.http.asked`, `ctx.rpc.calls`, `ctx.shown`. An `async def test_...`
+needs a plugin of pytest's, such as the one that comes with anyio, and its mark.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
@@ -20,14 +22,17 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Progress
 from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool, as_tool
 
 from .files import MemoryWorkspace, list_names
 from .models import FunctionModel, ScriptedModel, call_reply, text_reply
 from .shell import FakeRun, FakeRunning, FakeShell
+from .tape import cassette
 
 __all__ = [
     "FakeApprover", "FakeCtx", "FakeHttp", "FakePage", "FakeRpc", "FakeRun", "FakeRunning", "FakeShell",
-    "FunctionModel", "MemoryBlobs", "MemoryWorkspace", "ScriptedModel", "call_reply", "fake_ctx", "text_reply",
+    "FunctionModel", "MemoryBlobs", "MemoryWorkspace", "ScriptedModel", "call", "call_reply", "cassette", "fake_ctx",
+    "text_reply",
 ]  # fmt: skip
 
 
@@ -96,13 +101,13 @@ class MemoryBlobs:
 
 
 class FakeApprover:
-    """A human with prepared answers, given in order. Asked once too often, it fails.
+    """A human with prepared answers, given in order: asked once too often, it fails. `True` or `False` answers all.
 
     `asked` keeps what was shown, `bound` what each question was bound to.
     """
 
-    def __init__(self, answers: Iterable[bool] = ()) -> None:
-        self._answers = list(answers)
+    def __init__(self, answers: Iterable[bool] | bool = ()) -> None:
+        self._answers: Iterator[bool] = repeat(answers) if isinstance(answers, bool) else iter(list(answers))
         self.asked: list[tuple[Caller, Call, str]] = []
         self.bound: list[dict[str, str]] = []
 
@@ -111,9 +116,10 @@ class FakeApprover:
     ) -> bool:
         self.asked.append((caller, call, reason))
         self.bound.append(dict(binding))
-        if not self._answers:
+        answer = next(self._answers, None)
+        if answer is None:
             raise AssertionError(f"nobody expected to be asked about {call.name}: {reason}")
-        return self._answers.pop(0)
+        return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +188,21 @@ def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
             shown=shown,
         ),
     )
+
+
+async def call(
+    tool: Tool | Callable[..., Any], args: Mapping[str, Any] | None = None, ctx: Ctx | None = None
+) -> Result:
+    """Check the arguments as a real call does, run the body, and return what came of it.
+
+    What is raised on purpose comes back as a Result that failed; a bug leaves as it is, for the test to show.
+    """
+    this = as_tool(tool)
+    try:
+        checked = this.check(args or {})
+        return await this.run(ctx or fake_ctx(this.name, checked), checked)
+    except ToolError as error:
+        return Result.error(str(error), code=error.code, source=error.source)
 
 
 def _secret_from(secrets: Mapping[str, str]) -> Callable[[str], str]:

@@ -105,7 +105,7 @@ def show(name: str, **options: Unpack[JsonOptions]) -> int:
 @config_options
 @caller_options
 @json_option
-def call(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
+def call_by_name(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed = _parse_args(args)
     crib = crib_from_options(options, import_plugins=True, keeps=True)
