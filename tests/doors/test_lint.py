@@ -1,8 +1,12 @@
 """toolcrib lint: exit 0 without warnings, 1 with some, 2 when there is nothing to lint."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import toolcrib
 
 from .world import ask, crib_file, plugin_folder, refused
 
@@ -14,6 +18,68 @@ def test_nothing_to_complain_about(tmp_path: Path, capsys: Capture) -> None:
     assert ask(capsys, "lint", "--config", crib).out == "nothing to complain about\n"
     answer = ask(capsys, "lint", "--config", crib, "--json")
     assert (answer.code, answer.json, answer.err) == (0, {"findings": [], "failing": 0}, "")
+
+
+SHOP = """
+from toolcrib import tool
+
+print("loading")
+
+@tool(group="shop")
+def price(item: str) -> str:
+    "Say what an item costs."
+    return item
+
+def refund(item: str) -> str:
+    "Pay back."
+    return item
+
+TOOLS = [price, refund]
+ODD = [price, 3]
+NAME = "price"
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that somebody stands in, with a module of tools; which of its names is taken is forgotten after."""
+    (tmp_path / "nutshop.py").write_text(SHOP)
+    (tmp_path / "brokenshop.py").write_text("raise SystemExit('closed\\nfor good')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield tmp_path
+    sys.modules.pop("nutshop", None)
+
+
+def test_rules_about_a_programs_own_tools_are_judged(shop: Path, capsys: Capture) -> None:
+    crib = crib_file(shop, "{tools: {deny: [refund], ask: [group:shop]}, expect: [{has: [price], lacks: [refund]}]}")
+    assert ask(capsys, "lint", "--config", crib).code == 1
+    answer = ask(capsys, "lint", "--config", crib, "--tools", "nutshop:TOOLS", "--json")
+    assert (answer.code, answer.json, answer.err) == (0, {"findings": [], "failing": 0}, "loading\n")
+    assert str(shop) not in sys.path
+    explained = ask(capsys, "explain", "refund", "--config", crib, "--tools", "nutshop:TOOLS")
+    assert explained.out.startswith("refund is denied at the global layer: deny has 'refund' (tools)")
+    assert toolcrib.open(crib).lint(tools=sys.modules["nutshop"].TOOLS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("nutshop", "--tools 'nutshop' is not MODULE:LIST; write shop.tools:TOOLS, for example"),
+        (":TOOLS", "--tools ':TOOLS' is not MODULE:LIST; write shop.tools:TOOLS, for example"),
+        ("nutshp:TOOLS", "--tools nutshp:TOOLS: cannot be imported (ModuleNotFoundError: No module named 'nutshp')"),
+        ("brokenshop:TOOLS", "--tools brokenshop:TOOLS: cannot be imported (SystemExit: closed)"),
+        ("nutshop:T", "--tools nutshop:T: cannot be imported (AttributeError: module 'nutshop' has no attribute 'T')"),
+        ("nutshop:NAME", "--tools nutshop:NAME: is of type str; name a list of tools or functions"),
+        ("nutshop:ODD", "3 is no tool; give a function, or what @tool made of one"),
+        (" ", "--tools is blank; write a value, or leave it out"),
+    ],
+)  # fmt: skip
+def test_tools_that_cannot_be_had_are_told_in_one_sentence(
+    shop: Path, capsys: Capture, text: str, sentence: str
+) -> None:
+    answer = ask(capsys, "lint", "--config", crib_file(shop, "{}"), "--tools", text)
+    assert (answer.code, answer.out, answer.err.removeprefix("loading\n")) == (2, "", f"toolcrib: {sentence}\n")
 
 
 def test_a_note_alone_does_not_fail(tmp_path: Path, capsys: Capture) -> None:

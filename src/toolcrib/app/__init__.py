@@ -181,14 +181,20 @@ class Crib:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def lint(self, provider: str | None = None) -> list[Finding]:
-        """Return what is odd about the configuration, the plugins and, for one provider, the schemas."""
+    def lint(self, provider: str | None = None, *, tools: Iterable[Tool | Callable[..., Any]] = ()) -> list[Finding]:
+        """Return what is odd about the configuration, the plugins and, for one provider, the schemas.
+
+        `tools` are those that the program hands to belts and turns as `extra`, so that rules may be about them.
+        """
+        extra, belts = tuple(map(as_tool, tools)), self._belts.belts
         expects = list[Expect]()
         for at, each in enumerate(self.config.expect):
             caller = self.models.assign(_caller_from_expected(each.caller))
             expects.append(Expect(origin=f"expect[{at}]", caller=caller, has=each.has, lacks=each.lacks))
-        catalog = self.catalog
-        found = lint(self.loaded.policy, catalog.tools, catalog.groups, expects, self._belts.belts.belt_for)
+        catalog = belts.catalog_with(extra)
+        found = lint(
+            self.loaded.policy, catalog.tools, catalog.groups, expects, lambda caller: belts.belt_for(caller, extra)
+        )
         found += advice(self.loaded, self.models.env_secrets)
         found += map(_finding_from_problem, catalog.problems)
         if provider is not None:

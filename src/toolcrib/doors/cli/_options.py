@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypedDict, TypeVar
 
 import click
@@ -22,6 +23,7 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import SessionHead
 from toolcrib.define.names import canonical, nearest
+from toolcrib.define.tool import Tool
 
 from ._log import state_folder
 
@@ -98,6 +100,36 @@ _WORDS = (
     ("group", "G", "Group chat the message came from."),
     ("sender", "S", "id:123, e164:+380.., username:bob or name:Bob."),
 )
+
+
+tools_option = click.option(
+    "--tools", metavar="MODULE:LIST", callback=_check_text,
+    help="Judge a program's own tools, too: MODULE is imported, which runs its code; this folder is searched last.",
+)  # fmt: skip
+
+
+def load_tools(text: str | None) -> Sequence[Tool | Callable[..., Any]]:
+    """Import a module and return its list of tools, for `--tools`; its code runs, since the person here said so."""
+    if text is None:
+        return ()
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise CribError(f"--tools {text!r} is not MODULE:LIST; write shop.tools:TOOLS, for example")
+    here = str(Path.cwd())
+    is_new = here not in sys.path
+    sys.path.append(here)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            found = resolve_name(text)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises, it cannot be had
+        words = escape_controls(str(error).partition("\n")[0])
+        raise CribError(f"--tools {text}: cannot be imported ({type(error).__name__}: {words})") from None
+    finally:
+        if is_new:
+            sys.path.remove(here)
+    if not isinstance(found, list | tuple):
+        raise CribError(f"--tools {text}: is of type {type(found).__name__}; name a list of tools or functions")
+    return found
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")

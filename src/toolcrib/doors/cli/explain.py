@@ -15,7 +15,9 @@ from ._options import (
     config_options,
     crib_from_options,
     json_option,
+    load_tools,
     require_tool,
+    tools_option,
 )
 
 _EXAMPLES = """\b
@@ -23,22 +25,28 @@ Examples:
   toolcrib explain --config crib.yaml
   toolcrib explain exec --config crib.yaml --sender id:7 --channel telegram --group -100123
   toolcrib explain --config crib.yaml --parent main --json
+  toolcrib explain price --tools shop.tools:TOOLS
 """
+
+
+class _Options(CallerOptions):
+    tools: str | None
 
 
 @click.command("explain", epilog=_EXAMPLES)
 @click.argument("tool", required=False)
 @config_options
 @caller_options
+@tools_option
 @json_option
-def command(tool: str | None, **options: Unpack[CallerOptions]) -> int:
+def command(tool: str | None, **options: Unpack[_Options]) -> int:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
     Without options the caller is the owner at this terminal.
     """
     crib = crib_from_options(options)
     caller = mark_terminal_owner(caller_from_options(crib, options))
-    handle = crib.belt(caller)
+    handle = crib.belt(caller, load_tools(options["tools"]))
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     if options["as_json"]:
         who = resolve(crib.loaded.policy, caller)
