@@ -21,17 +21,15 @@ async def price(item: str, pieces: int = 1) -> str:
     return f"{pieces} x {item}: {3 * pieces} euros"
 
 
-async def ask(client: AsyncOpenAI, belt: Belt, question: str) -> str | None:
-    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": question}]
+async def ask(client: AsyncOpenAI, belt: Belt, messages: list[ChatCompletionMessageParam]) -> str | None:
     while True:
         reply = await client.chat.completions.create(model="gpt-5", messages=messages, tools=bridge.tools(belt))
         answers = await bridge.answers(belt, reply)
         if not answers:
             return reply.choices[0].message.content
-        for answer in answers:
-            print("told:", answer.get("content"))
         kept: Any = reply.choices[0].message  # the client takes its own replies back as they are
-        messages += [kept, *answers]
+        messages.append(kept)  # first the reply with its calls,
+        messages += answers  # then the answers to them
 
 
 def completion(finish: str, **message: Any) -> dict[str, Any]:
@@ -52,4 +50,8 @@ client = AsyncOpenAI(api_key="none", http_client=httpx2.AsyncClient(transport=tr
 
 crib = toolcrib.open({"tools": {"deny": ["group:runtime"]}})
 belt = crib.belt(Caller(channel="telegram", group="-100", sender=Sender(id="7")), extra=[price])
-print("said:", asyncio.run(ask(client, belt, "What do four nuts cost?")))
+messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What do four nuts cost?"}]
+said = asyncio.run(ask(client, belt, messages))
+for answer in messages[2:]:
+    print("told:", answer.get("content"))
+print("said:", said)

@@ -23,8 +23,7 @@ async def price(item: str) -> str:
     return "3 euros"
 
 
-async def ask(client: AsyncAnthropic, belt: Belt, question: str) -> str:
-    messages: list[MessageParam] = [{"role": "user", "content": question}]
+async def ask(client: AsyncAnthropic, belt: Belt, messages: list[MessageParam]) -> str:
     while True:
         reply = await client.messages.create(
             model="claude-sonnet-5", max_tokens=1024, messages=messages, tools=bridge.tools(belt)
@@ -32,8 +31,8 @@ async def ask(client: AsyncAnthropic, belt: Belt, question: str) -> str:
         answers = await bridge.answers(belt, reply)
         if not answers:
             return "".join(block.text for block in reply.content if isinstance(block, TextBlock))
-        print("told:", *(block for answer in answers for block in answer["content"]), sep="\n  ")
-        messages += [{"role": "assistant", "content": reply.content}, *answers]
+        messages.append({"role": "assistant", "content": reply.content})  # first the reply with its calls,
+        messages += answers  # then the answers to them
 
 
 def message(reason: str, *content: dict[str, Any]) -> dict[str, Any]:
@@ -54,4 +53,7 @@ transport = httpx2.MockTransport(lambda request: httpx2.Response(200, json=next(
 client = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=transport))
 
 belt = toolcrib.open().belt(toolcrib.OWNER, extra=[price])
-print("said:", asyncio.run(ask(client, belt, "What do a nut and the moon cost?")))
+messages: list[MessageParam] = [{"role": "user", "content": "What do a nut and the moon cost?"}]
+said = asyncio.run(ask(client, belt, messages))
+print("told:", *messages[2]["content"], sep="\n  ")
+print("said:", said)

@@ -146,7 +146,7 @@ class Subscription(AsyncIterator[Event]):
 class Running(AsyncIterator[Event]):
     """A turn that goes on: iterate over its events, or wait for its `end`.
 
-    async with crib.turn("list the files in src") as turn:
+    async with crib.turn("list the files in src", caller=toolcrib.OWNER) as turn:
         async for event in turn: ...
 
     Leaving the block stops it. Without the block it goes on until it is done, stopped, or the crib is closed. Any

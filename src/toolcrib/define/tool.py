@@ -41,7 +41,7 @@ from .caller import Caller
 from .context import Ctx, constructor
 from .errors import ArgumentError, DeclarationError, ToolError
 from .names import canonical, is_name
-from .result import Content, Image, Result, Text
+from .result import Content, Image, Result, Status, Text
 
 Effect = Literal["read", "write", "execute", "network", "send"]
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
@@ -321,7 +321,7 @@ def result_from(value: Any) -> Result:
         return _make_result((value,))
     if isinstance(value, list | tuple) and any(isinstance(each, _BLOCKS) for each in value):
         parts = [result_from(each) for each in value]
-        status = next((part.status for part in parts if part.status != "ok"), "ok")
+        status: Status = next((part.status for part in parts if part.status != "ok"), "ok")
         return Result(tuple(block for part in parts for block in part.content), status=status)
     return Result.json(value)
 
