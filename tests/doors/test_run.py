@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_what_is_denied_or_fails_is_told_with_its_reason(tmp_path: Path, capsys:
     with talking(*replies) as server:
         crib = crib_with(server, tmp_path, "tools: {deny: [write]}")
         answer = ask(capsys, "run", "try", "--config", crib)
-    assert (answer.code, answer.out) == (0, "No.\n")
+    assert (answer.code, answer.out) == (1, "No.\n")
     lines = answer.err.splitlines()
     assert lines[0] == "● write path=x content=y  [deny at the global layer]"
     assert lines[1].startswith("  ✗ write is denied at the global layer: deny has 'write' (tools)")
@@ -141,7 +142,7 @@ def test_what_a_tool_or_a_model_writes_never_commands_a_terminal(
     replies = call("read", '{"path": "evil.txt", "x\\u001b[2J": "\\u009b1A"}'), call("\x1b[2Jrm"), HELLO
     with talking(*replies) as server:
         answer = ask(capsys, "run", "look", "--config", crib_with(server, tmp_path), "-v")
-    assert answer.code == 0
+    assert answer.code == 1
     assert not set(answer.err) & set("\x1b\x07\x9b\u202e")
 
 
@@ -159,7 +160,7 @@ def test_a_question_with_nobody_to_ask_is_refused_and_the_model_is_told(
         answer = ask(capsys, "run", "write", "--config", crib_with(server, tmp_path, "tools: {ask: [write]}"))
     told = [each["content"] for each in server.asked[1].body["messages"] if each["role"] == "tool"]
     assert answer == Answer(
-        0,
+        1,
         "I may not.\n",
         "● write path=x.txt content=y  [ask]\n  ✗ a human is asked for write (tools.ask), and there is nobody to ask\n",
     )
@@ -202,6 +203,33 @@ def test_json_of_a_failed_turn_has_its_reason_and_leaves_with_1(
         crib = crib_with(server, tmp_path, "limits: {turns: 1}")
         answer = ask(capsys, "run", "hi", "--config", crib, "--json")
     assert (answer.code, answer.err, events_of(answer)[-1]["reason"]) == (1, "", "turns")
+
+
+def test_json_says_ask_where_the_terminal_does_and_a_refused_call_leaves_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with talking(call("exec", '{"command": "rm x"}'), Say(text="I may not.")) as server:
+        answer = ask(capsys, "run", "rm x", "--config", crib_with(server, tmp_path), "--json")
+    started = next(event for event in events_of(answer) if event["type"] == "tool_started")
+    verdict = started["verdict"]
+    assert isinstance(verdict, dict)
+    assert (verdict["decision"], verdict["layer"]) == ("ask", "ask")
+    assert "'rm' is on no list" in verdict["reason"]
+    assert (answer.code, events_of(answer)[-1]["reason"]) == (1, "done")
+
+
+def test_a_result_that_is_cut_for_watchers_says_so_and_claims_no_number_of_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("log.txt").write_text("".join(f"{at} is a line of this log and long enough\n" for at in range(600)))
+    reply = call("read", '{"path": "log.txt"}')
+    with talking(reply, HELLO) as server:
+        told = ask(capsys, "run", "read", "--config", crib_with(server, tmp_path))
+    with talking(reply, HELLO) as server:
+        events = events_of(ask(capsys, "run", "read", "--config", crib_with(server, tmp_path), "--json"))
+    finished = next(event for event in events if event["type"] == "tool_finished")
+    assert "[cut: " in json.dumps(finished["result"])
+    assert re.search(r"\(more than \d+ lines\)", told.err), told.err
 
 
 def test_what_a_tool_prints_is_no_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,22 @@ def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     ]
     parts, note = _fit(described, limit)
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
-    return result._replace(content=(*shown, *note), display=strip(cut(str(result.display), limit)))
+    display = cut(whole := str(result.display), limit)
+    if len(display) < len(whole):
+        display += f"\n{_cut_note(len(display), len(whole), _LEFT_OUT)}"
+    return result._replace(content=(*shown, *note), display=strip(display))
+
+
+_CUT, _LEFT_OUT = "[cut: ", "the rest was left out"
+
+
+def is_cut_note(line: str) -> bool:
+    """Tell whether a line of a result says that the rest of it is not there."""
+    return line.startswith(_CUT)
+
+
+def _cut_note(kept: int, whole: int, rest: str) -> str:
+    return f"{_CUT}{kept:,} of {whole:,} characters are shown; {rest}]"
 
 
 def is_long(result: Result, limit: int = RESULT_CHARS) -> bool:
@@ -138,8 +153,8 @@ def _fit(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[
         if piece or not part.text:
             kept.append(Text(piece, part.source))
         left = left - len(piece) if len(piece) == len(part.text) else 0
-    rest = f"result_get with key {key!r} gives the rest" if key else "the rest was left out"
-    return kept, (Text(f"[cut: {_length(kept):,} of {whole:,} characters are shown; {rest}]"),)
+    rest = f"result_get with key {key!r} gives the rest" if key else _LEFT_OUT
+    return kept, (Text(_cut_note(_length(kept), whole, rest)),)
 
 
 def _merge_texts(content: Sequence[Content]) -> Sequence[Content]:

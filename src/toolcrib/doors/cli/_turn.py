@@ -7,13 +7,14 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 import click
 
 from toolcrib.adapter.events import event_line
+from toolcrib.adapter.trim import is_cut_note
 from toolcrib.app import Crib
 from toolcrib.backends.stores.sessions_json import to_text
 from toolcrib.define.caller import Caller
@@ -48,7 +49,7 @@ _ERROR_LINES = 4
 _DECISIONS: Mapping[str, Decision] = {"run": "allow", "ask": "ask", "deny": "deny"}
 _STYLES: Mapping[str, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
 
-CommandJudge = Callable[[Call], Decision | None]
+CommandJudge = Callable[[Call, Verdict], Verdict]
 
 
 # calls in words
@@ -78,24 +79,32 @@ def _describe_decision(call: Call, verdict: Verdict | None, judge: CommandJudge 
 
     Everybody who may run any command has the tool; what becomes of this very line is what counts.
     """
+    if verdict is not None and judge is not None:
+        verdict = judge(call, verdict)
     decision: str = verdict.decision if verdict else "unknown"
-    if decision == "allow" and judge is not None and (own := judge(call)) is not None:
-        return own, f"  [{own}]"
     layer = f" at the {verdict.layer} layer" if verdict and verdict.layer and decision == "deny" else ""
     return decision, f"  [{decision}{layer}]"
 
 
 def judge_commands(crib: Crib, caller: Callable[[], Caller]) -> CommandJudge:
-    """Return what says of a command line whether it is allowed, asked about or denied; None of any other call."""
+    """Return what says of a command line whether it is allowed, asked about or denied; any other verdict stands."""
 
-    def judge(call: Call) -> Decision | None:
+    def judge(call: Call, verdict: Verdict) -> Verdict:
         line, workdir = call.args.get("command"), call.args.get("workdir") or "."
-        if call.name != "exec" or not isinstance(line, str) or not isinstance(workdir, str):
-            return None
+        if verdict.decision != "allow" or verdict.tool != "exec":
+            return verdict
+        if not isinstance(line, str) or not isinstance(workdir, str):
+            return verdict
         try:
-            return _DECISIONS[crib.commands.judge(caller(), line, workdir=workdir).decision]
+            own = crib.commands.judge(caller(), line, workdir=workdir)
         except (CribError, ToolError):  # the call itself will say what is wrong with it
-            return None
+            return verdict
+        if (decision := _DECISIONS[own.decision]) == "allow":
+            return verdict
+        found = replace(verdict, decision=decision, rule=own.rule or None, origin=own.origin or None, reason=own.reason)
+        if decision == "deny":
+            return found
+        return replace(found, layer="ask", remedy="answer the question, or list the command in tools.exec.allow")
 
     return judge
 
@@ -105,6 +114,12 @@ def render_result(result: Result) -> str:
     return result.display or "\n".join(
         f"[{part.mime}, {len(part.data):,} bytes]" if isinstance(part, Image) else part.text for part in result.content
     )
+
+
+def count_lines(lines: Sequence[str]) -> str:
+    """Return how many lines a result has; of one that was cut for whoever watches, no more than that is known."""
+    least = "more than " if is_cut_note(lines[-1]) else ""
+    return f" … ({least}{len(lines) - bool(least)} lines)" if len(lines) > 1 else ""
 
 
 def tail_lines(partial: Result, count: int) -> list[str]:
@@ -229,13 +244,15 @@ class TurnScreen(ABC):
 
 
 class JsonLines:
-    """One object a line on what is stdout when this is made, and nothing else."""
+    """One object a line on what is stdout when this is made, and nothing else; `judge` knows about command lines."""
 
-    def __init__(self) -> None:
-        self._out = sys.stdout
+    def __init__(self, judge: CommandJudge) -> None:
+        self._out, self._judge = sys.stdout, judge
 
     def show(self, event: Event) -> None:
         """Print an event as one object on one line."""
+        if isinstance(event, ToolStarted) and event.verdict is not None:
+            event = replace(event, verdict=self._judge(event.call, event.verdict))
         _write_to(self._out, f"{event_line(event)}\n")
 
     def break_line(self) -> None:
@@ -297,7 +314,7 @@ class RunScreen(TurnScreen):
             whole = "\n".join([*head, *(f"  {escape_controls(line)}" for line in text.splitlines())])
             return f"{style(whole, 'dim')}\n"
         lines = text.splitlines() or ["no output"]
-        more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
+        more = count_lines(lines)
         first = truncate(f"  ✓ {before}{flatten(lines[0])}", self.formatter.room - len(more) - len(seconds))
         return f"{style(f'{first}{more}{seconds}', 'dim')}\n"
 

@@ -15,7 +15,7 @@ import click
 
 from toolcrib.app import Crib, Running
 from toolcrib.define.errors import CribError
-from toolcrib.define.event import TurnFinished, TurnStarted
+from toolcrib.define.event import ToolFinished, TurnFinished, TurnStarted
 from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
@@ -67,7 +67,8 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     The session is kept: `--session KEY` goes on with one. Without a model's key the offline model answers, which knows
     six verbs. Ctrl-C stops it and keeps what was done; once more leaves at once.
 
-    Exit codes: 0 done; 1 ended by a limit, a refusal or a failure; 2 bad input or configuration; 130 interrupted.
+    Exit codes: 0 done; 1 ended by a limit, a refusal or a failure, or a call was refused or failed on the way; 2 bad
+    input or configuration; 130 interrupted.
     """
     if options["last"] and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
@@ -77,7 +78,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     judge = judge_commands(crib, lambda: mark_terminal_owner(request.caller))
-    shows = JsonLines() if options["as_json"] else RunScreen(verbose=options["verbose"], judge=judge)
+    shows = JsonLines(judge) if options["as_json"] else RunScreen(verbose=options["verbose"], judge=judge)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
     try:
@@ -99,20 +100,22 @@ async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended
             async with crib.start(replace(request, session=session, caller=caller)) as turn:
                 ctrl_c.stop = turn.stop
                 ctrl_c.tell = shows.break_line
-                end = await _show(turn, shows, news)
+                is_good = await _show(turn, shows, news)
     if ctrl_c.presses:
         return EXIT_INTERRUPTED
-    return 0 if end is not None and end.reason == "done" else 1
+    return 0 if is_good else 1
 
 
-async def _show(turn: Running, shows: _Surface, news: str) -> TurnFinished | None:
-    """Show a turn; return how it ended, None when it never did."""
+async def _show(turn: Running, shows: _Surface, news: str) -> bool:
+    """Show a turn; tell whether it came to its end and every call in it was made and did not fail."""
     end: TurnFinished | None = None
+    failures = 0
     try:
         async for event in turn:
             if news and isinstance(event, TurnStarted):
                 click.echo(f"toolcrib: {news}", err=True)
             end = event if isinstance(event, TurnFinished) else end
+            failures += isinstance(event, ToolFinished) and event.result.status == "error"
             shows.show(event)
     except (CribError, OSError):
         raise
@@ -120,7 +123,7 @@ async def _show(turn: Running, shows: _Surface, news: str) -> TurnFinished | Non
         log.exception("a turn failed unexpectedly")
         if end is None:
             click.echo("toolcrib: the turn failed unexpectedly; the log has the details", err=True)
-    return end
+    return end is not None and end.reason == "done" and not failures
 
 
 async def _latest_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:

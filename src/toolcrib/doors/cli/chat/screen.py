@@ -15,6 +15,7 @@ from toolcrib.doors.cli._turn import (
     CommandJudge,
     OpenCall,
     TurnScreen,
+    count_lines,
     label_call,
     render_result,
     tail_lines,
@@ -196,7 +197,7 @@ def render_outcome(
         note = [f"… {left} lines before"] if left > 0 else []
         body = formatter.lines([*note, *lines[-_OUTPUT_LINES:]], "dim", indent=4)
         return f"  {mark} {formatter.style(truncate(before.removesuffix(': '), room), 'dim')}".rstrip() + f"\n{body}"
-    more = f" … ({len(lines)} lines)" if len(lines) > 1 else ""
+    more = count_lines(lines)
     first = truncate(f"{before}{flatten(lines[0])}", room - len(more))
     return f"  {mark} {formatter.style(f'{first}{more}', 'dim')}\n"
 
