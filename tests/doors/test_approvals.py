@@ -67,7 +67,7 @@ async def called(approvals: Approvals, person: Person, binding: dict[str, str] |
         (["\n"], False),
         ([""], False),
         (["what\n", "y\n"], True),
-        (["what\n", "да\n", "yess\n", "y\n"], False),
+        (["what\n", "да\n", "yess\n", "yeah\n", "y\n"], True),
         (["t\n", "1\n", "10m\n"], True),
         (["t\n", "\n", "\n"], True),
         (["t\n", "4\n", "y\n"], True),

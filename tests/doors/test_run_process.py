@@ -271,7 +271,7 @@ def test_no_color_is_respected_and_lines_fit(tmp_path: Path) -> None:
         args: list[str | Path] = ["run", "look", "--config", crib_with(server, tmp_path)]
         with at_a_terminal(args, NO_COLOR="1") as (process, terminal):
             shown = terminal.rest()
-            assert process.wait(SECONDS) == 0
+            assert process.wait(SECONDS) == 1
     assert "\x1b" not in shown
     assert [line for line in shown.splitlines() if len(line) > 80] == []
     assert "…  [allow]\n" in shown
@@ -282,11 +282,12 @@ def test_a_question_is_asked_in_place(tmp_path: Path, answer: str, written: bool
     with talking(call("write", '{"path": "x.txt", "content": "y"}'), Say(text="So be it.")) as server:
         args: list[str | Path] = ["run", "write", "--config", crib_with(server, tmp_path, "tools: {ask: [write]}")]
         with at_a_terminal(args, NO_COLOR="1") as (process, terminal):
-            asked = terminal.until("Run it? [y]es once, [t]ime, [n]o: ")
+            asked = terminal.until("Change it? [y]es once, [t]ime, [n]o: ")
             assert asked.startswith("● write path=x.txt content=y  [ask]\nwrite, asked by ")
             terminal.types(answer)
             rest = terminal.rest()
-            assert process.wait(SECONDS) == 0
+            assert process.wait(SECONDS) == (0 if written else 1)
+    assert "changes 1 place in 1 file\n  --- /dev/null\n  +++ b/x.txt\n  @@ -0,0 +1 @@\n  +y\n" in asked
     assert Path("x.txt").exists() is written
     assert ("  ✓ " if written else "  ✗ a human refused write\n") in rest
     assert "So be it.\n" in rest
@@ -303,7 +304,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
             KEY,
         ]
         with at_a_terminal(args, NO_COLOR="1") as (process, terminal):
-            terminal.until("Run it? [y]es once, [t]ime, [n]o: ")
+            terminal.until("Change it? [y]es once, [t]ime, [n]o: ")
             process.send_signal(signal.SIGINT)
             rest = terminal.rest()
             assert process.wait(SECONDS) == 130
@@ -320,5 +321,5 @@ def test_nobody_is_asked_who_does_not_see_the_question(tmp_path: Path) -> None:
             out, err = process.communicate(timeout=SECONDS)
     os.close(theirs)
     os.close(ours)
-    assert (process.returncode, out) == (0, "I may not.\n")
+    assert (process.returncode, out) == (1, "I may not.\n")
     assert "and there is nobody to ask" in err

@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from secrets import token_hex
@@ -59,6 +59,9 @@ from .line import CallSlot, call_slots
 log = logging.getLogger("toolcrib")
 
 
+Preview = Callable[[Tool, Ctx, Mapping[str, Any], dict[str, str]], Awaitable[Callable[[], Awaitable[None]]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPipeline:
     """What every call goes through: who looks at it before and after, and what all callers are bound by.
@@ -66,13 +69,15 @@ class CallPipeline:
     `redact` takes secrets out of a text, and is None when there is none to look for; `redact_errors`, where there is
     one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
     that do not state their own. `notice` puts a warning before outside text, whatever tool it comes from. `watch` hears
-    how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
+    how calls go, and has no say in them. `bodies` is what tests put between a call and its body. `preview` adds to a
+    question what the call would change, and returns what makes sure of it after the yes.
     """
 
     record: Record
     guards: tuple[BoundHook, ...] = ()
     observers: tuple[BoundHook, ...] = ()
     approver: Approver | None = None
+    preview: Preview | None = None
     blobs: Blobs | None = None
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
@@ -335,7 +340,7 @@ async def _prepare(
     # 5: a human takes the time it takes
     if questions:
         deadline.give(None)
-        await _ask(ctx, questions, pipeline)
+        await _ask(tool, ctx, args, questions, pipeline)
     if slot:
         deadline.give(None)
         await slot.wait_exclusive(exclusive=tool.exclusive)
@@ -433,7 +438,7 @@ async def _apply_word(
     return args
 
 
-async def _ask(ctx: Ctx, questions: Sequence[Ask], pipeline: CallPipeline) -> None:
+async def _ask(tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: Sequence[Ask], pipeline: CallPipeline) -> None:
     """Wait for a human, outside the call's deadline; with nobody to ask, the answer is no."""
     approver = pipeline.approver
     reason, binding = "; ".join(question.reason for question in questions), dict[str, str]()
@@ -442,12 +447,15 @@ async def _ask(ctx: Ctx, questions: Sequence[Ask], pipeline: CallPipeline) -> No
             raise ToolError(f"two guards bind {name!r} differently, so {ctx.call.name} was not run", code="blocked")
     if approver is None:
         raise ToolError(f"{reason}, and there is nobody to ask", code="not_approved")
+    check = None if pipeline.preview is None else await pipeline.preview(tool, ctx, args, binding)
     is_yes = await approver.approve(ctx.caller, ctx.call, reason, binding) is True  # "no" is not a yes
     writes_record = getattr(approver, "writes_record", False)
     if not writes_record and (writing := pipeline.record.write(Answered(ctx.call, _OWN_APPROVER, is_yes))):
         await wait_to_end(writing)
     if not is_yes:
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
+    if check is not None:
+        await check()
 
 
 def _cancellation(error: BaseException) -> asyncio.CancelledError | None:

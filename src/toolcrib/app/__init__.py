@@ -42,7 +42,7 @@ from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 
 from .background import SubagentStarter
-from .belt import Belt, BeltSource, PortsOf, terms_of
+from .belt import Belt, BeltSource, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, redactors_for
@@ -350,6 +350,7 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
     guards += [guard for feature in reversed(features) for guard in feature.guards]
     return CallPipeline(
         approver=approver,
+        preview=preview_change,
         record=core.stores.record,
         guards=bind_guards(guards),
         observers=bind_observers(hook for offer in offers for hook in offer.after),

@@ -2,22 +2,25 @@
 
 import os
 import pwd
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from toolcrib.adapter import declare
+from toolcrib.adapter.cut import shorten
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
 from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
-from toolcrib.backends.files.local import Workspaces
+from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config
+from toolcrib.define.approval import CHANGE
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
+from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver, Blobs
@@ -155,6 +158,54 @@ class BeltSource:
             pipeline=pipeline,
             ports=self._runner.ports(caller, Within(belts, own, pipeline)),
         )
+
+
+async def _preview(tool: Tool, ctx: Ctx, args: Mapping[str, Any]) -> str:
+    """Return what a call would change in files, for the person who is asked about it; "" for a call of another kind.
+
+    The body itself says it, in a workspace where nothing is changed. Why it would fail is for the person alone: who
+    asks may have no right to read the file.
+    """
+    workspace = ctx.ports.workspace
+    if tool.source != "core" or tool.name not in _CHANGING or not isinstance(workspace, LocalWorkspace):
+        return ""
+    rehearsed = RehearsedWorkspace(workspace)
+    try:
+        result = await tool.run(Ctx(ctx.call, ctx.caller, CallState(), replace(ctx.ports, workspace=rehearsed)), args)
+        diff = await rehearsed.diff()
+    except ToolError as error:
+        return f"nothing: {error}"
+    counted = result.details.get("replacements") if isinstance(result.details, Mapping) else None
+    places = counted if isinstance(counted, int) else diff.count("\n@@ ")
+    files = len(rehearsed.changes)
+    head = f"{places} place{'s' * (places != 1)} in {files} file{'s' * (files != 1)}"
+    return f"{head}\n{shorten(diff, _PREVIEW_CHARS)}" if diff else "nothing: the same stands there already"
+
+
+async def preview_change(
+    tool: Tool, ctx: Ctx, args: Mapping[str, Any], binding: dict[str, str]
+) -> Callable[[], Awaitable[None]]:
+    """Bind a question to what the call would change; what is returned raises ToolError when that is another change.
+
+    Another call of the same reply may move the lines meanwhile: only those that are added and removed count.
+    """
+    if shown := await _preview(tool, ctx, args):
+        binding[CHANGE] = shown
+
+    async def check() -> None:
+        if _marked_lines(shown) != _marked_lines(await _preview(tool, ctx, args)):
+            what = f"what {tool.name} would change is no longer what a human said yes to; look at the file again"
+            raise ToolError(what, code="changed")
+
+    return check
+
+
+def _marked_lines(diff: str) -> list[str]:
+    return [line for line in diff.split("\n") if line.startswith(("+", "-"))]
+
+
+_CHANGING = ("write", "edit", "apply_patch")
+_PREVIEW_CHARS = 100_000  # characters of a diff that are shown; the arguments are shown whole
 
 
 def _host_facts(config: Config) -> frozenset[str]:

@@ -28,6 +28,7 @@ from .message import Call
 State = Literal["pending", "allowed", "denied", "spent", "withdrawn", "expired"]
 
 WORDS = "argv"  # what a binding calls the words of a command line, as a JSON list
+CHANGE = "change"  # and what a call would change, as a head line and a diff
 SKEW = 60.0  # seconds that a clock may have been turned back; a question from further ahead is not believed
 
 
@@ -189,8 +190,11 @@ def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -
     lines = [f"{escape(call.name)}, asked by {name_of(caller)}", f"because {escape(reason)}"]
     lines += [f"  {escape(name)}: {_indent(quote(value))}" for name, value in _to_json(call.args).items()]
     bound = [(name, value) for name, value in binding.items() if not (name == WORDS and _is_spelled(value, call.args))]
+    bound = [each for each in bound if each[0] != CHANGE]
     lines += ["bound to"] if bound else []
     lines += [f"  {escape(name)}: {_indent(_DIGEST.sub(_SHORT, quote(value)))}" for name, value in bound]
+    head, *diff = binding.get(CHANGE, "").split("\n")
+    lines += [f"changes {escape(head)}", *(f"  {escape(line)}" for line in diff)] if head else []
     return "\n".join(lines)
 
 

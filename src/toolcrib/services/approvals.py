@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
 
 from toolcrib.define.approval import (
+    CHANGE,
     ApprovalStore,
     Grant,
     Lasting,
@@ -230,6 +231,8 @@ class Approvals:
         line, can_lend = self._lenders.get(call.name, ("", self._can_lend))
         once = escape(can_lend(call, binding) or "")
         prefixes = prefix_digests(caller, call, binding, line) if line and not once else []
+        # whoever says yes for a time says it to the call, whatever it finds in the file the next time
+        own = digest_of(caller, call, {name: value for name, value in binding.items() if name != CHANGE})
         lasting = [(self._redact(f"every call that begins with {quote(first)}"), each) for first, each in prefixes]
         return Question(
             id=token_hex(8),
@@ -241,7 +244,7 @@ class Approvals:
             asked_at=now,
             expires_at=now + self._terms.seconds,
             once=once,
-            lasting=() if once else tuple(Lasting(*each) for each in [("exactly this call", digest), *lasting]),
+            lasting=() if once else tuple(Lasting(*each) for each in [("exactly this call", own), *lasting]),
         )
 
     async def _choose_question(self, asked: Question) -> Question:

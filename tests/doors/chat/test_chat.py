@@ -81,7 +81,7 @@ def test_a_yes_for_a_time_is_not_asked_again(folder: Path) -> None:
     with at_the_desk(folder, "--config", crib) as desk:
         desk.ready()
         desk.say("write hello to a.txt")
-        desk.until("Run it?")
+        desk.until("Change it?")
         desk.say("t")
         desk.until("For how long")
         desk.say("5m")

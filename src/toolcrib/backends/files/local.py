@@ -1,8 +1,10 @@
 """A workspace on this machine's disk: paths resolved beneath a pinned root, writes atomic, changes all or nothing."""
 
+import difflib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
+from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, join_parts
 from toolcrib.threads import Runner, in_thread
 
@@ -80,6 +82,55 @@ class LocalWorkspace:
 
     def last_seen(self, path: str, /) -> Entry | None:
         return self._noted.get(join_parts(self._disk.spell(path)))
+
+
+class RehearsedWorkspace(LocalWorkspace):
+    """A workspace in which nothing is changed: what would be is kept in `changes`."""
+
+    def __init__(self, real: LocalWorkspace) -> None:
+        super().__init__(real._disk, real._run)  # noqa: SLF001  its own kind
+        self._noted, self.changes = dict(real._noted), list[Change]()  # noqa: SLF001
+
+    async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
+        self.changes += changes
+        kept = [(each.path, each.data) for each in changes if each.data is not None]
+        return tuple(Entry(path=path, kind="file", size=len(data)) for path, data in kept)
+
+    async def delete(self, path: str, /, *, recursive: bool = False) -> None:
+        raise ToolError("nothing is changed in a rehearsal", code="denied")
+
+    async def mkdir(self, path: str, /) -> None:
+        await self.delete(path)
+
+    async def move(self, path: str, to: str, /) -> None:
+        await self.delete(path)
+
+    async def diff(self) -> str:
+        """Return everything that would be changed, as one unified diff."""
+        told = list[str]()
+        for each in self.changes:
+            try:
+                before: bytes | None = await self.read(each.path)
+            except ToolError as error:
+                if error.code != "not_found":
+                    told.append(f"--- a/{each.path}\nwhat it holds now cannot be shown: {error}")
+                    continue
+                before = None
+            told.append(await self._run(diff_file, each.path, before, each.data))
+        return "\n".join(told)
+
+
+_DIFF_BYTES = 256 * 1024  # bytes that a diff is made of
+
+
+def diff_file(path: str, before: bytes | None, after: bytes | None) -> str:
+    """Return the change of a file as a unified diff; of one that is too large, how large it was and is."""
+    names = (f"a/{path}" if before is not None else "/dev/null", f"b/{path}" if after is not None else "/dev/null")
+    sizes = [len(data or b"") for data in (before, after)]
+    if sum(sizes) > _DIFF_BYTES:
+        return f"--- {names[0]}\n+++ {names[1]}\n{sizes[0]:,} bytes become {sizes[1]:,}, too many to compare"
+    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (before, after))
+    return "\n".join(difflib.unified_diff(old, new, *names, n=2, lineterm=""))
 
 
 class Workspaces:

@@ -36,7 +36,6 @@ Examples:
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
 _CLOCK = "%H:%M:%S"
-_MAX_PROMPTS = 3  # an answer that is none counts as no after that
 _DEFAULT_DURATION = "10m"
 _LINE_BYTES = 4096
 
@@ -201,12 +200,13 @@ class _TerminalPrompter:
             self._say(str(error))
 
     async def _ask_choice(self, question: Question) -> dict[str, Any]:
-        """Return what the person says; whatever is no answer three times over is a no."""
+        """Return what the person says; whatever is no answer is asked about again."""
         words = "[y]es once, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
         if not question.lasting:
             self._say(f"(only once: {question.once})")
-        for _ in range(_MAX_PROMPTS):
-            match (await self._ask(f"Run it? {words}: ")).strip().lower():
+        verb = "Change" if question.tool in ("write", "edit", "apply_patch") else "Run"
+        while True:
+            match (await self._ask(f"{verb} it? {words}: ")).strip().lower():
                 case "y" | "yes":
                     return {"answer": "once"}
                 case "t" | "time" if question.lasting:
@@ -216,7 +216,6 @@ class _TerminalPrompter:
                     return {"answer": "no"}
                 case _:
                     self._say(f"answer with {words}")
-        return {"answer": "no"}
 
     async def _ask_lasting(self, question: Question) -> dict[str, Any] | None:
         which = 0

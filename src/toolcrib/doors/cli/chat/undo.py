@@ -1,11 +1,10 @@
 """Undo: what stood in files before the tools of this chat changed them, so that the last change can be taken back."""
 
-import difflib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from toolcrib.backends.files.local import LocalWorkspace, Make
+from toolcrib.backends.files.local import LocalWorkspace, Make, diff_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
@@ -14,7 +13,6 @@ from toolcrib.define.ports import Workspace
 _FILE_BYTES = 4 * 1024 * 1024  # bytes of a file that are kept
 _MAX_CHANGES = 50  # changes that are kept
 _KEPT_BYTES = 64 * 1024 * 1024
-_DIFF_BYTES = 256 * 1024  # bytes of a file that a diff is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,11 @@ class Undo:
         workspace.around = around
 
     def diff(self, path: str) -> str:
-        """Return what the last change made of this file, as a diff; "" when that is not known or too long."""
+        """Return what the last change made of this file, as a diff; "" when that is not known."""
         step = self._steps[-1] if self._steps else None
         for each in step.files if step else ():
-            if each.path == path and len(each.before or b"") + len(each.after or b"") <= _DIFF_BYTES:
-                return _diff(each)
+            if each.path == path:
+                return diff_file(path, each.before, each.after)
         return ""
 
     async def undo(self) -> str:
@@ -137,9 +135,3 @@ def _describe_undo(each: _FileChange) -> str:
     if each.before is None:
         return "is gone again"
     return "is back" if each.after is None else "is as it was"
-
-
-def _diff(each: _FileChange) -> str:
-    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (each.before, each.after))
-    name = "/dev/null" if each.before is None else f"a/{each.path}"
-    return "\n".join(difflib.unified_diff(old, new, name, f"b/{each.path}", n=2, lineterm=""))
