@@ -33,6 +33,9 @@ def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Ite
     yield from _find_ignored_keys(loaded)
     for section in loaded.unused:
         yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
+    if loaded.unset:
+        what = f"not set here, and taken as something unknown: {', '.join(loaded.unset)}"
+        yield Finding("unset", "note", "environment", what, "set them where a rule depends on one")
     if loaded.exposed:
         what = "the file holds secrets and its permissions let others on this machine read it"
         yield Finding("permissions", "warning", loaded.exposed, what, f"chmod 600 {loaded.exposed}")

@@ -50,6 +50,11 @@ def unknown_keys(error: ValidationError) -> list[KeyPath]:
     return [_key(detail) for detail in error.errors(include_url=False) if detail["type"] == "extra_forbidden"]
 
 
+def failing_keys(error: ValidationError) -> list[KeyPath]:
+    """Return the paths of everything that is wrong."""
+    return [_key(detail) for detail in error.errors(include_url=False)]
+
+
 def environment_values(document: Document) -> set[str]:
     """Return what came from the environment and may be a secret, however plain it looks."""
     values = {_at(document.value, path) for path in document.referenced}

@@ -1,6 +1,7 @@
 """A file (or a mapping) to checked settings; one error, with place and remedy, when it cannot be used."""
 
 import contextlib
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +27,7 @@ from toolcrib.policy.settings import (
     ToolsSettings,
 )
 
-from .complain import complaint, conceal, unknown_keys
+from .complain import complaint, conceal, failing_keys, unknown_keys
 from .openclaw import Translated, from_openclaw
 from .positions import KeyPath, format_path
 from .read import Document, document, read_document
@@ -83,7 +84,8 @@ class Loaded:
 
     `ignored` are key paths of an OpenClaw file that toolcrib has no use for; `eclipsed` those that another spelling
     of the same thing stands before; `unused` are sections that this version checks but does not read yet; `exposed`
-    is a file with secrets that others on this machine can read. `foreign` says that the file is OpenClaw's.
+    is a file with secrets that others on this machine can read. `foreign` says that the file is OpenClaw's. `unset` are
+    variables that the file takes from the environment and that stand in for nothing there.
     """
 
     config: Config
@@ -94,6 +96,7 @@ class Loaded:
     unused: tuple[str, ...] = ()
     exposed: str | None = None
     foreign: bool = False
+    unset: tuple[str, ...] = ()
 
     @property
     def document(self) -> Document:
@@ -137,23 +140,59 @@ def _is_there(path: Path) -> bool:
     return True
 
 
+class _FilledEnvironment(Mapping[str, str]):
+    """An environment that lacks nothing: a variable that is not set has a value that no other has, and is in `unset`.
+
+    Enough to look at a configuration where its secrets are not at hand.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env, self.unset = env, dict[str, str]()
+
+    def __getitem__(self, name: str) -> str:
+        return self._env.get(name) or self.unset.setdefault(name, hashlib.sha256(name.encode()).hexdigest())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
+
+
 def load(
-    source: Path | Mapping[str, Any] | None, env: Mapping[str, str] | None = None, *, openclaw: bool | None = None
+    source: Path | Mapping[str, Any] | None,
+    env: Mapping[str, str] | None = None,
+    *,
+    openclaw: bool | None = None,
+    fills: bool = False,
 ) -> Loaded:
-    """Return the settings in a file or mapping (None: the defaults). `openclaw` None decides by the file's name."""
-    surroundings = os.environ if env is None else env
+    """Return the settings in a file or mapping (None: the defaults). `openclaw` None decides by the file's name.
+
+    `fills` takes a `${NAME}` that is not set as something unknown, for whoever only looks at the rules.
+    """
+    surroundings = _FilledEnvironment(os.environ if env is None else env)
+    known = surroundings if fills else os.environ if env is None else env
     if isinstance(source, Path):
-        read_in, theirs = read_document(source, surroundings), source.name == "openclaw.json"
+        read_in, theirs = read_document(source, known), source.name == "openclaw.json"
     else:
-        read_in, theirs = document({} if source is None else source, surroundings), False
+        read_in, theirs = document({} if source is None else source, known), False
     foreign = theirs if openclaw is None else openclaw
-    return _check(from_openclaw(read_in) if foreign else Translated(read_in, read_in.value), foreign=foreign)
+    translated = from_openclaw(read_in) if foreign else Translated(read_in, read_in.value)
+    if surroundings.unset:
+        # what is unknown may not fit everywhere, like an address: there it is left out
+        value, _ = _drop_keys(translated.value, lambda error: _find_filled(error, translated))
+        translated = replace(translated, value=value)
+    return replace(_check(translated, foreign=foreign), unset=tuple(surroundings.unset))
+
+
+def _find_filled(error: ValidationError, translated: Translated) -> list[KeyPath]:
+    return [path for path in failing_keys(error) if translated.key(path) in translated.document.referenced]
 
 
 def _check(translated: Translated, *, foreign: bool) -> Loaded:
     value, ignored = translated.value, list(translated.ignored)
     if foreign:
-        value, more = _drop_unknown(value)
+        value, more = _drop_keys(value, unknown_keys)
         translated = replace(translated, value=value)
         ignored += [translated.key(path) for path in more]
     try:
@@ -188,18 +227,20 @@ def _only_switches(section: Any) -> bool:
     )
 
 
-def _drop_unknown(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[KeyPath]]:
-    """Return the value without the keys no section knows, and those keys."""
+def _drop_keys(
+    value: Mapping[str, Any], choose: Callable[[ValidationError], list[KeyPath]]
+) -> tuple[Mapping[str, Any], list[KeyPath]]:
+    """Return the value without the keys that `choose` finds in what is wrong with it, and those keys."""
     dropped: list[KeyPath] = []
     while True:
         try:
             _validate(value)
         except ValidationError as error:
-            unknown = unknown_keys(error)
-            if not unknown:
+            chosen = choose(error)
+            if not chosen:
                 return value, dropped
-            dropped += unknown
-            value = _drop(value, frozenset(unknown), ())
+            dropped += chosen
+            value = _drop(value, frozenset(chosen), ())
         else:
             return value, dropped
 
@@ -208,7 +249,7 @@ def _drop(value: Any, paths: frozenset[KeyPath], here: KeyPath) -> Any:
     if isinstance(value, Mapping):
         return {k: _drop(v, paths, (*here, k)) for k, v in value.items() if (*here, k) not in paths}
     if isinstance(value, list):
-        return [_drop(item, paths, (*here, at)) for at, item in enumerate(value)]
+        return [_drop(item, paths, (*here, at)) for at, item in enumerate(value) if (*here, at) not in paths]
     return value
 
 

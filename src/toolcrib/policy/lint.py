@@ -32,7 +32,7 @@ from .settings import (
 
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "worn", "expect",
-    "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "shared", "loss",
+    "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "shared", "loss", "unset",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 

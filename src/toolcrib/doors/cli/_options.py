@@ -16,7 +16,7 @@ import click
 from toolcrib.app import Crib, open, sender_from
 from toolcrib.app.models import split_model
 from toolcrib.app.stores import STATE_FILE, state_in
-from toolcrib.config.load import find_file, load
+from toolcrib.config.load import Loaded, find_file, load
 from toolcrib.define import session
 from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.display import escape_controls
@@ -135,15 +135,23 @@ def load_tools(text: str | None) -> Sequence[Tool | Callable[..., Any]]:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
+def loaded_from_options(options: ConfigOptions, *, fills: bool) -> Loaded:
+    """Return the configuration in force; `fills` looks at one whose secrets are not at hand."""
+    path = Path(options["config"]) if options["config"] else find_file(os.environ)
+    return load(path, openclaw=True if path and options["read_as"] == "openclaw" else None, fills=fills)
+
+
 def crib_from_options(
-    options: ConfigOptions, *, import_plugins: bool = False, told: bool = True, keeps: bool = False
+    options: ConfigOptions, *, import_plugins: bool = False, told: bool = True, keeps: bool = False, fills: bool = False
 ) -> Crib:
     """Return the crib of the configuration in force; `told` says what was left out of it, and why, on stderr.
 
-    One that `keeps` has its sessions and its record in the user's state folder.
+    One that `keeps` has its sessions and its record in the user's state folder. One that `fills` needs no secrets: it
+    is good to explain, and for nothing else.
     """
-    path = Path(options["config"]) if options["config"] else find_file(os.environ)
-    config = load(path, openclaw=True) if path and options["read_as"] == "openclaw" else path
+    config = loaded_from_options(options, fills=fills)
+    if config.unset and told:
+        click.echo(f"toolcrib: not set here, and taken as something unknown: {', '.join(config.unset)}", err=True)
     # what a plugin prints while it is loaded is not part of the answer
     with contextlib.redirect_stdout(sys.stderr):
         crib = open(config, import_plugins=import_plugins, state=state_folder() if keeps else None)

@@ -44,7 +44,7 @@ def command(tool: str | None, **options: Unpack[_Options]) -> int:
 
     Without options the caller is the owner at this terminal.
     """
-    crib = crib_from_options(options)
+    crib = crib_from_options(options, fills=True)
     caller = mark_terminal_owner(caller_from_options(crib, options))
     handle = crib.belt(caller, load_tools(options["tools"]))
     only = require_tool(tool, handle.verdicts) if tool is not None else None

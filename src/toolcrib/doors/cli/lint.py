@@ -34,7 +34,8 @@ def command(**options: Unpack[_Options]) -> int:
 
     Leaves with 1 when there is an error or a warning; notes alone leave with 0.
     """
-    findings = crib_from_options(options, told=False).lint(options["provider"], tools=load_tools(options["tools"]))
+    crib = crib_from_options(options, told=False, fills=True)
+    findings = crib.lint(options["provider"], tools=load_tools(options["tools"]))
     failing = [finding for finding in findings if finding.level != "note"]
     if options["as_json"]:
         print_json({"findings": [asdict(finding) for finding in findings], "failing": len(failing)})
