@@ -11,7 +11,7 @@ import toolcrib
 from toolcrib.doors.cli.init import sample_configuration
 from toolcrib.policy.command.programs import READERS
 
-from .world import ask, crib_file, refused
+from .world import Answer, ask, crib_file, refused
 
 Capture = pytest.CaptureFixture[str]
 
@@ -132,3 +132,22 @@ def test_the_place_in_the_environment_is_taken_when_nothing_is_there(
 def test_the_sample_lists_the_readers_that_are_built_in() -> None:
     document = yaml.safe_load(sample_configuration())
     assert document["tools"]["exec"]["readOnly"] == sorted(READERS)
+
+
+def test_a_file_for_one_person_asks_about_nothing_more_and_its_promises_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "me.yaml"
+    answer = ask(capsys, "init", "--for", "me", "--config", path)
+    assert (answer.code, "3 of 3 promises in it hold" in answer.out) == (0, True)
+    assert "telegram" not in answer.out
+    assert ask(capsys, "lint", "--config", path) == Answer(0, "nothing to complain about\n", "")
+    assert "edit is allowed" in ask(capsys, "explain", "edit", "--config", path).out
+
+
+def test_for_openclaw_it_writes_promises_beside_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = ask(capsys, "init", "--for", "openclaw", "--json")
+    assert answer.json == {"wrote": "openclaw.expect.yaml", "promises": 4}
+    assert "overwrites nothing" in refused(ask(capsys, "init", "--for", "openclaw"))
+    assert "should end in .yaml" in refused(ask(capsys, "init", "--for", "openclaw", "--config", "x.json"))
+    assert "'--for'" in refused(ask(capsys, "init", "--for", "you"))

@@ -9,7 +9,7 @@ import click
 import platformdirs
 
 from toolcrib.app import open
-from toolcrib.config.load import find_file
+from toolcrib.config.load import find_file, load
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 
@@ -19,8 +19,11 @@ from ._options import json_option
 _EXAMPLES = """\b
 Examples:
   toolcrib init
-  toolcrib init --config crib.yaml
+  toolcrib init --for me
+  toolcrib init --config crib.yaml --for team
+  toolcrib init --for openclaw --config promises.yaml
 """
+_FOR = ("me", "team", "openclaw")
 _SUFFIXES = (".yaml", ".yml")
 _NEXT = (
     ("lint", "", "after every change: whether the promises at its end still hold"),
@@ -33,18 +36,22 @@ _NEXT = (
 @click.command("init", epilog=_EXAMPLES)
 @click.option("--config", metavar="FILE", help="Where to write it; else $TOOLCRIB_CONFIG, else the user's folder.")
 @click.option("--from", "read_as", type=click.Choice(["openclaw"]), help="Say how an OpenClaw file is used as it is.")
+@click.option("--for", "whom", type=click.Choice(_FOR), default="team", show_default=True, help="Who will use it.")
 @json_option
-def command(config: str | None, read_as: str | None, as_json: bool) -> int:
-    """Write a commented sample configuration, with six situations as promises that lint keeps an eye on.
+def command(config: str | None, read_as: str | None, whom: str, as_json: bool) -> int:
+    """Write a commented sample configuration, with promises at its end that lint keeps an eye on.
 
-    A file that is there is never touched.
+    For `me` at this terminal, for a `team` with groups and a subagent; for `openclaw` it is promises alone, for a file
+    that stays as it is. A file that is there is never touched.
     """
     if read_as is not None:
         raise CribError(
             "an OpenClaw file needs no init: `toolcrib lint --from openclaw --config FILE` reads it as it is"
         )
+    if whom == "openclaw":
+        return _write_promises(Path(config or "openclaw.expect.yaml"), as_json=as_json)
     path = _choose_path(config)
-    _write(path, sample_configuration())
+    _write(path, sample_configuration(whom))
     crib = open(path, import_plugins=False)
     findings = crib.lint()
     holding = len(crib.config.expect) - sum(finding.kind == "expect" for finding in findings)
@@ -55,14 +62,31 @@ def command(config: str | None, read_as: str | None, as_json: bool) -> int:
     click.echo("Next:")
     named = f" --config {shlex.quote(config)}" if config else ""
     for word, more, why in _NEXT:
-        click.echo(f"  toolcrib {word}{named}{more}\n      {why}")
+        if not more or whom != "me":
+            click.echo(f"  toolcrib {word}{named}{more}\n      {why}")
     return 0
 
 
-def sample_configuration() -> str:
-    """Return the text: what to know first, then the configuration that `toolcrib tour` walks through."""
+def _write_promises(path: Path, *, as_json: bool) -> int:
+    """Write what one expects of an OpenClaw file."""
+    if path.suffix not in _SUFFIXES:
+        raise CribError(f"{str(path)!r} should end in .yaml: that is what init writes")
+    _write(path, (files("toolcrib.doors.cli") / "openclaw.yaml").read_text("utf-8"))
+    promises = len(load(path).config.expect)
+    if as_json:
+        print_json({"wrote": str(path), "promises": promises})
+    else:
+        check = f"toolcrib lint --config openclaw.json --expect {shlex.quote(str(path))}"
+        click.echo(f"wrote {escape_controls(str(path))} with {promises} promises; change them, then:\n  {check}")
+    return 0
+
+
+def sample_configuration(whom: str = "team") -> str:
+    """Return the text: what to know first, then the rules for one person, or those `toolcrib tour` walks through."""
     here = files("toolcrib.doors.cli")
     head = (here / "init.yaml").read_text("utf-8")
+    if whom == "me":
+        return head[: head.index("\n# Who you are")] + (here / "me.yaml").read_text("utf-8")
     _, _, rules = (here / "sample.yaml").read_text("utf-8").partition("\n\n")  # its own remarks are about the tour
     return f"{head}{rules}"
 

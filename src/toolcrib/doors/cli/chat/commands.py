@@ -30,6 +30,7 @@ HELP = {
     "model": ("[NAME]", "which model answers, or let another one"),
     "agent": ("[ID]", "which agent this is, or talk to another one"),
     "session": ("[KEY]", "which session this is and what it took, or go on with another one"),
+    "status": ("", "model, session, configuration, tools and where commands run, at a glance"),
     "new": ("", "begin a new session"),
     "undo": ("", "take back the last change of files by write, edit or apply_patch"),
     "stop": ("", "stop the turn that runs (or press Ctrl-C)"),
@@ -61,7 +62,7 @@ class ChatCommands:
         self._known: dict[str, _Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
             "session": self._session, "undo": self._undo_change, "stop": self._stop_turn, "help": self._help,
-            "quit": self._quit, "exit": self._quit,
+            "quit": self._quit, "exit": self._quit, "status": self._status,
         }  # fmt: skip
 
     async def run(self, line: str) -> After:
@@ -161,6 +162,23 @@ class ChatCommands:
         self._screen.say(f"{len(found.history)} messages, {tokens}, answered by {await chat.model()}.", "dim")
         self._screen.say(f"From elsewhere: toolcrib chat --session {chat.session}", "dim")
         return None
+
+    async def _status(self, rest: str) -> None:
+        chat, crib = self._chat, self._chat.crib
+        commands = crib.config.tools.exec
+        verdicts = [verdict.decision for verdict in (await chat.belt()).verdicts.values()]
+        files = ", ".join(str(path) for path in crib.loaded.document.files) or "none, every setting is a default"
+        self._screen.say(
+            f"{chat.agent}, answered by {await chat.model()}; {'a turn' if self._turn() else 'nothing'} runs"
+        )
+        for line in (
+            f"folder: {chat.folder}",
+            f"configuration: {files}",
+            f"tools: {', '.join(f'{verdicts.count(each)} {words}' for each, words in _WORDS.items())} (/tools, /why)",
+            f"commands: {commands.host}, {commands.security}, ask {commands.ask}",
+        ):
+            self._screen.put(self._screen.formatter.remark(line, "dim", indent=2))
+        await self._session("")
 
     async def _new(self, rest: str) -> After:
         await self._chat.open(anew=True)
