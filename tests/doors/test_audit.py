@@ -11,7 +11,7 @@ from tests.doors.world import ask, crib_file, refused
 
 import toolcrib
 from toolcrib.backends.stores.anchor import Anchor
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.tool import tool
 from toolcrib.registry.sources import Offer
 
@@ -105,7 +105,9 @@ def test_a_call_that_was_cut_off_is_listed_and_is_no_finding(capsys: pytest.Capt
 def test_calls_are_shown_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str], state: Path) -> None:
     lines = ask(capsys, "audit", "show").out.splitlines()
     assert [line.split()[0] for line in lines] == ["row", "2", "5", "7"]
+    assert lines[0].split() == ["row", "time", "who", "tool", "arguments", "verdict", "because", "outcome"]
     assert "agent:main:main  own" in lines[1]
+    assert "  a          allow" in lines[1]
     assert "deny has 'ls' (tools)" in lines[2]
     assert lines[2].endswith("denied")
     assert "\x1b[31m" not in lines[3]
@@ -114,6 +116,26 @@ def test_calls_are_shown_as_a_table_and_as_json(capsys: pytest.CaptureFixture[st
         ("own", "allow", "ok", {"text": "a"})
     ]
     assert ask(capsys, "audit", "show", "--session", "agent:dev:main").out == "no such call was recorded\n"
+
+
+def test_calls_are_chosen_by_time_verdict_and_sender(capsys: pytest.CaptureFixture[str], state: Path) -> None:
+    async def main() -> None:
+        async with toolcrib.open(CONFIG, state=state, env={}) as crib:
+            caller = Caller(channel="telegram", group="-100", sender=Sender(id="7", username="Bob"))
+            await crib.belt(caller).call("read", {"path": "x" * 99})
+
+    def tools(*options: str) -> list[str]:
+        return [each["tool"] for each in ask(capsys, "audit", "show", "--json", *options).json["calls"]]
+
+    asyncio.run(main())
+    assert tools("--verdict", "deny") == ["ls"]
+    assert tools("--sender", "id:7") == tools("--sender", "username:bob") == tools("--sender", "bob") == ["read"]
+    assert tools("--sender", "id:8") == tools("--since", "2999-01-01") == []
+    assert len(tools("--since", "1h")) == len(tools("--since", "2020-01-01T00:00")) == 4
+    line = ask(capsys, "audit", "show", "--last", "1").out.splitlines()[1]
+    assert "id:7 telegram -100  read  xxxx" in line
+    assert "…" in line
+    assert "is no time" in refused(ask(capsys, "audit", "show", "--since", "soon"))
 
 
 def test_a_file_of_lines_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

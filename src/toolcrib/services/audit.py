@@ -13,6 +13,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
+from toolcrib.policy.resolve import sender_key
 
 from .feature import Core, Feature
 
@@ -106,8 +107,13 @@ class Audit:
                 break
         return check.finish(head or Head(-1, "", 0))
 
-    async def calls(self, *, session: str = "", tool: str = "", most: int = 20) -> list[dict[str, Any]]:
-        """Return the last calls that were decided, newest last, each with its verdict and what came of it."""
+    async def calls(
+        self, *, most: int = 20, since: float = 0.0, sender: str = "", **wanted: str
+    ) -> list[dict[str, Any]]:
+        """Return the last calls that were decided, newest last, each with its verdict and what came of it.
+
+        Only those since a time, of a sender (`id:7`), and with this `session`, `tool` and `decision`.
+        """
         found: list[dict[str, Any]] = []
         later: dict[str, dict[str, Any]] = {}
         at = _END
@@ -118,7 +124,11 @@ class Audit:
                 if kind == "decided":
                     outcome = later.pop(key, {})
                     told = _render_call(row, body, outcome)
-                    if session in ("", told["session"]) and tool in ("", told["tool"]):
+                    if told["at"] < since:
+                        return found[:most][::-1]
+                    if all(value in ("", told[key]) for key, value in wanted.items()) and _is_by(
+                        told["caller"], sender
+                    ):
                         found.append(told)
                 elif kind == "judged" and key:
                     seen = later.setdefault(key, {})
@@ -130,17 +140,21 @@ class Audit:
         return found[:most][::-1]
 
     @rpc("audit.tail", scope="read")
-    async def tail(
+    async def tail(  # noqa: PLR0913  each by name, and all have a default
         self,
         caller: Caller,
         most: Annotated[int, "how many calls"] = 20,
         session: Annotated[str, "only those of this session"] = "",
         tool: Annotated[str, "only those of this tool"] = "",
+        decision: Annotated[str, "only those that were decided so: allow, ask, deny or unknown"] = "",
+        sender: Annotated[str, "only those of this sender, like id:7"] = "",
+        since: Annotated[float, "only those since then, in seconds since 1970"] = 0.0,
     ) -> list[dict[str, Any]]:
         """List the last calls with their verdicts and outcomes; for the owner only."""
         if caller.parents or not self._is_owner(caller):
             raise ToolError("the record is for the owner only", code="denied")
-        return await self.calls(session=session, tool=tool, most=max(1, min(most, _MAX_CALLS)))
+        wanted = {"session": session, "tool": tool, "decision": decision}
+        return await self.calls(most=max(1, min(most, _MAX_CALLS)), since=since, sender=sender, **wanted)
 
     @rpc("audit.verify", scope="admin")
     async def report(
@@ -346,6 +360,13 @@ def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[
         "error": str(finished.get("error", "")) if finished else "",
         "ran": bool(finished.get("ran")) if finished else "started" in later,
     }
+
+
+def _is_by(caller: Mapping[str, Any], sender: str) -> bool:
+    """Tell whether a recorded caller is the sender meant by `id:7`, or by a bare word of any kind; "" is everybody."""
+    kind, value = sender_key(sender)
+    own = {each: str(name).lower() for each, name in _mapping(caller.get("sender")).items() if name}
+    return not sender or (own.get(kind) == value if kind else value in own.values())
 
 
 def _rank(said: Mapping[str, Any]) -> int:

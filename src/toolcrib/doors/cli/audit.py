@@ -1,7 +1,9 @@
 """toolcrib audit: whether the record of calls is whole and true, and what it says."""
 
 import re
+import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -10,9 +12,12 @@ import click
 from toolcrib.app.stores import verify_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
+from toolcrib.define.message import Call
 
-from ._format import format_time, print_json, print_table
+from ._format import format_time, print_json, print_table, truncate
 from ._options import JsonOptions, ask_owner, config_options, json_option
+from ._turn import label_call
+from .approvals import seconds_from
 
 _EXAMPLES = """\b
 Examples:
@@ -35,11 +40,20 @@ _SHOW = """\b
 Examples:
   toolcrib audit show
   toolcrib audit show --tool exec --last 50
+  toolcrib audit show --since 2h --verdict deny
+  toolcrib audit show --sender id:7 --since 2026-11-01
   toolcrib audit show --session agent:main:main --json
 """
 _HASH = re.compile(r"[0-9a-f]{64}")
-_COLUMNS = ("row", "time", "session", "tool", "verdict", "because", "outcome")
+_COLUMNS = ("row", "time", "who", "tool", "arguments", "verdict", "because", "outcome")
+_ARGUMENT_CHARS = 40
 _SHOWN_CALLS = 50
+
+
+class _ShowOptions(JsonOptions):
+    session: str
+    tool: str
+    sender: str
 
 
 @click.group("audit", epilog=_EXAMPLES)
@@ -73,18 +87,35 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOp
 @click.option("--session", metavar="KEY", default="", help="Only calls of this session.")
 @click.option("--tool", metavar="NAME", default="", help="Only calls of this tool.")
 @click.option("--last", metavar="N", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
+@click.option("--since", metavar="TIME", help="Only calls since then: 2h ago, 3d, or 2026-11-01T09:30.")
+@click.option("--verdict", type=click.Choice(["allow", "ask", "deny", "unknown"]), help="Only calls decided so.")
+@click.option("--sender", metavar="S", default="", help="Only calls of this sender, like id:7.")
 @config_options
 @json_option
-def show(session: str, tool: str, last: int, **options: Unpack[JsonOptions]) -> int:
-    """List the last calls: who asked, what was decided by which rule, and what came of it."""
-    calls = ask_owner(options, "audit.tail", {"session": session, "tool": tool, "most": last})
+def show(last: int, since: str | None, verdict: str | None, **options: Unpack[_ShowOptions]) -> int:
+    """List the last calls: who asked for what, what was decided by which rule, and what came of it."""
+    wanted = {"session": options["session"], "tool": options["tool"], "decision": verdict or "", "most": last}
+    wanted |= {"sender": options["sender"], "since": _parse_since(since) if since else 0.0}
+    calls = ask_owner(options, "audit.tail", wanted)
     if options["as_json"]:
         print_json({"calls": calls})
     elif calls:
-        print_table(_COLUMNS, map(_row, calls), colour=4)
+        print_table(_COLUMNS, map(_row, calls), colour=5)
     else:
-        click.echo("no such call was recorded" if session or tool else "nothing was recorded yet")
+        is_chosen = since or verdict or options["session"] or options["tool"] or options["sender"]
+        click.echo("no such call was recorded" if is_chosen else "nothing was recorded yet")
     return 0
+
+
+def _parse_since(text: str) -> float:
+    """Return the time meant by a length of time until now, or by a date."""
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        try:
+            return time.time() - seconds_from(text.removesuffix("ago"))
+        except CribError:
+            raise CribError(f"--since {text[:64]!r} is no time; write one like 2h, 3d or 2026-11-01T09:30") from None
 
 
 def _print(report: Mapping[str, Any], *, replay: bool) -> None:
@@ -110,5 +141,17 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
     outcome = call["outcome"] if call["outcome"] != "error" else f"{call['code'] or 'error'}"
     if call["answered"] is not None:
         outcome += f" ({'yes' if call['answered']['yes'] else 'no'} by {call['answered']['by']})"
-    shown = (call["session"] or "-", call["tool"], call["decision"], call["reason"], outcome)
+    args = call["args"] if isinstance(call["args"], Mapping) else {}
+    words = truncate(label_call(Call("", "", args)), _ARGUMENT_CHARS)
+    shown = (_name_caller(call), call["tool"], words, call["decision"], call["reason"], outcome)
     return (str(call["row"]), format_time(call["at"], "%Y-%m-%d %H:%M:%S"), *(escape(str(each)) for each in shown))
+
+
+def _name_caller(call: Mapping[str, Any]) -> str:
+    """Return who asked, in one line: the sender and where they wrote, else the session."""
+    caller = call["caller"]
+    sender = caller.get("sender") or {}
+    who = [f"{kind}:{sender[kind]}" for kind in ("id", "e164", "username", "name") if sender.get(kind)][:1]
+    where = [str(caller[key]) for key in ("channel", "group") if caller.get(key)]
+    started = [f"started by {'/'.join(map(str, caller['parents']))}"] if caller.get("parents") else []
+    return " ".join([*who, *where, *started]) or call["session"] or "the terminal"
