@@ -41,6 +41,13 @@ def test_an_empty_allow_list_limits_nothing_there() -> None:
     assert decisions({"tools": {"allow": [], "alsoAllow": ["x"], "profile": "minimal"}}, "exec") == ["deny"]
 
 
+def test_an_empty_list_of_the_sandbox_limits_nothing_either() -> None:
+    config = {"tools": {"sandbox": {"tools": {"allow": []}}}}
+    assert decisions(config, "message", "exec", "browser", sandboxed=True) == ["allow", "allow", "deny"]
+    config["tools"]["sandbox"]["tools"]["deny"] = []
+    assert decisions(config, "browser", sandboxed=True) == ["allow"]
+
+
 def test_an_allow_list_of_blanks_permits_nothing() -> None:
     assert decisions({"tools": {"allow": [" "]}}, "exec", "read") == ["deny", "deny"]
     assert load({"tools": {"allow": [" "]}}, {}, openclaw=True).ignored == ("tools.allow[0]",)

@@ -17,6 +17,7 @@ from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
 from toolcrib.config.advice import advice
 from toolcrib.config.load import Loaded, load
+from toolcrib.config.routing import Route, route_caller
 from toolcrib.config.settings import ExpectedCaller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
@@ -181,16 +182,30 @@ class Crib:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def lint(self, provider: str | None = None, *, tools: Iterable[Tool | Callable[..., Any]] = ()) -> list[Finding]:
+    def route(self, caller: Caller) -> Route:
+        """Return where the file sends a caller: one of OpenClaw's chooses agent and session, and whom it lets in."""
+        return route_caller(self.loaded.document, caller) if self.loaded.foreign else Route(caller)
+
+    def lint(
+        self,
+        provider: str | None = None,
+        *,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        expect: Loaded | None = None,
+    ) -> list[Finding]:
         """Return what is odd about the configuration, the plugins and, for one provider, the schemas.
 
         `tools` are those that the program hands to belts and turns as `extra`, so that rules may be about them.
+        `expect` are promises that stand in a file of their own.
         """
         extra, belts = tuple(map(as_tool, tools)), self._belts.belts
-        expects = list[Expect]()
-        for at, each in enumerate(self.config.expect):
-            caller = self.models.assign(_caller_from_expected(each.caller))
-            expects.append(Expect(origin=f"expect[{at}]", caller=caller, has=each.has, lacks=each.lacks))
+        expects, beside = list[Expect](), expect.config.expect if expect else ()
+        named = [(f"expect[{at}]", each) for at, each in enumerate(self.config.expect)]
+        named += [(f"{expect.place('expect', at)}", each) for at, each in enumerate(beside) if expect]
+        for origin, each in named:
+            route = self.route(_caller_from_expected(each.caller))
+            caller = self.models.assign(route.caller)
+            expects.append(Expect(origin=origin, caller=caller, has=each.has, lacks=each.lacks, judge=route.judge))
         catalog = belts.catalog_with(extra)
         found = lint(
             self.loaded.policy, catalog.tools, catalog.groups, expects, lambda caller: belts.belt_for(caller, extra)

@@ -17,6 +17,8 @@ from .settings import ChannelSettings, PluginSettings
 
 # Keys that take something away; overlooked, they widen. Beneath the second, a misspelt one of them matters.
 _NARROWING = ("byProvider", "deny", "profile", "tools", "toolsBySender", "workspaceAccess")
+# Keys by which OpenClaw decides who gets in, or who gets more; explain and who follow some, and say where they do not.
+_ACCESS = ("agentToAgent", "allowFrom", "bindings", "dmPolicy", "elevated", "groupAllowFrom", "groupPolicy")
 _RULED = re.compile(r"(?:^|\.)(?:tools|toolsBySender|byProvider|groups|guilds|teams)\.|^[^.]*$")
 _METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")))
 _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies
@@ -56,6 +58,11 @@ def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
         if word in _NARROWING:
             what, remedy = "takes something away, but toolcrib does not read it here", "say it elsewhere"
             yield Finding("ignored", "warning", key, what, remedy)
+        elif word in _ACCESS:
+            what = (
+                "decides about access in OpenClaw; explain, who and promises heed it as far as they say, calls do not"
+            )
+            yield Finding("ignored", "warning", key, what, "say it in tools, agents or channels, too")
         elif meant:
             yield Finding("ignored", "warning", key, "no such key is known", f"correct it if {meant[0]!r} is meant")
         else:

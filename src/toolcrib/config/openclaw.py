@@ -237,7 +237,10 @@ def _tools(tools: Any, path: KeyPath, notes: Notes) -> Any:
         if isinstance(told.get(name), Mapping):
             section = told[name] = set_keys(told[name])
             if "tools" in section:
-                section["tools"] = lists(section["tools"], (*path, name, "tools"), notes)
+                inner = section["tools"]
+                section["tools"] = lists(inner, (*path, name, "tools"), notes)
+                if name == "sandbox" and isinstance(inner, Mapping) and inner.get("allow") == []:
+                    section["tools"]["allow"] = ["*"]  # the built-in list would narrow what is documented as no limit
     if isinstance(told.get("exec"), Mapping):
         told["exec"] = _exec(told["exec"], (*path, "exec"), notes)
     return told

@@ -1,6 +1,6 @@
 """The words of a verdict, and verdicts as rows of a table, as JSON, as one sentence: the same verdict in each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -43,13 +43,17 @@ def caller_json(caller: Caller, *, owner: bool, sandboxed: bool, agent: str) -> 
 
 
 def explain_json(
-    caller: Mapping[str, Any], belt: Selection, tools: Mapping[str, Tool], only: str | None = None
+    caller: Mapping[str, Any],
+    belt: Selection,
+    tools: Mapping[str, Tool],
+    only: str | None = None,
+    judge: Callable[[Verdict], Verdict] = lambda verdict: verdict,
 ) -> dict[str, Any]:
     """Return the whole answer of `toolcrib explain`; with `only`, that tool and what every layer said about it."""
     names = [only] if only else list(tools)
     answer: dict[str, Any] = {
         "caller": dict(caller),
-        "tools": [verdict_json(belt.verdicts[name], tools[name]) for name in names],
+        "tools": [verdict_json(judge(belt.verdicts[name]), tools[name]) for name in names],
     }
     if only:
         answer["steps"] = [asdict(step) for step in belt.steps(only)]

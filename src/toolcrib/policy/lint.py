@@ -4,7 +4,7 @@ unknown       names no tool, group or plugin that exists             dead       
 shadowed      an earlier entry says the same                         empty        `allow: []` permits nothing
 plugin-only   an allow list of plugins shuts out every core tool     widening     gives what another rule withholds
 dropped-deny  a rule that replaces another leaves out its deny       worn         gives rights by a name anyone can take
-expect        an `expect` entry does not hold
+dropped-profile  ... or its profile                                  expect       an `expect` entry does not hold
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Literal
 from toolcrib.define.caller import Caller
 from toolcrib.define.names import beginning_of, canonical, fold_name, nearest
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Rule, Selection
+from toolcrib.define.verdict import Rule, Selection, Verdict
 
 from .gate import is_plugin_only
 from .match import Groups, Inventory, is_glob, matcher_for
@@ -31,10 +31,11 @@ from .settings import (
 )
 
 FindingKind = Literal[
-    "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "worn", "expect",
-    "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "shared", "loss", "unset",
+    "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "dropped-profile", "worn",
+    "expect", "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "shared", "loss", "unset",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Expect:
     caller: Caller
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    judge: Callable[[Verdict], Verdict] = lambda verdict: verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +208,9 @@ def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inve
             broader, wider = by_fold[broad]
             place = f"{origin}.byProvider.{key}"
             yield from _compare(place, entry.rule(), f"{origin}.byProvider.{broader}", wider.rule(), inventory)
+            if wider.profile is not None and entry.profile is None and PROFILES[wider.profile] is not None:
+                what = f"replaces {origin}.byProvider.{broader} and drops its profile {wider.profile!r}"
+                yield _warn("dropped-profile", place, what, "repeat the profile here if it is not meant")
 
 
 def _check_replaced_profile(
@@ -291,7 +296,7 @@ def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) ->
                 what = f"{key}: {entry!r} names no tool that exists here"
                 yield Finding("expect", "error", expect.origin, what, "correct it")
             for tool in sorted(meant):
-                verdict = belt.verdicts[tool]
+                verdict = expect.judge(belt.verdicts[tool])
                 if (verdict.decision == "deny") == (key == "has"):
                     word = "have" if key == "has" else "lack"
                     what = f"should {word} {tool}, but it is {verdict.decision}: {verdict.reason}"

@@ -200,8 +200,8 @@ def nearest_session(key: str, known: Sequence[str]) -> str | None:
 _MIN_PART_CHARS = 4
 
 
-def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
-    """Return the caller that the options describe, with the model it would be served by.
+def caller_from_options(crib: Crib, options: CallerOptions, route: Callable[[Caller], Caller] | None = None) -> Caller:
+    """Return the caller that the options describe, with the model it would be served by; `route` knows its agent.
 
     Whether it is the owner at the terminal depends on its session; `mark_terminal_owner` says it once that is known.
     """
@@ -225,7 +225,7 @@ def caller_from_options(crib: Crib, options: CallerOptions) -> Caller:
         sandboxed=options["sandboxed"],
         parents=_parse_chain(options["parent"]),
     )
-    return crib.models.assign(caller, "" if asked else _session_model(key))
+    return crib.models.assign(route(caller) if route else caller, "" if asked else _session_model(key))
 
 
 def _parse_chain(text: str | None) -> tuple[str, ...]:

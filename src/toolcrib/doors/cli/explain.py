@@ -1,15 +1,25 @@
-"""toolcrib explain: who may use which tool, and why."""
+"""toolcrib explain: who may use which tool, and why; and toolcrib who: who may use this one."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Unpack
 
 import click
 
+from toolcrib.app import Crib, sender_from
+from toolcrib.config.routing import list_bound_groups
+from toolcrib.define.approval import name_of
+from toolcrib.define.caller import OWNER, Caller, Sender
+from toolcrib.define.display import escape
+from toolcrib.define.session import to_channel
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
+from toolcrib.policy.settings import GroupPolicy
 
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
+    JsonOptions,
     caller_from_options,
     caller_options,
     config_options,
@@ -27,6 +37,15 @@ Examples:
   toolcrib explain --config crib.yaml --parent main --json
   toolcrib explain price --tools shop.tools:TOOLS
 """
+_WHO = """\b
+Examples:
+  toolcrib who exec
+  toolcrib who write --config openclaw.json
+  toolcrib who gateway --config crib.yaml --json
+
+`*` as a sender or a group is whoever the file has no word about.
+"""
+_ANYBODY = Sender(id="*")
 
 
 class _Options(CallerOptions):
@@ -42,20 +61,100 @@ class _Options(CallerOptions):
 def command(tool: str | None, **options: Unpack[_Options]) -> int:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
-    Without options the caller is the owner at this terminal.
+    Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
+    and whom it lets in, is followed; what cannot be is said.
     """
     crib = crib_from_options(options, fills=True)
-    caller = mark_terminal_owner(caller_from_options(crib, options))
+    route = crib.route(OWNER)
+
+    def follow(asked: Caller) -> Caller:
+        nonlocal route
+        route = crib.route(asked)
+        return route.caller
+
+    caller = mark_terminal_owner(caller_from_options(crib, options, follow))
     handle = crib.belt(caller, load_tools(options["tools"]))
     only = require_tool(tool, handle.verdicts) if tool is not None else None
+    doubts = route.list_doubts(only or "")
     if options["as_json"]:
         who = resolve(crib.loaded.policy, caller)
         told = caller_json(caller, owner=who.is_owner, sandboxed=who.is_sandboxed, agent=who.agent)
-        print_json(explain_json(told, handle.selection, handle.catalog.tools, only))
-    elif only is None:
-        print_table(COLUMNS, explain_rows(handle.verdicts.values()), colour=1)
+        answer = explain_json(told, handle.selection, handle.catalog.tools, only, route.judge)
+        print_json({**answer, "uncertain": list(doubts)} if doubts else answer)
+        return 0
+    if only is not None:
+        click.echo(explain_sentence(route.judge(handle.verdicts[only])) + ".")
+    for doubt in doubts:
+        click.secho(f"Not certain: {doubt}.", fg="yellow")
+    if only is None:
+        print_table(COLUMNS, explain_rows(map(route.judge, handle.verdicts.values())), colour=1)
     else:
-        click.echo(explain_sentence(handle.verdicts[only]) + ".\n")
+        click.echo()
         rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in handle.steps(only)]
         print_table(("layer", "says", "rule", "origin"), rows, colour=1)
     return 0
+
+
+@click.command("who", epilog=_WHO)
+@click.argument("tool")
+@config_options
+@json_option
+def who(tool: str, **options: Unpack[JsonOptions]) -> int:
+    """Say of every caller that the configuration tells apart whether TOOL is theirs, and which layer decides.
+
+    These are the owner here, agents, models, subagents, the sandbox, and in channels groups, senders, direct messages.
+    """
+    crib = crib_from_options(options, told=False, fills=True)
+    name, told = require_tool(tool, crib.catalog.tools), list[dict[str, object]]()
+    rows = list[tuple[str, str, str, str]]()
+    for route in dict.fromkeys(crib.route(each) for each in list_callers(crib)):
+        caller, doubts = crib.models.assign(route.caller), route.list_doubts(name)
+        verdict, known = route.judge(crib.belt(caller).verdicts[name]), resolve(crib.loaded.policy, caller)
+        shown = caller_json(caller, owner=known.is_owner, sandboxed=known.is_sandboxed, agent=known.agent)
+        rule = {"layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin, "reason": verdict.reason}
+        told.append({"caller": shown, "decision": verdict.decision, **rule, "uncertain": list(doubts)})
+        because = "; ".join([verdict.reason, *(f"not certain: {doubt}" for doubt in doubts)])
+        rows.append((_describe(route.caller, known.agent), verdict.decision, verdict.layer or "-", because))
+    if options["as_json"]:
+        print_json({"tool": name, "callers": told})
+    else:
+        print_table(("caller", "verdict", "layer", "because"), rows, colour=1)
+    return 0
+
+
+def list_callers(crib: Crib) -> Iterator[Caller]:
+    """Yield one caller for everybody that the rules can tell apart; a `*` stands for all others."""
+    config, policy = crib.config, crib.loaded.policy
+    yield OWNER
+    for agent in config.agent_ids():
+        yield replace(OWNER, agent=agent)
+        yield replace(OWNER, agent=agent, sandboxed=True)
+        yield replace(OWNER, parents=(agent,))
+    for key in policy.tools.by_provider:
+        provider, _, model = key.partition("/")
+        yield replace(OWNER, provider=provider, model=model or None)
+    for name, channel in config.channels.items():
+        slug = to_channel(name) or name
+        own, known = policy.channels[slug], [*config.owners, *channel.owners, *channel.allow_from]
+        bound = list_bound_groups(crib.loaded.document, slug) if crib.loaded.foreign else []
+        for sender in _senders(own.direct, known):
+            yield Caller(channel=slug, sender=sender)
+        for account, groups in ((None, own.groups), *own.accounts.items()):
+            for id in dict.fromkeys([*groups, *bound, "*"]):
+                for sender in _senders(groups.get(id), known):
+                    yield Caller(channel=slug, account=account, group=id, sender=sender)
+
+
+def _senders(chat: GroupPolicy | None, known: list[str]) -> list[Sender]:
+    """Return whom a chat's rules or the channel name, and anybody else."""
+    named = [key for key in [*(chat.by_sender if chat else ()), *known] if key.strip() != "*"]
+    return [*dict.fromkeys(map(sender_from, named)), _ANYBODY]
+
+
+def _describe(caller: Caller, agent: str) -> str:
+    words = "the owner here" if caller.channel is None and not caller.parents else name_of(replace(caller, agent=agent))
+    parts = [words, f"agent {escape(agent)}"] if caller.channel is None and caller.agent else [words]
+    parts += [f"account {escape(caller.account)}"] if caller.account else []
+    parts += ["sandboxed"] if caller.sandboxed else []
+    parts += [f"model {escape('/'.join(filter(None, (caller.provider, caller.model))))}"] if caller.provider else []
+    return ", ".join(parts)

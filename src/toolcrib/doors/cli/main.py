@@ -33,6 +33,7 @@ _COMMANDS = {
     "skills": "List, show, add and remove skills.",
     "tools": "List, show and call tools.",
     "tour": "A guided tour of explain on a sample configuration.",
+    "who": "Say of every caller that a file tells apart whether a tool is theirs.",
 }
 
 _EXAMPLES = """\b
@@ -57,7 +58,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f".{'skills' if cmd_name == 'plugins' else cmd_name}", __package__)  # the two are one
+        home = {"plugins": "skills", "who": "explain"}.get(cmd_name, cmd_name)  # two commands of one module
+        module = import_module(f".{home}", __package__)
         command: click.Command = getattr(module, cmd_name, module.command)
         return command
 

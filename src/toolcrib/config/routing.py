@@ -1,0 +1,157 @@
+"""Where an OpenClaw file sends a caller, and whether it lets them in: `bindings`, `dmScope`, policies, allow lists."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.define import session
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.names import fold_name
+from toolcrib.define.verdict import LayerName, Verdict
+
+from .read import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The caller with the agent and session that a file gives it; `refusal` is where and why it is not let in at all.
+
+    `doubts` are what is not certain, each behind what the names of the tools begin with that it is about.
+    """
+
+    caller: Caller
+    refusal: tuple[LayerName, str, str] | None = None
+    doubts: tuple[tuple[str, str], ...] = ()
+
+    def judge(self, verdict: Verdict) -> Verdict:
+        """Return the verdict for this caller: whoever is not let in has nothing."""
+        if self.refusal is None:
+            return verdict
+        layer, origin, reason = self.refusal
+        return Verdict(verdict.tool, "deny", layer, None, origin, f"{reason} ({origin})", f"change {origin}")
+
+    def list_doubts(self, tool: str = "") -> tuple[str, ...]:
+        """Return what is not certain about one tool, or about any."""
+        return tuple(why for about, why in self.doubts if not tool or tool.startswith(about))
+
+
+_ALIKE = {"direct": "dm", "channel": "group"}
+_MATCHED = frozenset({"channel", "accountId", "peer", "guildId"})
+
+
+def route_caller(document: Document, caller: Caller) -> Route:
+    """Return where an OpenClaw file sends a caller that names a channel: `bindings`, `dmScope`, who is let in."""
+    raw, channel = document.value, session.to_channel(caller.channel or "")
+    if channel is None or caller.parents:
+        return Route(caller)
+    doubts: list[tuple[str, str]] = []
+    if caller.agent is None and caller.session is None:
+        agent = _find_agent(raw, caller, channel, doubts)
+        caller = replace(caller, agent=agent, session=_direct_key(raw, caller, agent, channel))
+    name = next((key for key in _section(raw, "channels") if session.to_channel(key) == channel), channel)
+    own = _section(raw, "channels", name)
+    own = {**own, **_section(own, "accounts", caller.account or "default")}
+    refusal = _refuse(own, caller, f"channels.{name}", doubts)
+    elevated = _section(raw, "tools", "elevated")
+    if elevated.get("enabled") is not False and _is_among(caller.sender, _section(elevated, "allowFrom").get(channel)):
+        doubts.append(
+            ("exec", "tools.elevated lets this sender run commands beside the rules there; here nothing does")
+        )
+    if _section(raw, "tools", "agentToAgent"):
+        doubts.append(
+            ("sessions_", "tools.agentToAgent says there whether other agents are reached; here nothing does")
+        )
+    return Route(caller, refusal, tuple(doubts))
+
+
+def list_bound_groups(document: Document, channel: str) -> list[str]:
+    """Return the groups of a channel that bindings name."""
+    matches = [_section(each, "match") for each in _bindings(document.value)]
+    peers = [_section(each, "peer") for each in matches if session.to_channel(str(each.get("channel", ""))) == channel]
+    return [str(peer.get("id")) for peer in peers if _ALIKE.get(str(peer.get("kind")), peer.get("kind")) == "group"]
+
+
+def _section(value: Any, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _bindings(raw: Mapping[str, Any]) -> list[Any]:
+    found = raw.get("bindings")
+    return found if isinstance(found, list) else []
+
+
+def _find_agent(raw: Mapping[str, Any], caller: Caller, channel: str, doubts: list[tuple[str, str]]) -> str:
+    """Return the agent of the binding that fits best: by peer, guild, account, channel; else the default one."""
+    listed = [each for each in (_section(raw, "agents").get("list") or ()) if isinstance(each, Mapping)]
+    chosen = next((each for each in listed if each.get("default") is True), next(iter(listed), {}))
+    best, agent = 0, str(chosen.get("id") or "main")
+    for at, binding in enumerate(_bindings(raw)):
+        match = _section(binding, "match")
+        weight = _weigh(match, caller, channel)
+        if weight and (unknown := sorted(set(match) - _MATCHED)):
+            doubts.append(("", f"bindings[{at}] depends on {', '.join(unknown)}, which is not known of this caller"))
+        elif weight > best:
+            best, agent = weight, str(_section(binding).get("agentId") or agent)
+    return agent
+
+
+def _weigh(match: Mapping[str, Any], caller: Caller, channel: str) -> int:
+    """Return how closely a binding fits, 0 when it does not."""
+    if session.to_channel(str(match.get("channel", ""))) != channel:
+        return 0
+    account = fold_name(str(match.get("accountId") or "default"))
+    if account not in ("*", fold_name(caller.account or "default")):
+        return 0
+    if peer := _section(match, "peer"):
+        kind, id = str(peer.get("kind")), str(peer.get("id", "")).lower()
+        if _ALIKE.get(kind, kind) == "group":
+            own = (caller.group or "").lower()
+            return 5 if id and id in (own, own.rpartition("/")[2]) else 0
+        return 5 if caller.group is None and _is_among(caller.sender, [id]) else 0
+    if guild := match.get("guildId"):
+        return 4 if (caller.group or "").partition("/")[0] == str(guild) else 0
+    return 1 if account == "*" or "accountId" not in match else 2
+
+
+def _direct_key(raw: Mapping[str, Any], caller: Caller, agent: str, channel: str) -> str | None:
+    """Return the session of a direct message where `dmScope` gives each sender one; None for the main session."""
+    scope = _section(raw, "session").get("dmScope")
+    if caller.group is not None or scope in (None, "main"):
+        return None
+    peer = (caller.sender and (caller.sender.e164 or caller.sender.id)) or "unknown"
+    words = {"per-peer": [], "per-channel-peer": [channel]}.get(str(scope), [channel, caller.account or "default"])
+    return ":".join(["agent", agent, *words, "dm", peer]).lower()
+
+
+def _refuse(
+    own: Mapping[str, Any], caller: Caller, origin: str, doubts: list[tuple[str, str]]
+) -> tuple[LayerName, str, str] | None:
+    """Return where and why the channel does not let a message of this caller in."""
+    layer: LayerName = "group" if caller.group is not None else "direct"
+    if caller.group is not None:
+        key, policy, allowed = "groupPolicy", own.get("groupPolicy"), own.get("groupAllowFrom") or own.get("allowFrom")
+    else:
+        inner = _section(own, "dm")
+        key, policy = "dmPolicy", own.get("dmPolicy", inner.get("policy", "pairing"))
+        allowed = own.get("allowFrom", inner.get("allowFrom"))
+    if policy == "disabled":
+        return layer, f"{origin}.{key}", "no message gets in"
+    if policy == "open" or (policy is None and not allowed) or _is_among(caller.sender, allowed):
+        return None
+    if policy == "allowlist" and caller.sender is not None:
+        return layer, f"{origin}.{key}", "allowlist, and this sender is not on the list"
+    why = "who is paired stands elsewhere" if policy == "pairing" else "who writes decides whether it gets in"
+    doubts.append(("", f"{origin}.{key} is {policy or 'not set'}: {why}"))
+    return None
+
+
+def _is_among(sender: Sender | None, listed: Any) -> bool:
+    """Tell whether a list there names the sender, whatever word stands before the name (`tg:7`, `@bob`)."""
+    own = {str(each).lower() for each in (sender.id, sender.e164, sender.username) if each} if sender else set[str]()
+    for entry in listed if isinstance(listed, list | tuple) else ():
+        plain = str(entry).strip().lower()
+        if plain == "*" or not own.isdisjoint({plain, plain.rpartition(":")[2], plain.removeprefix("@")}):
+            return True
+    return False
