@@ -1,9 +1,14 @@
 """toolcrib lint: rules that do not do what they seem to."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Unpack
 
 import click
+
+from toolcrib.config.load import Loaded, load
+from toolcrib.define.errors import CribError
+from toolcrib.policy.lint import LEVELS, Level
 
 from ._format import print_json, print_table
 from ._options import JsonOptions, config_options, crib_from_options, json_option, load_tools, tools_option
@@ -14,12 +19,15 @@ Examples:
   toolcrib lint --config openclaw.json --json
   toolcrib lint --provider gemini
   toolcrib lint --tools shop.tools:TOOLS
+  toolcrib lint --config openclaw.json --expect promises.yaml --level warning
 """
 
 
 class _Options(JsonOptions):
     provider: str | None
     tools: str | None
+    level: Level
+    expect: str | None
 
 
 @click.command("lint", epilog=_EXAMPLES)
@@ -28,20 +36,38 @@ class _Options(JsonOptions):
     "--provider", metavar="P", help="Also tell what this provider cannot be told about the tools' parameters."
 )
 @tools_option
+@click.option("--level", type=click.Choice(LEVELS), default="note", help="Leave out what weighs less than that.")
+@click.option("--expect", metavar="FILE", help="A file of promises (`expect: [..]`) beside the configuration.")
 @json_option
 def command(**options: Unpack[_Options]) -> int:
     """Find unknown, dead, shadowed, empty, plugin-only and widening rules, dropped denies and failed expectations.
 
-    Leaves with 1 when there is an error or a warning; notes alone leave with 0.
+    The heaviest come first. Leaves with 1 when there is an error or a warning; notes alone leave with 0.
     """
     crib = crib_from_options(options, told=False, fills=True)
-    findings = crib.lint(options["provider"], tools=load_tools(options["tools"]))
+    shown = LEVELS[: LEVELS.index(options["level"]) + 1]
+    tools, promises = load_tools(options["tools"]), _load_promises(options["expect"])
+    found = crib.lint(options["provider"], tools=tools, expect=promises)
+    findings = sorted((each for each in found if each.level in shown), key=lambda each: LEVELS.index(each.level))
     failing = [finding for finding in findings if finding.level != "note"]
+    counts = {level: count for level in shown if (count := sum(each.level == level for each in findings))}
     if options["as_json"]:
-        print_json({"findings": [asdict(finding) for finding in findings], "failing": len(failing)})
+        told = [asdict(finding) for finding in findings]
+        print_json({"findings": told, "failing": len(failing), "counts": counts})
     elif findings:
         rows = [(f.level, f.kind, f.origin, f"{f.message}; {f.remedy}") for f in findings]
         print_table(("level", "kind", "where", "what"), rows, colour=0)
+        click.echo(", ".join(f"{count} {level}{'s' * (count > 1)}" for level, count in counts.items()))
     else:
         click.echo("nothing to complain about")
     return 1 if failing else 0
+
+
+def _load_promises(file: str | None) -> Loaded | None:
+    """Return what a file of promises holds; CribError when it says anything else, which nobody would heed."""
+    if file is None:
+        return None
+    found = load(Path(file), openclaw=False)
+    if others := sorted(set(found.document.value) - {"expect"}):
+        raise CribError(f"{file}: {others[0]} has no place in a file of promises; only expect is read there")
+    return found
