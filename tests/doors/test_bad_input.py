@@ -148,7 +148,7 @@ CLASSES: dict[str, tuple[dict[str, str], str]] = {
 def test_each_class_gets_one_sentence_in_every_format(tmp_path: Path, capsys: Capture, what: str, format: str) -> None:
     texts, said = CLASSES[what]
     crib = crib_file(tmp_path, texts[format], f"crib.{format}")
-    sentence = refused(ask(capsys, "lint", "--config", crib))
+    sentence = refused(ask(capsys, "tools", "list", "--config", crib))
     assert sentence == f"{crib}{said}".replace("FOLDER", str(tmp_path)).replace("FORMAT", format)
 
 

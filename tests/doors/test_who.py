@@ -113,10 +113,9 @@ def test_keys_that_decide_about_access_are_warnings_and_the_heaviest_come_first(
     assert found["tools.byProvider.local/qwen3"] == ("dropped-profile", "warning")
     levels = [each["level"] for each in document["findings"]]
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
-    assert sum(document["counts"].values()) == len(levels)
     heavy = ask(capsys, "lint", "--config", theirs, "--level", "warning")
     assert (heavy.code, "note" in heavy.out.split()) == (1, False)
-    assert heavy.out.splitlines()[-1] == f"{document['counts']['warning']} warnings"
+    assert heavy.out.splitlines()[-1] == f"{levels.count('warning')} warnings"
     assert ask(capsys, "lint", "--config", theirs, "--level", "error").code == 0
 
 

@@ -135,7 +135,7 @@ def load_tools(text: str | None) -> Sequence[Tool | Callable[..., Any]]:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
-def loaded_from_options(options: ConfigOptions, *, fills: bool) -> Loaded:
+def load_from_options(options: ConfigOptions, *, fills: bool) -> Loaded:
     """Return the configuration in force; `fills` looks at one whose secrets are not at hand."""
     path = Path(options["config"]) if options["config"] else find_file(os.environ)
     return load(path, openclaw=True if path and options["read_as"] == "openclaw" else None, fills=fills)
@@ -149,7 +149,7 @@ def crib_from_options(
     One that `keeps` has its sessions and its record in the user's state folder. One that `fills` needs no secrets: it
     is good to explain, and for nothing else.
     """
-    config = loaded_from_options(options, fills=fills)
+    config = load_from_options(options, fills=fills)
     if config.unset and told:
         click.echo(f"toolcrib: not set here, and taken as something unknown: {', '.join(config.unset)}", err=True)
     # what a plugin prints while it is loaded is not part of the answer

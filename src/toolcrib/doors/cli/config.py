@@ -15,7 +15,7 @@ from toolcrib.config.settings import Config
 from toolcrib.define.display import escape_controls
 
 from ._format import print_json, print_table, truncate
-from ._options import JsonOptions, config_options, json_option, loaded_from_options
+from ._options import ConfigOptions, JsonOptions, config_options, json_option, load_from_options
 
 _EXAMPLES = """\b
 Examples:
@@ -40,7 +40,7 @@ def command() -> None:
 @json_option
 def show(only_set: bool, **options: Unpack[JsonOptions]) -> int:
     """List every setting, its value and where it was set; what is secret or from the environment is not shown."""
-    loaded = loaded_from_options(options, fills=True)
+    loaded = load_from_options(options, fills=True)
     found = [each for each in _list_settings(loaded) if not only_set or each[2] != _DEFAULT]
     files = [str(path) for path in loaded.document.files]
     if options["as_json"]:
@@ -54,7 +54,8 @@ def show(only_set: bool, **options: Unpack[JsonOptions]) -> int:
 
 
 @command.command("schema", epilog="\b\nExamples:\n  toolcrib config schema > toolcrib.schema.json\n")
-def schema() -> int:
+@config_options
+def schema(**_: Unpack[ConfigOptions]) -> int:
     """Print the JSON Schema of a configuration: name it in an editor, and it completes and checks keys."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema(by_alias=True)}
     print_json({**_for_editors(made), "title": "toolcrib configuration"})

@@ -52,12 +52,12 @@ def command(**options: Unpack[_Options]) -> int:
     failing = [finding for finding in findings if finding.level != "note"]
     counts = {level: count for level in shown if (count := sum(each.level == level for each in findings))}
     if options["as_json"]:
-        told = [asdict(finding) for finding in findings]
-        print_json({"findings": told, "failing": len(failing), "counts": counts})
+        print_json({"findings": [asdict(finding) for finding in findings], "failing": len(failing)})
     elif findings:
         rows = [(f.level, f.kind, f.origin, f"{f.message}; {f.remedy}") for f in findings]
         print_table(("level", "kind", "where", "what"), rows, colour=0)
-        click.echo(", ".join(f"{count} {level}{'s' * (count > 1)}" for level, count in counts.items()))
+        if len(findings) > 1:
+            click.echo(", ".join(f"{count} {level}{'s' * (count > 1)}" for level, count in counts.items()))
     else:
         click.echo("nothing to complain about")
     return 1 if failing else 0
