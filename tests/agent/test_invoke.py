@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
 from toolcrib.backends.stores.memory import MemoryRecord
@@ -68,8 +69,42 @@ def failure(message: str, code: str, name: str) -> Result:
 
 
 async def test_a_call_runs_with_checked_arguments() -> None:
-    ctx = fake_ctx("greet", {"name": 5, "times": "2"})
+    ctx = fake_ctx("greet", {"name": "5", "times": 2})
     assert await called(belt_of(greet), ctx) == Result.text("call_1: hello 5 hello 5")
+
+
+async def test_what_was_read_otherwise_than_it_was_written_stands_in_the_details() -> None:
+    @tool(aliases={"who": "name"})
+    def bow(name: str, times: Annotated[int, Field(ge=1)] = 1, to: tuple[str, ...] = ()) -> Result:
+        """Bow."""
+        return Result.text(f"{name} {times} {to}", details={"own": 1})
+
+    result = await called(belt_of(bow), fake_ctx("bow", {"who": 5, "times": 0, "to": '["a"]'}))
+    assert (result.plain_text, result.details) == (
+        "5 1 ('a',)",
+        {
+            "own": 1,
+            "adjusted": [
+                {"parameter": "name", "given": 5, "taken": "5"},
+                {"parameter": "times", "given": 0},
+                {"parameter": "to", "given": '["a"]', "taken": ["a"]},
+            ],
+        },
+    )
+    failed = await called(belt_of(greet), fake_ctx("greet", {"name": "x" * 300, "times": "1"}), redact=str)
+    assert failed.details == {"adjusted": [{"parameter": "times", "given": "1", "taken": 1}]}
+
+
+async def test_secrets_and_long_values_are_not_repeated_whole_in_the_details() -> None:
+    @tool
+    def keep(things: list[str]) -> str:
+        """Keep."""
+        return "kept"
+
+    ctx = fake_ctx("keep", {"things": [7, "sesame", "x" * 500]})
+    result = await called(belt_of(keep), ctx, redact=lambda text: text.replace("sesame", "[redacted]"))
+    assert "sesame" not in str(result.details)
+    assert len(str(result.details)) < 600
 
 
 @pytest.mark.parametrize("spelling", ["Greet", " greet\n", "ＧＲＥＥＴ"])

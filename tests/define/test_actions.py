@@ -100,6 +100,11 @@ def test_a_null_for_a_parameter_of_another_action_is_not_given() -> None:
     }
 
 
+@pytest.mark.parametrize("blank", ["", 0, False, [], {}])
+def test_a_blank_for_a_parameter_of_another_action_is_not_given(blank: Any) -> None:
+    assert cron.check({"action": "run", "jobId": "7", "all": blank}) == {"action": "run", "jobId": "7", "force": None}
+
+
 def number(n: int) -> str:
     """Take a number."""
     return str(n)

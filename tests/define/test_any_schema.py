@@ -163,7 +163,7 @@ def test_foreign_schemas_are_coerced_like_our_own(schema: Any, given: Any, coerc
 )
 def test_complaints_about_foreign_schemas_are_sentences_too(schema: Any, given: Any, complaint: str) -> None:
     with pytest.raises(ArgumentError) as raised:
-        fit_to({"type": "object", "properties": {"x": schema}})({"x": given})
+        fit_to({"type": "object", "properties": {"x": schema}, "required": ["x"]})({"x": given})
     assert str(raised.value).startswith(complaint)
 
 

@@ -13,6 +13,7 @@ from tests.define.declaring import Colour, Level, raw_tool, tool_taking
 from typing_extensions import TypedDict
 
 from toolcrib.define.errors import ArgumentError
+from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.tool import Tool, tool
 
 
@@ -53,6 +54,14 @@ class Options(TypedDict):
         (bool, 0.0, False),
         (bool, "true", True),
         (bool, "false", False),
+        (bool, "True", True),
+        (bool, "False", False),
+        (list[int], '["1", 2]', [1, 2]),
+        (tuple[str, ...], ' ["a"] ', ("a",)),
+        (dict[str, int], '{"a": "1"}', {"a": 1}),
+        (list[Point], '[{"x": "1"}]', [Point(1, None)]),
+        (list[int] | None, "[]", []),
+        (str, "[1]", "[1]"),
         (list[int], ["1", 2], [1, 2]),
         (tuple[int, ...], ["1", 2], (1, 2)),
         (set[str], ["a", 1], {"a", "1"}),
@@ -79,6 +88,73 @@ def test_a_clear_spelling_is_coerced_to_the_declared_type(annotation: Any, given
     assert type(checked["x"]) is type(coerced)
 
 
+Positive = Annotated[int, Field(ge=1)]
+Filled = Annotated[str, Field(min_length=1)]
+
+
+def test_limits_inside_an_optional_annotation_are_checked() -> None:
+    for annotation in (Positive | None, Annotated[int | None, Field(ge=1)], list[Positive] | None):
+        with pytest.raises(ArgumentError, match="must be at least 1, not -1"):
+            tool_taking(annotation).check({"x": [-1] if annotation == list[Positive] | None else -1})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "blanks"),
+    [
+        (Positive, [0, 0.0, "0", "", [], {}, None]),
+        (Filled, ["", [], {}, None]),
+        (Literal["a", "b"], [0, "", [], {}, None]),
+        (list[Positive], [0, "", {}, None]),
+        (dict[str, str], [0, "", [], None]),
+        (bool, ["", [], {}, None]),
+        (dt.date, [0, "", [], {}, None]),
+        (Colour, [0, "", [], {}, None]),
+        (Point, [0, "", [], {}, None]),
+    ],
+)
+def test_a_blank_that_an_optional_parameter_does_not_take_is_not_given(annotation: Any, blanks: list[Any]) -> None:
+    def plain(y: str, x: annotation | None = None) -> str:
+        """Take what is optional."""
+        return y
+
+    for blank in blanks:
+        assert tool(plain).check({"y": "", "x": blank}) == {"y": ""}, blank
+
+
+@pytest.mark.parametrize(
+    ("annotation", "blank", "taken"),
+    [(str, "", ""), (int, 0, 0), (float, 0, 0.0), (list[int], [], []), (dict[str, int], {}, {}), (bool, 0, False),
+     (bool, False, False)],
+)  # fmt: skip
+def test_a_blank_that_a_parameter_takes_is_a_value(annotation: Any, blank: Any, taken: Any) -> None:
+    assert tool_taking(annotation | None).check({"x": blank}) == {"x": taken}
+
+
+def test_a_blank_in_an_object_is_not_given_where_it_is_optional_there() -> None:
+    class Window(BaseModel):
+        width: Positive
+        height: Positive | None = None
+
+    def show(window: Window) -> str:
+        """Show a window."""
+        return "shown"
+
+    assert tool(show).check({"window": {"width": 1, "height": 0}})["window"].height is None
+    with pytest.raises(ArgumentError, match=r"window\.width must be at least 1, not 0"):
+        tool(show).check({"window": {"width": 0, "height": 0}})
+
+
+def test_a_blank_behind_a_reference_of_a_raw_schema_is_asked_there() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"few": {"$ref": "#/$defs/few"}, "any": {"$ref": "#/properties/few"}, "n": {"type": "integer"}},
+        "$defs": {"few": {"type": "integer", "minimum": 1}},
+    }
+    assert check_of_schema(schema)({"few": 0, "n": "2"}) == {"n": 2}
+    with pytest.raises(ArgumentError, match="any must be at least 1, not 0"):  # where it cannot be asked, it is a value
+        check_of_schema(schema)({"any": 0})
+
+
 @pytest.mark.parametrize(
     ("annotation", "given", "complaint"),
     [
@@ -98,9 +174,12 @@ def test_a_clear_spelling_is_coerced_to_the_declared_type(annotation: Any, given
         (str, ["a"], "x must be a string, not ['a']"),
         (str, None, "x is required"),
         (bool, "perhaps", "x must be true or false, not 'perhaps'"),
-        (bool, "True", "x must be true or false, not 'True'"),
+        (bool, "TRUE", "x must be true or false, not 'TRUE'"),
         (bool, 2, "x must be true or false, not 2"),
         (list[int], "1,2", "x must be a list, not '1,2'"),
+        (list[int], "[1, 2", "x must be a list, not '[1, 2'"),
+        (list[int], '{"a": 1}', "x must be a list, not '{\"a\": 1}'"),
+        (list[int], '[1, "b"]', "x[1] must be an integer, not 'b'"),
         (list[int], [1, "b"], "x[1] must be an integer, not 'b'"),
         (list[int], [1, None], "x[1] must be an integer, not null"),
         (dict[str, int], {"a": "b"}, "x.a must be an integer, not 'b'"),
@@ -264,7 +343,7 @@ def test_scalars_of_a_raw_schema_are_coerced_where_it_is_clear(schema: Any, give
 )  # fmt: skip
 def test_every_keyword_of_a_raw_schema_is_checked(schema: Any, given: Any, complaint: str) -> None:
     with pytest.raises(ArgumentError) as raised:
-        raw_tool({"x": schema}).check({"x": given})
+        raw_tool({"x": schema}, required=("x",)).check({"x": given})
     assert str(raised.value) == f"probe: {complaint}"
 
 

@@ -36,6 +36,7 @@ from toolcrib.adapter.trim import (
     redact_result,
     result_text,
 )
+from toolcrib.define.args import compare_args
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
@@ -274,7 +275,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
                 result = await _observe(ctx, args, result, pipeline, deadline)
             # a failure in our own words needs no fence, and still a source
             result = result if result is ours else _attribute_outside(result, tool, ctx)
-            result = await present_result(result, tool, belt, pipeline, deadline)
+            result = await present_result(_note_adjusted(result, course.adjusted), tool, belt, pipeline, deadline)
         except _FAILURES as error:
             cancelled = cancelled or _cancellation(error)
             result = present(_failure(error, ctx, name, pipeline, tool), new_token(), pipeline.limit)
@@ -322,6 +323,7 @@ async def _prepare(
     # 3
     args = _check_args(tool, call)
     if call.name is not tool.name or call.args != args:
+        ctx.course.adjusted = compare_args(call.args, args, tool.aliases)
         ctx = _with_checked_args(ctx, tool, args)
     # 4
     for guard in pipeline.guards:
@@ -394,6 +396,13 @@ def _attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
     """Return the result with where it is from, where that is outside."""
     outside = tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
     return result if outside is None else attribute(result, outside)
+
+
+def _note_adjusted(result: Result, adjusted: Sequence[Mapping[str, Any]]) -> Result:
+    """Return the result with the arguments that were read otherwise than they were written in its details."""
+    if not adjusted or not isinstance(result.details, Mapping | None):
+        return result
+    return result._replace(details={**(result.details or {}), "adjusted": adjusted})
 
 
 def _permit(belt: Selection, verdict: Verdict | None, why: str) -> tuple[Tool, list[Ask]]:

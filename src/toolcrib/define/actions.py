@@ -73,9 +73,9 @@ def _make_check(parts: Mapping[str, Tool], flat: Schema) -> Check:
             hint = f"did you mean {meant[0]!r}?" if meant else f"use one of {', '.join(parts)}"
             said = "action is required" if action is None else f"there is no action {action!r}"
             raise ArgumentError(join_complaints([said, hint]))
-        # a model that must fill in every field writes null for those of the other actions
+        # a model that must fill in every field writes null, 0, "" or false for those of the other actions
         foreign = every - part.parameters["properties"].keys()
-        rest = {key: value for key, value in args.items() if key not in foreign or value is not None}
+        rest = {key: value for key, value in args.items() if value or key not in foreign}
         del rest["action"]
         try:
             return {"action": action, **part.shape.check(rest)}

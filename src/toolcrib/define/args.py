@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal, NoReturn, TypeGuard, overload
 
+from pydantic_core import to_jsonable_python
+
 from .errors import ArgumentError
 
 # The blanks of the documents (ECMAScript's): a byte-order mark is one, the separators U+001C to U+001F and U+0085
@@ -21,6 +23,7 @@ _BLANKS = (
 _LEADING_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _SHOWN_CHARS = 40
+_KEPT_CHARS = 200  # of a value that was read otherwise than it was written
 
 
 def trim(text: str) -> str:
@@ -41,6 +44,30 @@ def text_from_number(number: float) -> str:
 def is_on(flags: Mapping[str, Any] | None, key: str, *, default: bool = True) -> bool:
     """Tell whether a switch is on: absent means `default`, anything but false means on."""
     return default if flags is None or key not in flags else flags[key] is not False
+
+
+def compare_args(
+    given: Mapping[str, Any], taken: Mapping[str, Any], aliases: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the parameters that were read otherwise than they were written: what was `given`, for what it was `taken`.
+
+    One without `taken` counts as not given.
+    """
+    changes = []
+    for name, value in given.items():
+        own = aliases.get(name, name)
+        read = to_jsonable_python(taken.get(own), fallback=str)
+        if read is None and value is not None:
+            changes.append({"parameter": own, "given": _shorten_value(value)})
+        elif read is not None and (type(read) is not type(value) or read != value):
+            changes.append({"parameter": own, "given": _shorten_value(value), "taken": _shorten_value(read)})
+    return changes
+
+
+def _shorten_value(value: Any) -> Any:
+    """Return a long value as how long it is: half of a secret would not be recognised as one."""
+    size = len(repr(value))
+    return value if size <= _KEPT_CHARS else f"[{size:,} characters]"
 
 
 class Args(Mapping[str, Any]):

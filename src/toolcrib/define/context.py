@@ -1,6 +1,6 @@
 """Ctx: everything a running tool may touch."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
@@ -57,6 +57,7 @@ class CallState:
     watches its progress.
 
     `outside` is the source of words from outside that the body was given: whatever it returns is from there, too.
+    `adjusted` says which arguments were read otherwise than they were written.
     The only part of a context that changes; `invoke` writes it, and what a body asks the services through.
     """
 
@@ -64,6 +65,7 @@ class CallState:
     stopped = False
     seconds = 0.0
     outside: str | None = None
+    adjusted: Sequence[Mapping[str, Any]] = ()
     watch: Callable[[Result], None] | None = None
 
 

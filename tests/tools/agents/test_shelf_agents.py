@@ -20,7 +20,8 @@ def test_an_investigator_is_told_its_objective_and_its_bound() -> None:
     assert prompts.query == "where is Belt defined?"
     assert "Look into 20 files at the most." in prompts.system
     with pytest.raises(ArgumentError, match="max_files"):
-        shape.check({"objective": "x", "max_files": 0})
+        shape.check({"objective": "x", "max_files": 201})
+    assert shape.check({"objective": "x", "max_files": 0}) == {"objective": "x"}  # a blank is not given
 
 
 def test_a_report_is_structured_and_reads_as_markdown() -> None:

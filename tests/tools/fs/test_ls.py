@@ -52,8 +52,13 @@ async def test_an_empty_folder_a_file_and_a_missing_one_are_told_apart() -> None
         await run(ctx, path="d/f")
     with pytest.raises(ToolError, match=r"^no file 'srx'; did you mean 'src'\?$"):
         await run(ctx, path="srx")
-    with pytest.raises(ToolError, match=r"^ls: limit must be at least 1"):
-        await run(ctx, limit=0)
+    with pytest.raises(ToolError, match=r"^ls: limit must be at least 1, not -1"):
+        await run(ctx, limit=-1)
+
+
+async def test_blanks_of_a_model_that_fills_in_everything_are_not_given() -> None:
+    ctx = fake_ctx(files={"a": "", "b": ""})
+    assert text_of(await run(ctx, path="", limit=0)) == text_of(await run(ctx)) == "a\nb"
 
 
 async def test_links_pipes_and_unprintable_names_are_shown_as_what_they_are(tmp_path: Path) -> None:

@@ -70,6 +70,14 @@ async def test_the_service_is_asked_for_what_was_permitted_under_the_call() -> N
     assert ctx.rpc.calls == [("process.start", asked)]
 
 
+async def test_a_wait_of_zero_is_not_given_so_that_a_short_command_ends_in_its_call() -> None:
+    ctx = fake_ctx("exec", rpc={"process.start": ENDED})
+    blanks = {"command": "ls", "workdir": "", "env": {}, "yieldMs": 0, "background": False, "timeout": 0, "pty": False}
+    await exec.run(ctx, exec.check(blanks))
+    asked = {"call": "call_1", "wait": None, "background": False, "seconds": 0.0, "pty": False}
+    assert ctx.rpc.calls == [("process.start", asked)]
+
+
 async def test_progress_is_shown() -> None:
     ctx = fake_ctx("exec", rpc={"process.start": ENDED})
     ctx.rpc.parts["process.start"] = [{"sessionId": "a", "pid": 1, "tail": "half"}]

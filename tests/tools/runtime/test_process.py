@@ -73,3 +73,17 @@ async def test_a_command_that_is_not_there_is_an_error() -> None:
 def test_each_action_takes_its_own_parameters(args: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ArgumentError, match=complaint):
         process.check(args)
+
+
+async def test_blanks_of_other_actions_and_of_its_own_are_not_given() -> None:
+    blanks = {"timeoutMs": 0, "offset": 0, "limit": 0, "data": "", "eof": False, "keys": [], "hex": [], "text": ""}
+    assert process.check({"action": "poll", "sessionId": "a", **blanks}) == {
+        "action": "poll",
+        "sessionId": "a",
+        "timeoutMs": 0,
+    }
+    assert process.check({"action": "log", "sessionId": "a", **blanks}) == {
+        "action": "log",
+        "sessionId": "a",
+        "offset": 0,
+    }

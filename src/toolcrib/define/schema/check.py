@@ -282,8 +282,8 @@ def _exact(annotation: Any) -> Any:
         exact = _exact(inner)
         return None if exact is None or not all(map(_is_limit, notes)) else Annotated[exact, *notes]
     bare = without_notes(annotation)
-    if bare is not annotation:  # null is no value but "not given"
-        return _exact(bare)
+    if bare is not annotation:  # null is no value but "not given"; what else is in the union keeps its limits
+        return _exact(next(part for part in get_args(annotation) if part is not type(None)))
     if bare is str or (get_origin(bare) is Literal and all(type(each) is str for each in get_args(bare))):
         return bare
     if bare in (int, float, bool):

@@ -1,12 +1,14 @@
 """Values as models spell them, turned into the kind that a schema wants where the spelling leaves no doubt.
 
     a number        from a text that is one: "5", " 2.5 ", "1e3", "0x10"; a whole one also from 5.0 and "5.0"
-    true or false   from "true" and "false", 1 and 0
+    true or false   from "true" and "false" ("True" and "False", too), 1 and 0
     a text          from a number, as JSON writes it, and from true and false
-    nothing         from null, where null does not fit: models that must fill in every field write it for "not given"
+    a list, a map   from a text that is one in JSON
+    nothing         from null, where null does not fit: models that must fill in every field write it for "not given";
+                    and from 0, "", [] and {}, where the member is optional and does not take that value
 
-A value that fits is left alone. Nothing is guessed: null is never 0 or "", true is never 1, and a text is neither
-split into a list nor read as JSON.
+A value that fits is left alone. Nothing is guessed: null is never 0 or "", true is never 1, and a text is not split
+into a list.
 """
 
 import math
@@ -14,6 +16,8 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from toolcrib.define.args import text_from_number, trim
 
@@ -23,6 +27,7 @@ _MAX_VALUES = 3_000  # values looked at closely; the others stay as they are, an
 _HOPS = 8  # references from one to the next
 _EXACT = 2**53  # up to here a float is the whole number that was written
 _LONGEST_NUMBER, _LONGEST_BITS = 400, 1300  # characters, and the bits they make
+_LONGEST_JSON = 1 << 20  # characters
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _NONE: frozenset[str] = frozenset()
 
@@ -74,7 +79,8 @@ class _Walk:
             return self._object(schema, value)
         if isinstance(value, (list, tuple)):
             return self._list(schema.get("items"), value)
-        return _scalar(_kinds(schema), value)
+        made = _scalar(_kinds(schema), value)
+        return self.coerce(schema, made, seen) if isinstance(made, (dict, list)) else made  # it was written as text
 
     def _coerce_parts(self, schema: Schema, value: Any, seen: frozenset[str]) -> Any:
         """Return the value coerced by the schemas that this one is made of."""
@@ -94,11 +100,25 @@ class _Walk:
             if self._left <= 0:
                 break
             own = known[name] if name in known else _extra_schema(schema, name)
-            if inner is not None or name not in known or self._takes_null(own):
-                made[name] = self.coerce(own, inner)
-            else:
+            if inner is None and name in known and not self._takes_null(own):
                 del made[name]
+                continue
+            made[name] = self.coerce(own, inner)
+            if _is_blank(inner) or _is_blank(made[name]):
+                is_optional = name in known and name not in _list_at(schema, "required")
+                if is_optional and not self._takes(own, made[name]):
+                    del made[name]
         return made
+
+    def _takes(self, schema: Any, value: Any) -> bool:
+        """Tell whether a blank is a value here; where the schema cannot be asked alone, it is one."""
+        import jsonschema_rs  # noqa: PLC0415  only those who send a blank that does not fit pay for it
+
+        shared = {name: self._root[name] for name in ("$defs", "definitions") if name in self._root}
+        try:
+            return jsonschema_rs.is_valid({**shared, **schema}, value, validate_formats=True)
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, TypeError, ValueError):
+            return True
 
     def _list(self, items: Any, value: Sequence[Any]) -> list[Any]:
         kind = items.get("type") if isinstance(items, dict) and _COMPOSED.isdisjoint(items) else None
@@ -140,6 +160,11 @@ class _Walk:
                 break
             schema = target_of(schema["$ref"], self._root)
         return schema
+
+
+def _is_blank(value: Any) -> bool:
+    """Tell whether a value is what models write where they have nothing to say: null, 0, "", [] or {}."""
+    return not value and value is not False
 
 
 def _list_at(schema: Schema, keyword: str) -> Sequence[Any]:
@@ -202,13 +227,23 @@ def _as(kind: str, value: Any) -> Any:
             return str(int(value))
         case "string", float() if math.isfinite(value):
             return text_from_number(value)
-        case "boolean", "true" | "false":
-            return value == "true"
+        case "boolean", "true" | "false" | "True" | "False":
+            return value in ("true", "True")
         case "boolean", int() | float() if value in (0, 1):
             return value == 1
         case (("integer" | "number"), str()) if len(value) <= _LONGEST_NUMBER:
             return _number(trim(value), whole=kind == "integer")
+        case (("array" | "object"), str()) if len(value) <= _LONGEST_JSON and trim(value)[:1] in ("[", "{"):
+            return _parse_json(value, list if kind == "array" else dict)
     return None
+
+
+def _parse_json(text: str, kind: type) -> Any:
+    try:
+        made = orjson.loads(trim(text))
+    except ValueError:  # not JSON, or half of a character
+        return None
+    return made if type(made) is kind else None
 
 
 def _number(text: str, *, whole: bool) -> int | float | None:

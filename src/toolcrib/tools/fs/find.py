@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from pydantic import Field
+
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Find
 
@@ -14,8 +16,8 @@ _MAX_NAMES = 100_000
 async def find(
     ctx: Ctx,
     pattern: Annotated[str, "a glob for names, such as *.py, or for the end of paths, such as src/**/*.spec.ts"],
-    path: Annotated[str, "the folder to search in, relative to the workspace"] = ".",
-    limit: Annotated[int, "names to return, at most 100000"] = 1_000,
+    path: Annotated[str, Field(min_length=1, description="the folder to search in, relative to the workspace")] = ".",
+    limit: Annotated[int, Field(ge=1, description="names to return, at most 100000")] = 1_000,
 ) -> Result:
     """Search for files and folders by name. Without capitals the pattern matches any case.
 
@@ -25,7 +27,7 @@ async def find(
     if not pattern.strip():
         raise ToolError("the pattern is empty; give a glob such as *.py", code="bad_arguments")
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
-    most = max(1, min(limit, _MAX_NAMES))
+    most = min(limit, _MAX_NAMES)
     found = await ctx.workspace.find(Find(pattern=pattern, path=spelled, limit=most))
     start = 0 if entry.path == "." else len(entry.path) + 1
     rows = take_fitting(escape_name(name[start:]) for name in found.paths)

@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from pydantic import Field
+
 from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
@@ -26,12 +28,12 @@ _CUT = "… [cut]"
 async def grep(  # noqa: PLR0913  the parameters of the reference
     ctx: Ctx,
     pattern: Annotated[str, "a regular expression, or the text itself with literal"],
-    path: Annotated[str, "a folder or a file, relative to the workspace"] = ".",
+    path: Annotated[str, Field(min_length=1, description="a folder or a file, relative to the workspace")] = ".",
     glob: Annotated[str | None, "only files whose name or path matches, such as *.py or src/**/*.ts"] = None,
     ignoreCase: Annotated[bool, "take capital and small letters as the same"] = False,  # noqa: N803  as models know it
     literal: Annotated[bool, "search for the text as it is"] = False,
     context: Annotated[int, "lines to show before and after each match"] = 0,
-    limit: Annotated[int, "matches to return, at most 10000"] = 100,
+    limit: Annotated[int, Field(ge=1, description="matches to return, at most 10000")] = 100,
 ) -> Result:
     """Search the contents of files for a regular expression, line by line.
 
@@ -39,7 +41,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
     `path:line: text` in the order of paths, relative to the folder searched. Use find to search for names.
     """
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
-    most = max(1, min(limit, _MAX_ROWS))
+    most = min(limit, _MAX_ROWS)
     found = await ctx.workspace.search(
         Search(
             pattern=pattern,

@@ -13,7 +13,7 @@ from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, take_fitting,
 @tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=MAX_SEARCH_BYTES + 1_000)
 async def ls(
     ctx: Ctx,
-    path: Annotated[str, "the folder, relative to the workspace"] = ".",
+    path: Annotated[str, Field(min_length=1, description="the folder, relative to the workspace")] = ".",
     limit: Annotated[int, Field(ge=1, le=10_000, description="entries to return")] = 500,
 ) -> Result:
     """List a folder in order of names, hidden files too. Folders end in a slash. Use find to search below it."""

@@ -21,7 +21,7 @@ async def read(
     ctx: Ctx,
     path: Annotated[str, "the file, relative to the workspace"],
     offset: Annotated[int | None, "the line to begin with, counted from 1"] = None,
-    limit: Annotated[int | None, Field(ge=0, description="lines to return, at most 2000")] = None,
+    limit: Annotated[int | None, Field(ge=1, description="lines to return, at most 2000")] = None,
 ) -> Result:
     """Read a text file, or look at a picture (PNG, JPEG, GIF, WebP).
 

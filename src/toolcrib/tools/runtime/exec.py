@@ -57,9 +57,13 @@ def _render_notices(state: Mapping[str, Any]) -> list[str]:
 async def exec(  # noqa: PLR0913  as models know it
     ctx: Ctx,
     command: Annotated[str, Field(min_length=1, description="the command line, as for bash")],
-    workdir: Annotated[str, "the folder to run it in, relative to the workspace"] = ".",
+    workdir: Annotated[
+        str, Field(min_length=1, description="the folder to run it in, relative to the workspace")
+    ] = ".",
     env: Annotated[dict[str, str] | None, "variables to set for it, besides the usual ones"] = None,
-    yieldMs: Annotated[int | None, "milliseconds to wait before it goes to the background"] = None,  # noqa: N803
+    yieldMs: Annotated[  # noqa: N803
+        int | None, Field(ge=1, description="milliseconds to wait before it goes to the background")
+    ] = None,
     background: Annotated[bool, "send it to the background at once; it can then be typed to"] = False,
     timeout: Annotated[float | None, "seconds after which it is ended"] = None,
     pty: Annotated[bool, "give it a terminal, for programs that need one"] = False,

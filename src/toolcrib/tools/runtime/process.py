@@ -34,7 +34,7 @@ async def log(
     ctx: Ctx,
     sessionId: Id,  # noqa: N803
     offset: Annotated[int | None, Field(ge=0, description="the line to begin with, counted from 0")] = None,
-    limit: Annotated[int | None, Field(ge=0, description="how many lines; alone, the last so many")] = None,
+    limit: Annotated[int | None, Field(ge=1, description="how many lines; alone, the last so many")] = None,
 ) -> Result:
     """Get lines of what a command has printed; by default the last 200."""
     state = await ctx.rpc("process.log", {"id": sessionId, "offset": offset, "limit": limit})
