@@ -9,6 +9,7 @@ import pytest
 
 from toolcrib.agent.compact import ShortHistory
 from toolcrib.agent.hooks import bind_guards
+from toolcrib.agent.limits import REPEATED
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -408,6 +409,101 @@ async def test_the_same_calls_with_the_same_results_five_times_end_the_turn() ->
     end = await world.run()
     assert (end.reason, end.steps) == ("repeating", 5)
     assert end.sentence == "stopped: the same calls gave the same results 5 times"
+    await world.check_whole()
+
+
+async def test_the_model_reads_that_it_made_a_call_before_and_watchers_see_the_result_alone() -> None:
+    again = [call_reply(Call(f"c{number}", "echo", {"word": "again"})) for number in range(2)]
+    model = ScriptedModel([*again, text_reply("done")])
+    world = World(model)
+    await world.run()
+    assert world.answers() == {"c0": "again", "c1": f"again{REPEATED.text}"}
+    results = [event.result.plain_text for event in world.events if isinstance(event, ToolFinished)]
+    assert results == ["again", "again"]
+    await world.check_whole()
+
+
+# last words
+
+
+def turn_that_ends(*script: Replied, **limits: Any) -> tuple[ScriptedModel, World]:
+    model = ScriptedModel(script, ModelCard(provider="test", model="dear", price=Price(input=1000, output=1000)))
+    return model, World(model, options={"limits": Limits(**limits), "system": "S"})
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"), [({"turns": 1}, "turns"), ({"tokens": 1}, "tokens"), ({"cost": 0.1}, "cost")]
+)
+async def test_a_turn_that_is_stopped_gets_one_last_reply_without_tools(limits: dict[str, Any], reason: str) -> None:
+    words = text_reply("a was said; b is missing", Usage(100, 10))
+    model, world = turn_that_ends(call_reply(call("a"), text="first", usage=Usage(100, 10)), words, **limits)
+    end = await world.run()
+    model.done()
+    assert (end.reason, end.text, end.steps, end.usage) == (reason, "a was said; b is missing", 1, Usage(200, 20))
+    assert end.sentence.startswith("stopped after")
+    first, last = model.asked
+    assert (last.request.choice, last.tools, last.system) == ("none", first.tools, "S")
+    assert end.sentence in text_of(last.messages[-1])
+    assert [message.role for message in world.history] == ["user", "assistant", "tool", "assistant"]
+    assert world.told()[-2:] == ["replied stop", f"end {reason}"]
+    await world.check_whole()
+
+
+async def test_a_turn_that_went_in_circles_gets_last_words_too() -> None:
+    def answer(request: Request) -> Replied:
+        if request.choice == "none":
+            return text_reply("it says `again` each time")
+        return call_reply(Call(f"c{len(request.history)}", "echo", {"word": "again"}))
+
+    end = await World(FunctionModel(answer)).run()
+    assert (end.reason, end.text, end.steps) == ("repeating", "it says `again` each time", 5)
+
+
+async def test_calls_in_the_last_words_do_not_run() -> None:
+    model, world = turn_that_ends(call_reply(call("a")), call_reply(call("b"), text="so far a"), turns=1)
+    end = await world.run()
+    model.done()
+    assert (end.reason, end.text) == ("turns", "so far a")
+    assert world.answers()["b"].startswith("this call was not run: stopped after 1 reply")
+    await world.check_whole()
+
+
+async def test_a_last_reply_that_fails_leaves_the_turn_as_it_was() -> None:
+    broken = Replied(
+        Message(role="assistant", content=(Text("ha"),), finish="error"), error="quota is used up", retry=0
+    )
+    model, world = turn_that_ends(call_reply(call("a"), text="first"), broken, turns=1)
+    end = await world.run()
+    model.done()
+    assert (end.reason, end.text, len(world.history)) == ("turns", "first", 3)
+    await world.check_whole()
+
+
+async def test_time_that_is_over_while_a_tool_runs_leaves_last_words() -> None:
+    cues = Cues()
+    model, world = turn_that_ends(call_reply(call("a", "wait")), text_reply("it took too long"), seconds=1.0)
+    world.tools = (cues.tool(),)
+    end = await world.run()
+    model.done()
+    assert (end.reason, end.text) == ("timeout", "it took too long")
+    assert world.told()[-4:] == ["finished a error", "text it took too long", "replied stop", "end timeout"]
+    await world.check_whole()
+
+
+async def test_stop_ends_the_last_words_as_well() -> None:
+    asked = asyncio.Event()
+
+    async def answer(request: Request) -> Replied:
+        if request.choice == "none":
+            asked.set()
+            await asyncio.Event().wait()
+        return call_reply(call("a"))
+
+    world = World(FunctionModel(answer), options={"limits": Limits(turns=1)})
+    await world.begin()
+    await asked.wait()
+    world.task.cancel()
+    assert (await world.stopped()).reason == "stopped"
     await world.check_whole()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolcrib.adapter.fence import fence, new_token
-from toolcrib.agent.limits import Babble, Repeats
+from toolcrib.agent.limits import REPEATED, Babble, Repeats
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result, Text
 
@@ -20,7 +20,7 @@ def step(name: str = "echo", result: Result = Result.text("same"), **args: Any) 
 def stops_at(steps: list[Step], most: int = 5) -> int | None:
     """Return the number of the step that is one too many, counted from one."""
     repeats = Repeats(most)
-    return next((at for at, each in enumerate(steps, 1) if repeats.has(each)), None)
+    return next((at for at, each in enumerate(steps, 1) if repeats.count(each)), None)
 
 
 def test_the_same_step_is_one_too_many_at_its_fifth_time() -> None:
@@ -30,8 +30,9 @@ def test_the_same_step_is_one_too_many_at_its_fifth_time() -> None:
 
 def test_cycles_of_two_and_three_steps_are_seen_and_longer_ones_are_not() -> None:
     a, b, c, d = (step(word=word) for word in "abcd")
-    assert stops_at([a, b] * 9) == 10
-    assert stops_at([a, b, c] * 9) == 15
+    assert stops_at([a, b] * 9) == 6
+    assert stops_at([a, b, c] * 9) == 9
+    assert stops_at([a, b] * 9, most=2) == 4
     assert stops_at([a, b, c, d] * 9) is None
 
 
@@ -71,6 +72,24 @@ def test_nobody_looks_where_the_limit_is_zero_and_steps_without_results_do_not_c
 @pytest.mark.parametrize("args", [{"n": 10**30}, {"s": "\ud800"}, {"deep": {"of": [1, {"x": None}]}}, {1: 2}])
 def test_any_arguments_can_be_compared(args: Mapping[Any, Any]) -> None:
     assert stops_at([[(Call("id", "echo", args), Result.text("same"))]] * 9) == 5
+
+
+def test_the_second_identical_call_says_that_it_was_made_before() -> None:
+    repeats = Repeats(5)
+    ((call, result),) = step(word="a")
+    assert repeats.mark(call, result) is result
+    assert repeats.mark(call, Result.text("other")) == Result.text("other")
+    assert repeats.mark(call._replace(id="other", key="k"), result) == result._replace(
+        content=(*result.content, REPEATED)
+    )
+    assert repeats.mark(call._replace(args={"word": "b"}), result) is result
+
+
+def test_a_command_that_still_runs_was_not_asked_about_before() -> None:
+    repeats, running = Repeats(5), Result.text("running", details={"status": "running"})
+    for _ in range(3):
+        assert repeats.mark(Call("id", "process", {}), running) is running
+    assert Repeats(0).mark(Call("id", "echo"), running) is running
 
 
 def heard(text: str, piece: int = 50) -> bool:

@@ -93,13 +93,65 @@ async def test_an_answer_that_does_not_fit_can_be_mended() -> None:
     assert result_of(agent, outcome).details["output"] == {"count": 3}
 
 
+@pytest.mark.parametrize(("last", "answer"), [("It is in prices.py.", "It is in prices.py."), ("", "done")])
+async def test_last_words_count_as_the_answer_where_none_was_handed_in_and_say_so(last: str, answer: str) -> None:
+    model, run = ends(text_reply("done"), text_reply(last))
+    outcome = await run
+    model.done()
+    result = result_of(worker(), outcome)
+    assert (outcome.reason, outcome.answer, result.status) == ("spoken", {"result": answer}, "ok")
+    assert (result.details["reason"], result.details["output"]) == ("spoken", answer)
+    assert told(result).startswith("[spoken: it stopped calling tools and did not call complete_task; worker handed in")
+    assert told(result).endswith(answer)
+
+
+async def test_words_on_the_way_to_a_limit_are_no_answer_and_those_behind_it_are() -> None:
+    for last, reason in (("", "max_turns"), ("It is here.", "spoken")):
+        model, run = ends(call_reply(call("a"), text="let me look"), text_reply(last), agent=worker(max_turns=1))
+        assert (await run).reason == reason
+        model.done()
+
+
+async def test_last_words_are_shown_to_guards_and_written_down_like_any_answer() -> None:
+    async def polite(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite:
+        return Rewrite({"result": f"{args['result']}, please"})
+
+    record = MemoryRecord()
+    setup = TurnSetup(
+        model=ScriptedModel([text_reply("forty"), text_reply("forty")]),
+        belt=belt_of((echo,)),
+        caller=CHILD,
+        pipeline=CallPipeline(record=record, guards=bind_guards([Hook(run=polite)])),
+    )
+    async with asyncio.timeout(60):
+        outcome = await run_agent(worker(), setup, "begin")
+    assert (outcome.reason, outcome.answer) == ("spoken", {"result": "forty, please"})
+    assert [each.call.name for each in record.entries if isinstance(each, Decided)] == ["complete_task"]
+
+
+async def test_words_that_are_the_answer_in_json_fit_an_output_of_parts() -> None:
+    agent = worker(output={"count": {"type": "integer", "required": True}})
+    _, run = ends(text_reply("about three"), text_reply('{"count": 3}'), agent=agent)
+    assert (await run).answer == {"result": {"count": 3}}
+
+
+async def test_an_error_comes_with_the_last_results_that_differ() -> None:
+    calls = [
+        call_reply(Call(f"c{at}", "echo", {"word": word})) for at, word in enumerate(["x", "y", "z", "z", "z", "z"])
+    ]
+    _, run = ends(*calls, text_reply(""), agent=worker(max_turns=6))
+    outcome = await run
+    assert [part.text for part in outcome.gathered] == ["[echo, ok] x", "[echo, ok] y", "[echo, ok] z"]
+
+
 async def test_words_alone_get_one_more_reply_and_then_end_without_completion() -> None:
-    model, run = ends(text_reply("done"), text_reply("still text"))
+    agent = worker(output={"count": {"type": "integer", "required": True}})
+    model, run = ends(text_reply("done"), text_reply("still text"), agent=agent)
     outcome = await run
     model.done()
     assert (outcome.reason, outcome.turns) == ("no_completion", 1)
     assert [part.text for part in outcome.gathered] == ["done", "still text"]
-    result = result_of(worker(), outcome)
+    result = result_of(agent, outcome)
     assert (result.status, result.details["code"], result.details["reason"]) == (
         "error", "no_completion", "no_completion",
     )  # fmt: skip
@@ -152,8 +204,10 @@ class Hanging:
 
 
 async def test_a_limit_of_time_while_the_model_answers_is_a_timeout() -> None:
-    outcome = await ran(Hanging(text_reply("no")), agent=worker(timeout=0.05))
+    outcome = await ran(Hanging(text_reply("")), agent=worker(timeout=0.05))
     assert outcome.reason == "timeout"
+    spoken = await ran(Hanging(text_reply("so far")), agent=worker(timeout=0.05))
+    assert (spoken.reason, spoken.answer, "seconds" in spoken.why) == ("spoken", {"result": "so far"}, True)
     rescued = await ran(Hanging(call_reply(done())), agent=worker(timeout=0.05))
     assert (rescued.reason, rescued.answer) == ("rescued", {"result": "R"})
 
@@ -161,7 +215,7 @@ async def test_a_limit_of_time_while_the_model_answers_is_a_timeout() -> None:
 async def test_a_limit_of_time_while_a_tool_runs_is_a_timeout_too_and_can_be_rescued() -> None:
     cues = Cues()
     outcome = await ran(
-        ScriptedModel([call_reply(call("a", "wait")), text_reply("no")]), cues.tool(), agent=worker(timeout=0.05)
+        ScriptedModel([call_reply(call("a", "wait")), text_reply("")]), cues.tool(), agent=worker(timeout=0.05)
     )
     assert (outcome.reason, cues.happened) == ("timeout", ["a in"])
     assert any("it was stopped while it ran" in part.text for part in outcome.gathered)

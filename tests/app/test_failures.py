@@ -247,7 +247,8 @@ async def test_a_command_that_fails_is_in_that_form_and_keeps_its_output(tmp_pat
 
 
 async def test_a_subagent_that_does_not_finish_is_in_that_form() -> None:
-    worker = Agent(name="worker", description="works", prompt="I am worker.", inputs={}, max_turns=1)
+    output = {"count": {"type": "integer", "required": True}}
+    worker = Agent(name="worker", description="works", prompt="I am worker.", inputs={}, output=output, max_turns=1)
     crib = toolcrib.open({}, plugins=[Offer(source="plugin:p", tools=(), agents=(worker,))])
     model = ScriptedModel([call_reply(Call("a", "worker", {})), "hm", "hm", "done"])
     async with crib.turn("go", caller=OWNER, model=model) as turn:

@@ -48,6 +48,7 @@ _CHILD = Caller(agent="worker", session="agent:worker:subagent:1", parents=("age
 _REASONS = {
     "goal": "GOAL",
     "rescued": "RESCUED",
+    "spoken": "SPOKEN",
     "timeout": "TIMEOUT",
     "max_turns": "MAX_TURNS",
     "budget": "BUDGET",

@@ -196,6 +196,17 @@ def test_json_is_one_object_a_line_and_nothing_else(tmp_path: Path, capsys: pyte
     }
 
 
+def test_the_last_words_of_a_turn_that_was_stopped_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with talking(call("ls"), Say(text="I saw nothing yet.")) as server:
+        answer = ask(capsys, "run", "hi", "--config", crib_with(server, tmp_path, "limits: {turns: 1}"))
+    assert (answer.code, answer.out) == (1, "I saw nothing yet.\n")
+    assert "toolcrib: stopped after 1 reply, the limit of a turn (limits.turns)" in answer.err
+    first, last = (asked.body for asked in server.asked)
+    assert (first["tools"], last["tool_choice"]) == (last["tools"], "none")
+
+
 def test_json_of_a_failed_turn_has_its_reason_and_leaves_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

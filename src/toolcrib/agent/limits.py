@@ -13,7 +13,10 @@ from toolcrib.define.turn import Limits
 
 
 class Spent:
-    """What a turn has taken so far. Looked at before every reply, so that a limit is passed by one reply at most."""
+    """What a turn has taken so far. Looked at before every reply, so that a limit is passed by one reply at most.
+
+    The last words of a turn that was stopped come behind that.
+    """
 
     def __init__(self, limits: Limits, above: "Spent | None" = None) -> None:
         self._limits, self._above = limits, above  # what a subagent takes counts in the turn above it, too
@@ -66,10 +69,14 @@ class Spent:
 
 _TOKEN = re.compile(f'{MARK} id="[0-9a-f]+"')
 _CYCLE_STEPS = 3  # steps: a, then b, then c, then a again ...
+REPEATED = Text(
+    "[You have made this call before, with the same result. Unless something has changed since, do not repeat it: "
+    "answer, or try something else.]"
+)
 
 
 class Repeats:
-    """Looks whether the last steps were the same `most` times over, in a cycle of up to three.
+    """Looks whether the last steps were the same `most` times over, or a cycle of two or three steps half as often.
 
     A command that still runs may be asked about as often as the model likes: its answer is no result yet.
     """
@@ -77,32 +84,43 @@ class Repeats:
     def __init__(self, most: int) -> None:
         self.most = most
         self._steps: deque[int] = deque(maxlen=most * _CYCLE_STEPS)
+        self._seen: set[int] = set()
 
-    def has(self, done: Iterable[tuple[Call, Result]]) -> bool:
-        """Note the calls of a step; return whether it is one too many of its kind."""
+    def mark(self, call: Call, result: Result) -> Result:
+        """Return the result as the model reads it: a call that was made before, with the same result, says so."""
+        key = _key_of(call, result) if self.most else None
+        if key is None or key not in self._seen:
+            self._seen |= set() if key is None else {key}
+            return result
+        return result._replace(content=(*result.content, REPEATED))
+
+    def count(self, done: Iterable[tuple[Call, Result]]) -> int:
+        """Note the calls of a step; return how often they came now where that is one time too many, else 0."""
         if not self.most:
-            return False
-        step = []
-        for call, result in done:
-            details = result.details
-            if result.status == "pending" or (isinstance(details, Mapping) and details.get("status") == "running"):
-                self._steps.clear()
-                return False
-            step.append((call.name, repr(call.args), result.status, *map(_without_token, result.content)))
-        if not step:
-            return False
-        steps = self._steps
-        steps.append(hash(tuple(step)))
-        if len(steps) < self.most or steps.count(steps[-1]) < self.most:
-            return False
-        tail = list(steps)
-        return any(
-            len(tail) >= self.most * cycle and tail[-self.most * cycle :] == tail[-cycle:] * self.most
-            for cycle in range(1, _CYCLE_STEPS + 1)
-        )
+            return 0
+        step = [_key_of(call, result) for call, result in done]
+        if None in step:
+            self._steps.clear()
+        if None in step or not step:
+            return 0
+        self._steps.append(hash(tuple(step)))
+        tail = list(self._steps)
+        for cycle in range(1, _CYCLE_STEPS + 1):
+            times = self.most if cycle == 1 else max(2, (self.most + 1) // 2)
+            if len(tail) >= times * cycle and tail[-times * cycle :] == tail[-cycle:] * times:
+                return times
+        return 0
 
 
-def _without_token(part: Content) -> Content | str:
+def _key_of(call: Call, result: Result) -> int | None:
+    """Return what is the same for a call that is made again with the same result, None for one that still runs."""
+    details = result.details
+    if result.status == "pending" or (isinstance(details, Mapping) and details.get("status") == "running"):
+        return None
+    return hash((call.name, repr(call.args), result.status, *map(drop_token, result.content)))
+
+
+def drop_token(part: Content) -> Content | str:
     """Return a part without the token of its fence, which differs every time."""
     return _TOKEN.sub(MARK, part.text) if isinstance(part, Text) and part.source is not None else part
 

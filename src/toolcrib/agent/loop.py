@@ -33,7 +33,7 @@ from toolcrib.define.event import (
 )
 from toolcrib.define.log import Ended, Said
 from toolcrib.define.message import Call, Message
-from toolcrib.define.model import Effort, History, Model, Request
+from toolcrib.define.model import Choice, Effort, History, Model, Request
 from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
@@ -64,6 +64,13 @@ Keep = Callable[[Call, Message], Awaitable[Message]]
 Send = Callable[[str], Awaitable[str]]
 
 _CUT_OFF_REPLIES = 3  # replies in a row whose calls were cut off
+
+_WORDS_AFTER: frozenset[Ending] = frozenset({"repeating", "turns", "tokens", "cost", "timeout"})
+_GRACE_SECONDS = 60.0  # for the last words of a turn that was stopped
+_LAST_WORDS = (
+    "[Not from the user: the work was {why}. No tool can be called any more. Tell the user in a few words what was "
+    "done, what was found and what is missing. Claim nothing that no result shows.]"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +159,7 @@ class Loop:
         how: _How = ("error", "the turn failed unexpectedly; the operator's log has the details")
         try:
             how = await self._within_its_time()
+            await self._say_last_words(*how)
         except asyncio.CancelledError as error:
             leaves, how = error, ("stopped", "stopped before it was done")
         except ToolError as error:  # the store says why nothing more can be kept
@@ -201,8 +209,8 @@ class Loop:
                 ran = await self._run_calls()
                 if self.setup.is_done is not None and self.setup.is_done():
                     return _DONE
-                if self._repeats.has(ran) and not self._inbox.has_steering:
-                    return "repeating", f"stopped: the same calls gave the same results {self._repeats.most} times"
+                if (times := self._repeats.count(ran)) and not self._inbox.has_steering:
+                    return "repeating", f"stopped: the same calls gave the same results {times} times"
                 self._raise_if_stopped()
             elif ended != _DONE:
                 if not await self._recover(replied, ended):
@@ -217,18 +225,50 @@ class Loop:
             raise asyncio.CancelledError
 
     async def _ask_model(self) -> Replied:
-        setup = self.setup
         await self._shorten(force=False)
-        request = Request(
-            history=self.history,
+        return await reply_to(self._request(self.history), self.setup.model, self._emit, self.setup.retries)
+
+    def _request(self, history: History, choice: Choice = "auto") -> Request:
+        setup = self.setup
+        return Request(
+            history=history,
             tools=self._tools,
             system=setup.system,
+            choice=choice,
             effort=setup.effort,
             session=setup.caller.session or "",
         )
-        return await reply_to(request, setup.model, self._emit, setup.retries)
 
-    def _take_reply(self, replied: Replied) -> Message:
+    async def _say_last_words(self, reason: Ending, sentence: str) -> None:
+        """Ask for one reply without tools where the turn was stopped behind its calls: a person reads what is true.
+
+        It is asked within what the model has read already, and what it is told for it is kept nowhere. Where there is
+        no such reply, the turn ends as it would have. A subagent has a last reply of its own.
+        """
+        is_priceless = reason == "cost" and self._spent.cost is None  # what another one costs nobody knows
+        if reason not in _WORDS_AFTER or self.setup.is_done is not None or is_priceless:
+            return
+        if reason == "timeout":
+            if not any(still.course.started for still in self._open.values()):  # it is the model that took too long
+                return
+            answered = self._answer(sentence)
+            await self.journal.flush()
+            for still in answered:
+                self._emit_outcome(still)
+        if self.history[-1].role != "tool":
+            return
+        asked = History([*self.history, Message(role="user", content=(Text(_LAST_WORDS.format(why=sentence)),))])
+        asked.outside.update(self.history.outside)
+        try:
+            async with asyncio.timeout(min(_GRACE_SECONDS, self.setup.limits.seconds or _GRACE_SECONDS)):
+                once = replace(self.setup.retries, tries=1)
+                replied = await reply_to(self._request(asked, "none"), self.setup.model, self._emit, once)
+        except TimeoutError:
+            return
+        if replied.message.finish not in ("error", "aborted"):
+            self._take_reply(replied, is_step=False)
+
+    def _take_reply(self, replied: Replied, *, is_step: bool = True) -> Message:
         """Take a reply into the history and the log; each of its calls gets the id and the key it keeps."""
         message = replied.message
         calls = _with_unique_ids(message.calls)
@@ -240,7 +280,8 @@ class Loop:
             by=message.by,
             at=self.journal.now(),
         )
-        cost = self._spent.add(replied.usage, self.setup.model.card.price)
+        add = self._spent.add if is_step else self._spent.add_aside
+        cost = add(replied.usage, self.setup.model.card.price)
         self.history.append(message, replied.usage)
         self.journal.add(Said(message, replied.usage, cost))
         self._open = {call.key: _Open(call) for call in calls}
@@ -309,7 +350,7 @@ class Loop:
         """Run one call; its answer is kept before anybody is told of it, while the model may be asked already."""
         setup, call = self.setup, still.call
         result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._pipeline, slot)
-        message = answer_message(call, result, self.journal.now())
+        message = answer_message(call, self._repeats.mark(call, result), self.journal.now())
         if setup.keep is not None:
             still.is_done = True
             message = await setup.keep(call, message)

@@ -22,8 +22,8 @@ _PAGES = "A result that says [cut: ...] is not all there is; result_get with its
 _CUTS = "A result that says [cut: ...] is not all there is; ask for less at a time."
 _NO_TOOLS = "You have no tools here: answer from the conversation, and say so when that is not enough."
 _FINISH = (
-    f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call reaches nobody. If "
-    "it is refused, mend what it complains about and call it again."
+    f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call may reach nobody. "
+    "If it is refused, mend what it complains about and call it again."
 )
 _WORDS = "Answer in the user's language, short and plain. Say what you do not know."
 

@@ -20,11 +20,11 @@ from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
 from toolcrib.define.agent import COMPLETE, OUTCOME, WORKING, Agent, completion_shape, inputs_shape
-from toolcrib.define.context import Ctx
+from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.event import Ending, Event, TurnFinished, Usage
 from toolcrib.define.log import Noted, Said
-from toolcrib.define.message import Message
+from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.plugin import Block, Hook, Rewrite
 from toolcrib.define.result import Result, Text
@@ -35,6 +35,7 @@ from toolcrib.define.verdict import Selection, Verdict, Verdicts
 
 from .compact import shortener
 from .hooks import BoundHook, bind_guards
+from .invoke import invoke, new_key
 from .loop import Loop, TurnSetup, current_turn
 from .mailbox import Inbox
 from .retry import ignore
@@ -44,8 +45,8 @@ from .subagent_report import Activity, Outcome, Reason, ending_of, gather, words
 log = logging.getLogger("toolcrib")
 
 _DESCRIPTION = (
-    "Hand in your answer and end your work. Call it once, when you are done or know that you cannot be; nothing that "
-    "you say outside of it reaches whoever asked you."
+    "Hand in your answer and end your work. Call it once, when you are done or know that you cannot be; what you say "
+    "outside of it may not reach whoever asked you."
 )
 
 
@@ -270,9 +271,25 @@ class _Run:
             ends.append(await self.loop.run())
             is_rescued = self.completion.answer is not None
         reason: Reason = "rescued" if is_rescued else "goal" if self.completion.answer is not None else _reason(end)
+        if self.completion.answer is None and reason != "error" and await self._hand_in(ends):
+            reason = "spoken"
         outcome = self._outcome(reason, "" if reason == "goal" else _why(end), ends)
         await self._note(outcome)
         return outcome
+
+    async def _hand_in(self, ends: Sequence[TurnFinished]) -> bool:
+        """Hand in its last words, those of its last reply or of one that wanted no tool; return whether they fit.
+
+        They go the way of every answer, past the guards and onto the record.
+        """
+        words = ends[-1].text if len(ends) > 1 else ""
+        words = words or (ends[0].text if ends[0].reason == "done" else "")
+        if not words.strip():
+            return False
+        key, setup = new_key(), self.setup
+        call = Call(key, COMPLETE, {self.agent.output_name: words}, key)
+        await invoke(setup.belt, Ctx(call, setup.caller, CallState(), setup.ports), setup.pipeline)
+        return self.completion.answer is not None
 
     def report_abort(self) -> None:
         """Tell the parent what there is, for it will not be told otherwise."""

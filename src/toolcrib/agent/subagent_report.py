@@ -31,6 +31,8 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 
+from .limits import REPEATED, drop_token
+
 log = logging.getLogger("toolcrib")
 
 _SHOWN_STEPS = 24  # steps that are shown at once
@@ -166,10 +168,14 @@ def _line(step: _Json) -> str:
     return f"- {_MARKS[step['status']]} {step['tool']} {step['args']}" + (f": {said}" if said else "")
 
 
+_HANDED_IN: Mapping[str, str] = {
+    "rescued": "then handed in what it had, which may be incomplete",
+    "spoken": "handed in nothing, so its last words stand here as its answer",
+}
 _TEXT_CHARS, _RESULT_CHARS, _QUOTED_TEXTS = 2_000, 800, 3  # of what is told of a run that did not finish
 
 # Why a run ended. One that somebody stopped leaves as cancelled, like any other body; what it had is told before that.
-Reason = Literal["goal", "rescued", "timeout", "max_turns", "budget", "aborted", "no_completion", "error"]
+Reason = Literal["goal", "rescued", "spoken", "timeout", "max_turns", "budget", "aborted", "no_completion", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,12 +206,12 @@ def ending_of(outcome: Outcome) -> Ending:
 
 
 def gather(history: History, agent: str) -> Iterator[Text]:
-    """Yield the last words of an agent's conversation and the last results in it, oldest first."""
+    """Yield the last words of an agent's conversation and the last results in it that differ, oldest first."""
     names = {call.id: call.name for message in history for call in message.calls}
     texts: list[Text] = []
     results: list[Text] = []
     for message in reversed(list(history)):
-        words = [part for part in message.content if isinstance(part, Text) and part.text.strip()]
+        words = [part for part in message.content if isinstance(part, Text) and part.text.strip() and part != REPEATED]
         if not words or message.role == "user":
             continue
         source = next((part.source for part in words if part.source), None)
@@ -214,7 +220,9 @@ def gather(history: History, agent: str) -> Iterator[Text]:
             texts.append(Text(cut(said, _TEXT_CHARS), _source(agent, history.outside)))
         elif message.role == "tool" and len(results) < _QUOTED_TEXTS:
             name = names.get(message.call_id or "", "a tool")
-            results.append(Text(f"[{name}, {message.status}] {cut(said, _RESULT_CHARS)}", source))
+            result = Text(f"[{name}, {message.status}] {cut(said, _RESULT_CHARS)}", source)
+            if drop_token(result) not in map(drop_token, results):
+                results.append(result)
     yield from reversed(texts)
     yield from reversed(results)
 
@@ -246,9 +254,9 @@ def result_of(agent: Agent, outcome: Outcome) -> Result:
     took = f"{outcome.turns} {'reply' if outcome.turns == 1 else 'replies'}"
     details["output"] = to_jsonable_python(outcome.answer[agent.output_name], fallback=str)
     content = (Text(text, _source(agent.name, outcome.outside)),)
-    if outcome.reason == "rescued":
-        note = f"[rescued: {outcome.why}; {agent.name} then handed in what it had, which may be incomplete]"
-        display = f"**{title}** was rescued: {outcome.why}\n\n{text}"
+    if how := _HANDED_IN.get(outcome.reason):
+        note = f"[{outcome.reason}: {outcome.why}; {agent.name} {how}]"
+        display = f"**{title}** {how}: {outcome.why}\n\n{text}"
         return Result((Text(note), *content), details, display=display)
     return Result(content, details, display=f"**{title}** finished after {took}\n\n{text}")
 
