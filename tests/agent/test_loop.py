@@ -11,6 +11,7 @@ from toolcrib.agent.compact import ShortHistory
 from toolcrib.agent.hooks import bind_guards
 from toolcrib.agent.limits import REPEATED
 from toolcrib.agent.mailbox import Inbox
+from toolcrib.backends.stores.memory import InMemoryBlobs
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
@@ -421,6 +422,27 @@ async def test_the_model_reads_that_it_made_a_call_before_and_watchers_see_the_r
     results = [event.result.plain_text for event in world.events if isinstance(event, ToolFinished)]
     assert results == ["again", "again"]
     await world.check_whole()
+
+
+async def test_a_result_is_never_longer_than_a_quarter_of_the_models_window_and_the_rest_is_paged() -> None:
+    @tool(effects=set(), limit=50_000)
+    async def tell(word: str) -> str:
+        """Tell a lot."""
+        return word * 1_000
+
+    @tool(effects=set())
+    async def result_get(key: str) -> str:
+        """Page on."""
+        return key
+
+    for window, cut in ((1_200, True), (128_000, False)):
+        card = ModelCard(provider="test", model="small", window=window)
+        model = ScriptedModel([call_reply(call("a", "tell", word="words ")), text_reply("done")], card)
+        world = World(model, tools=(tell, result_get), window={"blobs": InMemoryBlobs()})
+        await world.run()
+        told = world.answers()["a"]
+        assert ("[cut: 1,200 of 6,000 characters are shown; result_get with key" in told) is cut
+        assert (len(told) < 1_400) is cut
 
 
 # last words

@@ -17,6 +17,12 @@ def test_it_mentions_no_tool_that_is_not_on_the_belt_and_nothing_it_was_not_told
     assert "You have no tools" in system_prompt()
 
 
+def test_it_names_the_folder_and_how_paths_are_written_where_tools_use_them() -> None:
+    text = system_prompt(("read",), date="2026-02-03", place="/home/me/shop on Linux")
+    assert "You work in the folder /home/me/shop on Linux. Write paths relative to it, with slashes" in text
+    assert "/home/me" not in system_prompt(("session_status",), place="/home/me/shop on Linux")
+
+
 def test_the_agents_own_words_come_early_and_those_of_hooks_last() -> None:
     text = system_prompt(("read",), agent="ada", own="You look after the garden.", extras=["Be kind.", " "])
     assert text.startswith("You are an assistant named ada")

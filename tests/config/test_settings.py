@@ -101,6 +101,8 @@ TAKEN: dict[str, list[Any]] = {
     "limits.cost": [0, 1, 0.25],
     "limits.turns": [1, 50],
     "models.default": ["openai:gpt-5", "ollama/llama3:8b"],
+    "models.ollama.timeoutSec": [0.5, 600, 86400],
+    "models.ollama.contextWindow": [1024, 12288, 1_000_000],
     "models.ollama.baseUrl": [
         "http://localhost:11434/v1", "https://api.openai.com/v1", "http://[::1]:8080",
         "http://host.docker.internal:1234",
@@ -225,6 +227,8 @@ REFUSED: dict[str, list[Any]] = {
     "limits.cost": [-1, "1", True, 1e9],
     "limits.turns": [0, -1, 1.5, "5", True],
     "models.default": ["", " ", 5, None, ["a:b"]],
+    "models.ollama.timeoutSec": [0, -1, 86401, "60", True],
+    "models.ollama.contextWindow": [0, 512, -1, 1.5, "8k", True],
     "models.ollama.baseUrl": [
         "", "localhost:11434", "ftp://x", "javascript:x", "http://", "http://x y", "http://x:99999", "file:///x", 5,
     ],

@@ -69,9 +69,9 @@ class CallPipeline:
 
     `redact` takes secrets out of a text, and is None when there is none to look for; `redact_errors`, where there is
     one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
-    that do not state their own. `notice` puts a warning before outside text, whatever tool it comes from. `watch` hears
-    how calls go, and has no say in them. `bodies` is what tests put between a call and its body. `preview` adds to a
-    question what the call would change, and returns what makes sure of it after the yes.
+    that do not state their own, a `ceiling` for all. `notice` puts a warning before outside text, whatever its tool.
+    `watch` hears how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
+    `preview` adds to a question what the call would change, and returns what makes sure of it after the yes.
     """
 
     record: Record
@@ -85,6 +85,7 @@ class CallPipeline:
     watch: Callable[[CallEvent], None] | None = None
     timeout: float = 120.0
     limit: int = RESULT_CHARS
+    ceiling: int = 0
     notice: bool = False
     bodies: BodyRunner = field(default_factory=BodyRunner)
 
@@ -118,6 +119,7 @@ async def present_result(
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
     # 8
     limit = (tool.limit if tool else None) or pipeline.limit
+    limit = min(limit, pipeline.ceiling or limit)
     if is_plain(result, limit) and pipeline.redact is None:
         return result
     deadline.give(None)

@@ -123,6 +123,8 @@ class Loop:
             record=journal,
             guards=guards,
             watch=self._hear,
+            # a quarter of what the model can be shown, at four characters a token
+            ceiling=setup.model.card.window,
             approver=None if approver is None else Unhurried(approver, self._clock),
         )
         self._tools = setup.belt.shown if setup.shown is None else setup.shown

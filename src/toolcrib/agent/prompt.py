@@ -25,6 +25,7 @@ _FINISH = (
     f"Your work ends when you call {COMPLETE} with your answer, and only then: text without a call may reach nobody. "
     "If it is refused, mend what it complains about and call it again."
 )
+_FILES = frozenset({"read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec"})
 _WORDS = "Answer in the user's language, short and plain. Say what you do not know."
 
 
@@ -33,16 +34,21 @@ def system_prompt(
     *,
     agent: str = "",
     date: str = "",
+    place: str = "",
     own: str = "",
     extras: Sequence[str] = (),
 ) -> str:
     """Return the system prompt of an agent with these tools on its belt; a name or a date that is "" is not mentioned.
 
+    `place` is the folder that tools for files and commands work in, and on which platform. It is the same all day: what
+    a model has read is not read again.
     `own` is the agent's own prompt, which says what it is for; `extras` are what hooks add, behind all else.
     """
     name = "" if agent in ("", "main") else f" named {agent}"
     today = f" Today is {date}." if date else ""
     parts = [f"You are an assistant{name} that works through tools for the user of this machine.{today}", own.strip()]
+    if place and not _FILES.isdisjoint(tools):
+        parts.append(f"You work in the folder {place}. Write paths relative to it, with slashes: src/main.py.")
     if tools:
         parts += [_TOOLS, _REFUSALS, _OUTSIDE, _PAGES if "result_get" in tools else _CUTS]
     else:
@@ -51,6 +57,6 @@ def system_prompt(
     return "\n\n".join(part for part in parts if part)
 
 
-def subagent_prompt(own: str, tools: Iterable[str], *, agent: str, date: str) -> str:
+def subagent_prompt(own: str, tools: Iterable[str], *, agent: str, date: str, place: str = "") -> str:
     """Return the system prompt of a registered agent: `own` is its prompt with the inputs filled in."""
-    return system_prompt((*tools, COMPLETE), agent=agent, date=date, own=own, extras=(_FINISH,))
+    return system_prompt((*tools, COMPLETE), agent=agent, date=date, place=place, own=own, extras=(_FINISH,))

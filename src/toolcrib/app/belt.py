@@ -229,8 +229,10 @@ class PortsOf:
 
     def __call__(self, caller: Caller) -> Ports:
         """Return what the tools of this caller may touch."""
-        workspace = self._workspaces.open(self._terms_of(caller), caller.session or "")
-        return Ports(workspace=workspace, rpc=self._router.rpc_for(caller), blobs=self._blobs)
+        terms = self._terms_of(caller)
+        workspace = self._workspaces.open(terms, caller.session or "")
+        folder = "" if terms.refusal or terms.access == "none" else str(terms.root.absolute())
+        return Ports(workspace=workspace, folder=folder, rpc=self._router.rpc_for(caller), blobs=self._blobs)
 
     def close(self) -> None:
         """Let go of every root."""

@@ -107,8 +107,9 @@ class Models:
         from toolcrib.backends.models import http, local  # noqa: PLC0415  HTTP takes longer to load than we do
 
         given = self._providers().get(provider, ProviderSettings())
+        patience = http.make_patience(given.timeout_sec) if given.timeout_sec else None
         if provider == "local" and not given.base_url:
-            return local.local_model(model, given.file)
+            return local.local_model(model, given.file, patience=patience, window=given.context_window)
         return http.model_for(
             provider,
             model,
@@ -116,6 +117,8 @@ class Models:
             api_key=given.api_key or "",
             headers=given.headers,
             env=self._env,
+            patience=patience,
+            window=given.context_window,
         )
 
 

@@ -1,5 +1,6 @@
 """Subagents of a crib: which agents become tools, and what runs them for whoever calls one."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from toolcrib.config.settings import LimitSettings
 from toolcrib.define.agent import Agent, make_called_key, prompts_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
+from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionHead, SessionStore
 from toolcrib.define.model import Model
@@ -107,7 +109,8 @@ class SubagentRunner:
         above = turn_of(ctx.caller)
         prompts = prompts_of(agent, args)
         setup = self._setup(agent, ctx.caller, within, above)
-        system = subagent_prompt(prompts.system, setup.belt.tools, agent=agent.name, date=today())
+        place = describe_place(setup.ports)
+        system = subagent_prompt(prompts.system, setup.belt.tools, agent=agent.name, date=today(), place=place)
         setup = replace(setup, system=system)
         told = RunListeners(
             tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args)
@@ -204,6 +207,11 @@ def outside_entries(loaded: Loaded, caller: Caller) -> dict[str, str]:
             scopes[f"agents.{config.find_written_id(agent)}.tools"] = settings.tools.ask_after_outside
     found = [(entry, f"{scope}.askAfterOutside[{at}]") for scope, own in scopes.items() for at, entry in enumerate(own)]
     return dict(reversed(found))  # of two that say the same, the first
+
+
+def describe_place(ports: Ports) -> str:
+    """Return the folder that tools work in and the platform, as a prompt names them."""
+    return f"{escape_unprintable(ports.folder)} on {os.uname().sysname}" if ports.folder else ""
 
 
 def today() -> str:

@@ -34,7 +34,7 @@ from toolcrib.policy.resolve import agent_of
 
 from .belt import BeltSource
 from .models import Models
-from .subagents import outside_entries, today
+from .subagents import describe_place, outside_entries, today
 
 Emit = Callable[[Event], None]
 
@@ -259,7 +259,7 @@ class SetupResolver:
             pipeline=held.pipeline,
             ports=held.ports,
             limits=request.limits or limits_of(self._loaded.config, agent),
-            system=_system_prompt(request, agent, held.tools),
+            system=_system_prompt(request, agent, held.tools, describe_place(held.ports)),
             effort=request.effort,
             after_outside=match_outside_tools(entries, held.selection, held.catalog.groups),
         )
@@ -277,8 +277,8 @@ def limits_of(config: Config, agent: str) -> Limits:
     return Limits(turns=first("turns"), seconds=first("seconds"), tokens=first("tokens"), cost=first("cost"))
 
 
-def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str]) -> str:
+def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str], place: str) -> str:
     if (task := request.task) is not None:
         own = prompts_of(task.agent, task.inputs).system
-        return subagent_prompt(own, tools, agent=task.agent.name, date=today())
-    return system_prompt(tools, agent=agent, date=today())
+        return subagent_prompt(own, tools, agent=task.agent.name, date=today(), place=place)
+    return system_prompt(tools, agent=agent, date=today(), place=place)

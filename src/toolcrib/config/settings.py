@@ -199,6 +199,8 @@ class ProviderSettings(Section):
     api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
     headers: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
     file: Folder | None = None  # a GGUF file, for the provider `local`
+    timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
+    context_window: Annotated[Int, Field(ge=1024, le=1_000_000_000)] | None = Field(default=None, alias="contextWindow")
 
 
 class PluginSettings(Section):

@@ -38,9 +38,13 @@ async def _no_agents(agent: Any, ctx: Any, args: Mapping[str, Any]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The ports that are open to the tools of one caller; one that is not wired says so when it is used."""
+    """The ports that are open to the tools of one caller; one that is not wired says so when it is used.
+
+    `folder` is where the workspace lies, "" where there is none.
+    """
 
     workspace: Workspace = _NO_WORKSPACE
+    folder: str = ""
     http: Http = _NO_HTTP
     rpc: Rpc = _NO_RPC
     blobs: Blobs = _NO_BLOBS

@@ -126,9 +126,11 @@ _DEEP = b"data: " + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"\n\n"
 _SOON = 7.0
 
 _ROWS = [
-    # silence
-    Misbehaviour("stall before the headers", act=wrong.silent, says="1.5 seconds", patience=QUICK),
-    Misbehaviour("stall after the headers", act=wrong.held(lambda api: b""), says="1.5 seconds", patience=QUICK),
+    # silence; what has not begun may still be worked on
+    Misbehaviour("stall before the headers", act=wrong.silent, says="1.5 seconds", patience=QUICK, retry=False),
+    Misbehaviour(
+        "stall after the headers", act=wrong.held(lambda api: b""), says="1.5 seconds", patience=QUICK, retry=False
+    ),
     Misbehaviour("stall in mid-stream", act=wrong.held(wrong.call_announced), says="1.5 seconds", patience=QUICK),
     Misbehaviour("stall within a line", act=wrong.held(wrong.upto(b'"note"', 3)), says="1.5 seconds", patience=QUICK),
     Misbehaviour(
@@ -138,9 +140,11 @@ _ROWS = [
         runs=1,
         patience=QUICK,
     ),
-    Misbehaviour("slow loris", act=wrong.loris, says="1.5 seconds", patience=QUICK),
-    Misbehaviour("alive and mute", act=wrong.alive_and_mute, patience=replace(CALM, whole=1.5), says="longer than"),
-    Misbehaviour("early hints without end", wrong.early_hints, patience=QUICK),
+    Misbehaviour("slow loris", act=wrong.loris, says="1.5 seconds", patience=QUICK, retry=False),
+    Misbehaviour(
+        "alive and mute", act=wrong.alive_and_mute, patience=replace(CALM, whole=1.5), says="longer than", retry=False
+    ),
+    Misbehaviour("early hints without end", wrong.early_hints, patience=QUICK, retry=False),
     # cuts
     Misbehaviour("cut before the headers", act=wrong.gone),
     Misbehaviour("cut after the headers", act=wrong.cut(lambda api: b"")),

