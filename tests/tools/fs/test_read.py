@@ -103,6 +103,10 @@ async def test_a_folder_is_for_ls_and_a_missing_file_has_neighbours() -> None:
         await run(ctx, path="src")
     with pytest.raises(ToolError, match=r"^no file 'src/ap.py'; did you mean 'src/app.py'\?$"):
         await run(ctx, path="src/ap.py")
+    with pytest.raises(
+        ToolError, match=r"^no file 'shop/app.py'; there is 'src/app.py'; the workspace holds docs, src$"
+    ):
+        await run(ctx, path="shop/app.py")
     with pytest.raises(ToolError, match=r"^no file 'zzz'; the workspace holds docs, src$"):
         await run(ctx, path="zzz")
     with pytest.raises(ToolError, match="the path is empty"):

@@ -5,6 +5,7 @@ apostrophe in the wrong form, letters composed in the other way, an `@` in front
 path as written is looked for under those spellings.
 """
 
+import asyncio
 import difflib
 import re
 import unicodedata
@@ -14,7 +15,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from toolcrib import Ctx, ToolError
-from toolcrib.files import defuse
+from toolcrib.files import Find, defuse
+
+_GLOB_SIGNS = frozenset("*?[]{}!\\")
+_LOOK_SECONDS, _MAX_SAME_NAMES = 2.0, 3
 
 
 def format_size(count: int) -> str:
@@ -152,24 +156,40 @@ def _spellings(path: str) -> list[str]:
 
 
 async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
-    """Return the error with the names that are nearest to the one that is missing."""
+    """Return the error with the names that are nearest to the one that is missing, or where else its name is."""
     folder, _, name = path.rstrip("/").rpartition("/")
     try:
         listing = await ctx.workspace.list(folder or ("/" if path.startswith("/") else "."), most=2_000)
+        names = {entry.name.casefold(): entry.path for entry in listing.entries}
     except ToolError:
-        return error
-    names = {entry.name.casefold(): entry.path for entry in listing.entries}
+        try:
+            folder, names, listing = "", {}, await ctx.workspace.list(".", most=2_000)
+        except ToolError:
+            return error
     near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.65)
     sentence = str(error).partition("; ")[0]
     if shown := [names[each] for each in near]:
         told = f"{sentence}; did you mean {' or '.join(map(repr, shown))}?"
         return ToolError(told, code=error.code, source=attribute_names(shown))
+    same = await _find_same_name(ctx, name)
+    sentence += f"; there is {' and '.join(map(repr, same))}" if same else ""
     where = repr(folder) if folder else "the workspace"
     shown = [entry.name for entry in listing.entries[:8]]
     some = ", ".join(map(escape_name, shown))
     more = f" and {listing.total - 8} more" if listing.total > 8 else ""
     told = f"{sentence}; {where} holds {some + more if some else 'nothing'}"
-    return ToolError(told, code=error.code, source=attribute_names(shown))
+    return ToolError(told, code=error.code, source=attribute_names((*same, *shown)))
+
+
+async def _find_same_name(ctx: Ctx, name: str) -> tuple[str, ...]:
+    """Return where else in the workspace something has this name; nobody waits long for it."""
+    if not name or not _GLOB_SIGNS.isdisjoint(name):
+        return ()
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS):
+            return (await ctx.workspace.find(Find(pattern=name, limit=_MAX_SAME_NAMES))).paths
+    except (ToolError, TimeoutError):
+        return ()
 
 
 MAX_SEARCH_BYTES = 50 << 10
