@@ -78,6 +78,8 @@ def test_the_second_identical_call_says_that_it_was_made_before() -> None:
     repeats = Repeats(5)
     ((call, result),) = step(word="a")
     assert repeats.mark(call, result) is result
+    assert repeats.mark(call, result) is result  # of the same reply
+    repeats.count(step(word="a"))
     assert repeats.mark(call, Result.text("other")) == Result.text("other")
     assert repeats.mark(call._replace(id="other", key="k"), result) == result._replace(
         content=(*result.content, REPEATED)
@@ -89,6 +91,7 @@ def test_a_command_that_still_runs_was_not_asked_about_before() -> None:
     repeats, running = Repeats(5), Result.text("running", details={"status": "running"})
     for _ in range(3):
         assert repeats.mark(Call("id", "process", {}), running) is running
+        repeats.count([(Call("id", "process", {}), running)])
     assert Repeats(0).mark(Call("id", "echo"), running) is running
 
 

@@ -294,8 +294,8 @@ async def test_what_subagents_take_counts_in_the_turn_above_them() -> None:
     async with crib_with(agent("worker")) as crib:
         end = await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, limits=Limits(cost=35.0)).end()
     assert end.reason == "cost"
-    assert end.cost == 40.0  # one reply of the parent, three of the child
-    assert len(model.asked) == 4
+    assert end.cost == 50.0  # one reply of the parent, three of the child, and the parent's last words
+    assert len(model.asked) == 5
 
 
 async def test_a_child_is_told_that_the_budget_of_the_tree_is_spent() -> None:

@@ -87,18 +87,17 @@ class Repeats:
         self._seen: set[int] = set()
 
     def mark(self, call: Call, result: Result) -> Result:
-        """Return the result as the model reads it: a call that was made before, with the same result, says so."""
-        key = _key_of(call, result) if self.most else None
-        if key is None or key not in self._seen:
-            self._seen |= set() if key is None else {key}
-            return result
-        return result._replace(content=(*result.content, REPEATED))
+        """Return the result as the model reads it: a call of an earlier step, with the same result, says so."""
+        if self._seen and _key_of(call, result) in self._seen:
+            return result._replace(content=(*result.content, REPEATED))
+        return result
 
     def count(self, done: Iterable[tuple[Call, Result]]) -> int:
         """Note the calls of a step; return how often they came now where that is one time too many, else 0."""
         if not self.most:
             return 0
         step = [_key_of(call, result) for call, result in done]
+        self._seen.update(key for key in step if key is not None)
         if None in step:
             self._steps.clear()
         if None in step or not step:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from toolcrib.adapter.conversation import answer_message
 from toolcrib.adapter.fence import new_token
@@ -363,6 +364,12 @@ class Loop:
         else:
             self._emit.after(self.journal.flush(), partial(self._take_outcome, still))
         return result
+
+    async def run_aside(self, name: str, args: Mapping[str, Any]) -> Result:
+        """Run a call that no reply made, once the turn is over: on record like any other, not in the history."""
+        key, setup = new_key(), self.setup
+        ctx = Ctx(Call(key, name, args, key), setup.caller, CallState(), setup.ports)
+        return await invoke(setup.belt, ctx, setup.pipeline)
 
     def _hear(self, event: CallEvent) -> None:
         still = self._open.get(event.call.key)

@@ -20,11 +20,11 @@ from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
 from toolcrib.define.agent import COMPLETE, OUTCOME, WORKING, Agent, completion_shape, inputs_shape
-from toolcrib.define.context import CallState, Ctx
+from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.event import Ending, Event, TurnFinished, Usage
 from toolcrib.define.log import Noted, Said
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Message
 from toolcrib.define.model import History
 from toolcrib.define.plugin import Block, Hook, Rewrite
 from toolcrib.define.result import Result, Text
@@ -35,7 +35,6 @@ from toolcrib.define.verdict import Selection, Verdict, Verdicts
 
 from .compact import shortener
 from .hooks import BoundHook, bind_guards
-from .invoke import invoke, new_key
 from .loop import Loop, TurnSetup, current_turn
 from .mailbox import Inbox
 from .retry import ignore
@@ -286,9 +285,7 @@ class _Run:
         words = words or (ends[0].text if ends[0].reason == "done" else "")
         if not words.strip():
             return False
-        key, setup = new_key(), self.setup
-        call = Call(key, COMPLETE, {self.agent.output_name: words}, key)
-        await invoke(setup.belt, Ctx(call, setup.caller, CallState(), setup.ports), setup.pipeline)
+        await self.loop.run_aside(COMPLETE, {self.agent.output_name: words})
         return self.completion.answer is not None
 
     def report_abort(self) -> None:
