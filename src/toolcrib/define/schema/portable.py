@@ -48,8 +48,8 @@ _INSTEAD = {
     "anyOf": "only `X | None` is portable: leave the parameter out of `required`",
     "oneOf": "only one kind of value is portable",
     "allOf": "write the merged schema",
-    "$ref": "write the schema where it is used",
-    "$defs": "write the schemas where they are used",
+    "$ref": "only '#/$defs/NAME' is, which stands at the root and does not lead back to itself",
+    "$defs": "they stand at the root",
     "const": "write an enum with one value",
 }
 
@@ -58,8 +58,23 @@ def check_portable_schema(schema: Any, where: str) -> None:
     """Raise DeclarationError, naming the parameter, unless the root is an object within the portable subset."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise DeclarationError(f"{where}: the schema's root must be {{'type': 'object', 'properties': ...}}")
-    for complaint in _complaints(schema, where):
+    defs = schema.get("$defs", {})
+    root = {key: each for key, each in schema.items() if key not in ("$schema", "$defs")}
+    for complaint in _complaints(_inline(root, defs if isinstance(defs, Mapping) else {}), where):
         raise DeclarationError(complaint)
+
+
+def _inline(schema: Any, defs: Mapping[str, Any], seen: tuple[str, ...] = ()) -> Any:
+    """Return a schema with what its references mean in their place; a reference that leads nowhere stays."""
+    if not isinstance(schema, Mapping):
+        return schema
+    name = str(schema.get("$ref")).removeprefix("#/$defs/")
+    beside = {key: _inline(each, defs, seen) for key, each in schema.items()}
+    if name not in defs or name in seen or schema["$ref"] != f"#/$defs/{name}":
+        return beside
+    del beside["$ref"]
+    inner = _inline(defs[name], defs, (*seen, name))
+    return {**inner, **beside} if isinstance(inner, Mapping) else inner
 
 
 def _complaints(schema: Any, where: str) -> Iterator[str]:
