@@ -1,7 +1,7 @@
 """Tools and results as the Model Context Protocol writes them, and what other people's servers answer as a Result."""
 
 import base64
-import binascii
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,7 +9,7 @@ import orjson
 
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ToolError
-from toolcrib.define.result import Content, Image, Result, Text
+from toolcrib.define.result import Content, Embed, Image, Result, Text
 from toolcrib.define.tool import Tool
 
 from .cut import cut, shorten
@@ -22,6 +22,8 @@ _MAX_IMAGES = 20
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024  # bytes; larger ones are refused by providers
 _MAX_BASE64_CHARS = _MAX_IMAGE_BYTES * 4 // 3 + 4
 _MAX_LABEL_CHARS = 1_000
+_MIME = re.compile(r"[A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64}")
+_URI = re.compile(r"[!-~]{0,1000}")
 _MAX_NUMBER = 2**63
 
 
@@ -39,21 +41,43 @@ def declare(tool: Tool) -> dict[str, Any]:
 
 
 def encode_result(result: Result) -> dict[str, Any]:
-    """Return the result as a CallToolResult: its content and its flag, and never its `details`, which are ours."""
-    blocks = [
-        {"type": "text", "text": replace_halves(part.text)}
-        if isinstance(part, Text)
-        else {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
-        for part in result.content
-    ]
-    return {"content": blocks, "isError": result.status == "error"}
+    """Return the result as a CallToolResult: its content, its flag, and as `structuredContent` what its words spell.
+
+    Its `details` are ours: only where a text of our own is their JSON, no more and no less, are they shown once more.
+    """
+    blocks = [block for part in result.content for block in _encode_part(part)]
+    encoded = {"content": blocks, "isError": result.status == "error"}
+    told = result.details
+    if result.status != "ok" or not isinstance(told, dict) or not told or any(part.source for part in result.content):
+        return encoded
+    # what was shortened, redacted or written in other words is not the same any more
+    is_told = any(isinstance(part, Text) and parse_object(part.text) == told for part in result.content)
+    return {**encoded, "structuredContent": told} if is_told else encoded
+
+
+def _encode_part(part: Content) -> Iterator[dict[str, Any]]:
+    if isinstance(part, Image):
+        yield {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
+        return
+    text, embed = replace_halves(part.text), part.embed
+    if embed is None or (embed.data and part.source):  # a fence stands before what cannot be put between marks
+        yield {"type": "text", "text": text}
+    if embed is None:
+        return
+    data = base64.b64encode(embed.data).decode()
+    if embed.uri:
+        held = {"blob": data} if embed.data else {"text": text}
+        yield {"type": "resource", "resource": {"uri": embed.uri, "mimeType": embed.mime, **held}}
+    else:
+        yield {"type": "audio", "data": data, "mimeType": embed.mime}
 
 
 def read_result(value: Any, server: str) -> Result:
     """Return a CallToolResult of `server` as ours, or raise ToolError saying what is wrong with it.
 
-    Every word comes from outside and carries the source `mcp:<server>`. Sounds, links and files become words;
-    `structuredContent` is shown as JSON unless a text of the result already says the same.
+    Every word comes from outside and carries the source `mcp:<server>`. Sounds, links and files become words, which
+    have the sound or the file with them where clients can be given it; `structuredContent` is shown as JSON unless a
+    text of the result already says the same.
     """
     blocks, failed = _check_shape(value, server)
     reading = _ResultReader(server)
@@ -103,27 +127,29 @@ class _ResultReader:
             case {"type": "image", "data": str(data)}:
                 self._picture(data, _label(block, "mimeType") or "image")
             case {"type": "audio", "data": str(data)}:
-                self.add_text(f"[audio, {_label(block, 'mimeType') or 'of an unnamed kind'}, {_size(data)}: not shown]")
+                kind = _label(block, "mimeType") or "of an unnamed kind"
+                self.add_text(f"[audio, {kind}, {_size(data)}: not shown]", self._embed(block, "", data))
             case {"type": "resource_link", "uri": str(uri)}:
                 self.add_text(f"[link to {', '.join(_about(block, uri))}]")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-                self.add_text(f"[file {shorten(uri, _MAX_LABEL_CHARS)}]\n{text}")
+                words = f"[file {shorten(uri, _MAX_LABEL_CHARS)}]\n{text}"
+                self.add_text(words, self._embed(block["resource"], uri) if len(words) <= self._characters else None)
             case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
                 kind = _label(block["resource"], "mimeType") or "of an unnamed kind"
-                self._picture(data, f"file {shorten(uri, _MAX_LABEL_CHARS)}, {kind}")
+                self._picture(data, f"file {shorten(uri, _MAX_LABEL_CHARS)}, {kind}", block["resource"])
             case {"type": str(kind)}:
                 raise _nonsense(self._server, f"has a part {at} of the kind {shorten(kind, 40)!r} that cannot be read")
             case _:
                 raise _nonsense(self._server, f"has a part {at} that says no `type`")
 
-    def add_text(self, text: str) -> None:
+    def add_text(self, text: str, embed: Embed | None = None) -> None:
         piece = cut(text, self._characters)
         if len(piece) < len(text):
             piece += f"\n[{len(text) - len(piece):,} more characters were left out]"
             self._characters = 0
         else:
             self._characters -= len(piece)
-        self.content.append(Text(piece, self._source))
+        self.content.append(Text(piece, self._source, embed))
 
     def add_structured(self, value: Mapping[str, Any]) -> None:
         try:
@@ -133,24 +159,38 @@ class _ResultReader:
         if not any(isinstance(part, Text) and _is_repeated(part.text, value) for part in self.content):
             self.add_text(written)
 
-    def _picture(self, data: str, what: str) -> None:
+    def _embed(self, block: Mapping[str, Any], uri: str, data: str = "") -> Embed | None:
+        """Return a sound or a file for clients, None where its labels, its bytes or its size are nothing for them."""
+        mime = block.get("mimeType", "text/plain")
+        if not isinstance(mime, str) or not _MIME.fullmatch(mime) or not _URI.fullmatch(uri) or not self._images:
+            return None
+        raw = _bytes(data)
+        if raw is None or bool(raw) != bool(data) or (not uri and not mime.startswith("audio/")):
+            return None
+        self._images -= bool(data)
+        return Embed(mime, uri, raw)
+
+    def _picture(self, data: str, what: str, file: Mapping[str, Any] | None = None) -> None:
         """Add a picture, judged by its bytes and not by its name, or a sentence about what a model cannot be shown."""
         picture = _image(data) if self._images else None
         if picture is None:
-            self.add_text(f"[{what}, {_size(data)}: not shown]")
+            self.add_text(f"[{what}, {_size(data)}: not shown]", self._embed(file, file["uri"], data) if file else None)
         else:
             self._images -= 1
             self.content.append(picture._replace(source=self._source))
 
 
-def _image(data: str) -> Image | None:
-    if len(data) > _MAX_BASE64_CHARS:
-        return None
+def _bytes(data: str) -> bytes | None:
     try:
-        raw = base64.b64decode(data, validate=True)
-        return next(part for part in Result.image(raw).content if isinstance(part, Image))
-    except (binascii.Error, ValueError, ToolError):
+        return base64.b64decode(data, validate=True) if len(data) <= _MAX_BASE64_CHARS else None
+    except ValueError:
         return None
+
+
+def _image(data: str) -> Image | None:
+    raw = _bytes(data) or b""
+    mime = Image.mime_of(raw)
+    return Image(raw, mime) if mime else None
 
 
 def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import orjson
 from toolcrib.define.args import trim
 from toolcrib.define.display import is_encodable, replace_halves, strip
 from toolcrib.define.marks import defuse
-from toolcrib.define.result import Content, Image, Result, Text
+from toolcrib.define.result import Content, Embed, Image, Result, Text
 
 from .cut import cut, shorten
 from .fence import fence
@@ -35,11 +35,14 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     for part in parts:
         if part.source is None:
             shown.append(
-                part if isinstance(part, Image) or is_encodable(part.text) else Text(replace_halves(part.text))
+                part
+                if isinstance(part, Image) or is_encodable(part.text)
+                else part._replace(text=replace_halves(part.text))
             )
             continue
         words = part.text if isinstance(part, Text) else f"[{part.mime}, {len(part.data):,} bytes: the picture below]"
-        shown.append(Text(fence(words, part.source, token, notice=notice), part.source))
+        said = fence(words, part.source, token, notice=notice)
+        shown.append(part._replace(text=said) if isinstance(part, Text) else Text(said, part.source))
         if isinstance(part, Image):
             shown.append(part)
         notice = ""
@@ -66,7 +69,18 @@ def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
 
 def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P, ...]:
     """Return the parts of a message without secrets in their words."""
-    return tuple(part._replace(text=redact(part.text)) if isinstance(part, Text) else part for part in parts)
+    return tuple(
+        part._replace(text=redact(part.text), embed=_redact_embed(part.embed, redact))
+        if isinstance(part, Text)
+        else part
+        for part in parts
+    )
+
+
+def _redact_embed(embed: Embed | None, redact: Callable[[str], str]) -> Embed | None:
+    """Return what words stand for as it is, or not at all where it holds a secret."""
+    told = "" if embed is None else "\n".join((embed.mime, embed.uri, embed.data.decode("latin-1")))
+    return embed if redact(told) == told else None
 
 
 def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
@@ -162,8 +176,8 @@ def _merge_texts(content: Sequence[Content]) -> Sequence[Content]:
     if len(content) < 2:
         return content
     merged: list[Content] = []
-    for source, group in groupby(content, lambda part: part.source if isinstance(part, Text) else None):
-        if source is None:
+    for (source, embed), group in groupby(content, lambda part: part[1:] if isinstance(part, Text) else (None, None)):
+        if source is None or embed is not None:
             merged += group
         else:
             merged.append(Text("\n".join(part.text for part in group if isinstance(part, Text)), source))

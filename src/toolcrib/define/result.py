@@ -28,11 +28,23 @@ _SIGNATURES = (
 )
 
 
+class Embed(NamedTuple):
+    """What words stand for, for clients that take more than words: a sound, or a file at an address of its own.
+
+    A file of text has no `data`: the words are what it holds.
+    """
+
+    mime: str
+    uri: str = ""
+    data: bytes = b""
+
+
 class Text(NamedTuple):
     """Words for the model. `source` says where they came from when they came from outside (`web:https://...`)."""
 
     text: str
     source: str | None = None
+    embed: Embed | None = None
 
 
 class Image(NamedTuple):
@@ -134,6 +146,12 @@ class Result(NamedTuple):
         return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label, path=str(path), details=details)
 
     @classmethod
+    def embed(cls, embed: Embed, text: str = "", *, details: Any = None) -> Self:
+        """A sound or a file, which MCP clients are given as it is; models read `text`, or what kind of thing it is."""
+        words = text or f"[{escape_unprintable(embed.uri or embed.mime)}, {len(embed.data):,} bytes: not shown]"
+        return cls(content=(Text(words, None, embed),), details=details)
+
+    @classmethod
     def error(
         cls, message: str, *, code: str = "failed", details: Mapping[str, Any] | None = None, source: str | None = None
     ) -> Self:
@@ -212,7 +230,9 @@ def _no_form(what: str, at: str = "") -> TypeError:
 
 
 def _block(part: Content) -> dict[str, Any]:
-    block = {"type": "text", "text": part.text} if isinstance(part, Text) else _picture_block(part)
+    block: dict[str, Any] = {"type": "text", "text": part.text} if isinstance(part, Text) else _picture_block(part)
+    if isinstance(part, Text) and (embed := part.embed) is not None:
+        block["embed"] = {"mimeType": embed.mime, "uri": embed.uri, "data": base64.b64encode(embed.data).decode()}
     return block if part.source is None else {**block, "source": part.source}
 
 
@@ -224,13 +244,23 @@ def _content(block: Any) -> Content:
     source = block.get("source") if isinstance(block, Mapping) else None
     match block:
         case {"type": "text", "text": str(text)} if isinstance(source, str | None):
-            return Text(text, source)
+            return Text(text, source, _embed(block["embed"]) if "embed" in block else None)
         case {"type": "image", "data": str(data), "mimeType": str(mime)} if isinstance(source, str | None):
             try:
                 return Image(base64.b64decode(data, validate=True), mime, source)
             except ValueError as error:
                 raise ToolError("an image block holds data that is not base64") from error
     raise ToolError("a content block is neither {type: text, text} nor {type: image, data, mimeType}")
+
+
+def _embed(value: Any) -> Embed:
+    match value:
+        case {"mimeType": str(mime), "uri": str(uri), "data": str(data)}:
+            try:
+                return Embed(mime, uri, base64.b64decode(data, validate=True))
+            except ValueError as error:
+                raise ToolError("a text block has an `embed` whose data is not base64") from error
+    raise ToolError("the `embed` of a text block is no {mimeType, uri, data}")
 
 
 def _webp_sides(data: bytes) -> tuple[int, ...]:
