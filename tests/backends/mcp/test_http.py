@@ -35,6 +35,7 @@ class Server:
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
+        self.rests: dict[str | None, bytes] = {}  # of a stream that broke off, by the event that was seen last
         self.seen: list[tuple[str, dict[str, str]]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,6 +62,8 @@ class Server:
                 await self.answer(writer, message)
             case {"method": str()}:
                 writer.write(http(b"", status="202 Accepted"))
+            case _ if (after := self.seen[-1][1].get("last-event-id")) in self.rests:
+                writer.write(http(self.rests[after], "text/event-stream"))
             case _:
                 writer.write(http(b"", status="405 Method Not Allowed"))
         await writer.drain()
@@ -180,3 +183,46 @@ async def test_a_server_that_forgot_the_session_is_connected_again(tmp_path: Pat
         with pytest.raises(ToolError, match="does not know this session any more"):
             await world.service.call("srv", "echo", HI)
         assert (await world.call("srv__echo", HI))[0] == "ok"
+
+
+def primed(id: str, *data: bytes, retry: int = 1) -> bytes:
+    return b"".join(b"id: %s\nretry: %d\ndata: %s\n\n" % (id.encode(), retry, each) for each in (b"", *data))
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_a_stream_that_ends_before_its_answer_is_taken_up_where_it_was_left(
+    is_broken: bool, tmp_path: Path
+) -> None:
+    calls: list[Any] = []
+
+    async def answer(writer: asyncio.StreamWriter, message: Any) -> None:
+        calls.append(message["id"])
+        server.rests["e-1"] = primed("e-2")  # not yet
+        server.rests["e-2"] = primed("e-3", reply(message["id"], text("yours")))
+        whole = http(primed("e-1"), "text/event-stream")
+        writer.write(whole.replace(b"content-length: ", b"content-length: 9") if is_broken else whole)
+
+    async with served(answer) as (server, settings), opened({"srv": settings}, tmp_path) as world:
+        status, words = await world.call("srv__echo", HI)
+    assert (status, "\nyours\n" in words, len(calls)) == ("ok", True, 1), words
+    assert [headers["last-event-id"] for _, headers in server.seen if "last-event-id" in headers] == ["e-1", "e-2"]
+
+
+async def test_a_stream_that_never_goes_on_is_given_up(tmp_path: Path) -> None:
+    async def answer(writer: asyncio.StreamWriter, message: Any) -> None:
+        server.rests["e-1"] = primed("e-1")
+        writer.write(http(primed("e-1"), "text/event-stream"))
+
+    async with served(answer) as (server, settings), opened({"srv": settings}, tmp_path) as world:
+        status, words = await world.call("srv__echo", HI)
+    assert (status, "the server ended its answer without one" in words) == ("error", True), words
+    assert 2 < len([1 for _, headers in server.seen if "last-event-id" in headers]) < 10
+
+
+@pytest.mark.parametrize("name", ["x" * 600, "a\x00b", "ä"])
+async def test_an_event_that_is_called_nonsense_is_not_asked_for(name: str, tmp_path: Path) -> None:
+    answer = gives(lambda to: http(primed(name), "text/event-stream"))
+    async with served(answer) as (server, settings), opened({"srv": settings}, tmp_path) as world:
+        status, words = await world.call("srv__echo", HI)
+    assert (status, "the server ended its answer without one" in words) == ("error", True), words
+    assert not any("last-event-id" in headers for _, headers in server.seen)

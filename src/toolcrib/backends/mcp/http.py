@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import httpx2
@@ -17,7 +17,9 @@ from .peer import MESSAGE_BYTES, Linked, MakePeer, ServerPeer, decode, encode
 
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
 _STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
-_AGAIN = 5.0  # seconds before the stream of what nobody asked for is opened again
+_AGAIN = 5.0  # seconds before the stream of what nobody asked for is opened again, where the server does not say
+_SOON, _LATE = 0.1, 60.0  # seconds before a stream is taken up again, whatever the server says
+_MAX_RESUMES = 5  # in a row that bring nothing new
 _GOODBYE = 2.0
 _SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"
 _SESSION_CHARS = 512
@@ -55,10 +57,17 @@ class HttpLink:
                 raise ToolError(_status(response.status_code), code="unavailable")
             if message.get("method") == "initialize":
                 self._session = response.headers.get(_SESSION, "")[:_SESSION_CHARS]
-            if "id" in message and "method" in message:
-                await self._take(response, take)
-                if not heard:
-                    raise ToolError("the server ended its answer without one")
+            if "id" not in message or "method" not in message:
+                return
+            stream = EventReader(MESSAGE_BYTES)
+            with _breaking(stream):
+                await self._take(response, take, stream)
+        idle = 0
+        while not heard and stream.last_id and idle < _MAX_RESUMES:
+            stream, before = await self._resume(stream, take), stream.last_id
+            idle = idle + 1 if stream.last_id == before else 0
+        if not heard:
+            raise ToolError("the server ended its answer without one")
 
     def agree(self, version: str) -> None:
         """Speak this version of the protocol from now on."""
@@ -85,16 +94,31 @@ class HttpLink:
 
     async def _listen(self) -> None:
         """Read what the server says unasked. Many offer no such stream, and say so once."""
+        last_id = ""
         while True:
+            stream = EventReader(MESSAGE_BYTES)
             with contextlib.suppress(ToolError):  # who answers requests is asked again later
-                async with self._request("GET") as response:
-                    if response.status_code != 200 or "event-stream" not in response.headers.get("content-type", ""):
+                async with self._request("GET", after=last_id) as response:
+                    if not _is_stream(response):
                         return
-                    await self._take(response, self._peer.receive)
-            await asyncio.sleep(_AGAIN)
+                    await self._take(response, self._peer.receive, stream)
+            last_id = stream.last_id
+            await asyncio.sleep(_delay(stream))
+
+    async def _resume(self, stream: EventReader, take: Callable[[Any, int], None]) -> EventReader:
+        """Ask for the rest of a stream that broke off, after the time that the server named; return it."""
+        await asyncio.sleep(_delay(stream))
+        rest = EventReader(MESSAGE_BYTES)
+        async with self._request("GET", after=stream.last_id) as response:
+            if not _is_stream(response):
+                raise ToolError("the server ended its answer without one, and does not give the rest")
+            with _breaking(rest):
+                await self._take(response, take, rest)
+        rest.last_id, rest.retry = rest.last_id or stream.last_id, rest.retry or stream.retry
+        return rest
 
     @contextlib.asynccontextmanager
-    async def _request(self, method: str, body: bytes | None = None) -> AsyncIterator[httpx2.Response]:
+    async def _request(self, method: str, body: bytes | None = None, after: str = "") -> AsyncIterator[httpx2.Response]:
         headers = {
             **self._headers,
             "accept": "text/event-stream" if method == "GET" else "application/json, text/event-stream",
@@ -102,7 +126,8 @@ class HttpLink:
         }
         if body is not None:
             headers["content-type"] = "application/json"
-        headers |= {name: value for name, value in ((_SESSION, self._session), (_VERSION, self._version)) if value}
+        more = {_SESSION: self._session, _VERSION: self._version, "last-event-id": after}
+        headers |= {name: value for name, value in more.items() if value}
         try:
             request = self._client.build_request(method, self._url, content=body, headers=headers)
             response = await self._client.send(request, stream=True)
@@ -115,10 +140,10 @@ class HttpLink:
         finally:
             await response.aclose()
 
-    async def _take(self, response: httpx2.Response, take: Callable[[Any, int], None]) -> None:
+    async def _take(self, response: httpx2.Response, take: Callable[[Any, int], None], events: EventReader) -> None:
         """Take in the messages of an answer: one JSON value, or events as they come."""
         is_stream = "event-stream" in response.headers.get("content-type", "")
-        events, whole, size = EventReader(MESSAGE_BYTES), bytearray(), 0
+        whole, size = bytearray(), 0
         try:
             async for piece in _pieces(response):
                 size += len(piece)
@@ -153,6 +178,24 @@ async def connect_over_http(url: str, headers: Mapping[str, str], terms: LinkTer
     await link.open()
     transport.listen()
     return link
+
+
+@contextlib.contextmanager
+def _breaking(stream: EventReader) -> Iterator[None]:
+    """Let a stream break off that says where it can be taken up again."""
+    try:
+        yield
+    except ToolError as error:
+        if error.code != "unavailable" or not stream.last_id:
+            raise
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return response.status_code == 200 and "event-stream" in response.headers.get("content-type", "")
+
+
+def _delay(stream: EventReader) -> float:
+    return min(max(stream.retry or _AGAIN, _SOON), _LATE)
 
 
 async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:

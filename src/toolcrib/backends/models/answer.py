@@ -17,6 +17,7 @@ _BOM = b"\xef\xbb\xbf"
 _MAX_EVENTS = 300_000  # twice the tokens of the longest reply that any model gives
 _QUOTE_BYTES = 400  # bytes of an answer that is none
 _DONE = b"[DONE]"
+_MAX_ID_BYTES, _MAX_DIGITS = 512, 8
 _LINE_COST_BYTES = 64  # bytes that a line costs however short it is
 
 
@@ -34,11 +35,13 @@ class ServerEvent(NamedTuple):
 class EventReader:
     """Puts events together from bytes that were cut anywhere.
 
-    `lines` counts the lines that are whole, comments included: a server that sends them is alive.
+    `lines` counts the lines that are whole, comments included: a server that sends them is alive. `last_id` is what the
+    last event was called, and `retry` after how many seconds the server wants to be asked for more, where it said so.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self.lines = 0
+        self.lines, self.last_id, self.retry = 0, "", 0.0
+        self._id = ""
         self._max_bytes = max_bytes
         self._rest = bytearray()  # a line that goes on
         self._is_after_cr = False
@@ -81,7 +84,7 @@ class EventReader:
     def _line(self, line: bytes) -> ServerEvent | None:
         """Take a line; return the event that it completes."""
         if not line:
-            name, data = self._name, self._data
+            name, data, self.last_id = self._name, self._data, self._id
             self._name, self._data, self._size = "", [], 0
             return ServerEvent(name, b"\n".join(data)) if data else None
         field, _, value = line.partition(b":")
@@ -95,6 +98,10 @@ class EventReader:
             self._data.append(value)
         elif field == b"event":
             self._name = value[:_LINE_COST_BYTES].decode(errors="replace")
+        elif field == b"id" and len(value) <= _MAX_ID_BYTES and value.isascii() and value.decode().isprintable():
+            self._id = value.decode()
+        elif field == b"retry" and value.isdigit() and len(value) <= _MAX_DIGITS:
+            self.retry = int(value) / 1_000
         return None
 
 
