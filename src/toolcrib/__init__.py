@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .define.message import Call, Message
     from .define.plugin import Plugin
     from .define.ports import rpc
-    from .define.result import Image, Result, Text
+    from .define.result import Embed, Image, Result, Text
     from .define.tool import Tool, tool
     from .define.turn import Limits
 
@@ -44,14 +44,14 @@ _HOMES = {
     "define.message": "Call Message",
     "define.plugin": "Plugin",
     "define.ports": "rpc",
-    "define.result": "Image Result Text",
+    "define.result": "Embed Image Result Text",
     "define.tool": "Tool tool",
     "define.turn": "Limits",
 }
 
 __all__ = [
     "OWNER", "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
-    "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError",
+    "Embed", "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError",
     "__version__", "actions", "rpc", "run_sync", "tool",
 ]  # fmt: skip
 

@@ -15,16 +15,16 @@ from . import _serve
 if TYPE_CHECKING:
     from .doors.bridges import anthropic, genai, openai
     from .doors.bridges.pydantic_ai import CribToolset
-    from .doors.mcp import BeltServer, serve_http, serve_stdio
+    from .doors.mcp import BeltServer, Relay, serve_http, serve_stdio
 
 _HOMES = {
     "doors.bridges": "anthropic genai openai",
     "doors.bridges.pydantic_ai": "CribToolset",
-    "doors.mcp": "BeltServer serve_http serve_stdio",
+    "doors.mcp": "BeltServer Relay serve_http serve_stdio",
 }
 
 __all__ = [
-    "BeltServer", "CribToolset", "anthropic", "genai", "openai", "serve_http", "serve_stdio",
+    "BeltServer", "CribToolset", "Relay", "anthropic", "genai", "openai", "serve_http", "serve_stdio",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -80,7 +80,7 @@ class Crib:
         self.loaded, self.config, self.agents = loaded, loaded.config, parts.agents
         core, self.models, self.sessions = parts.core, parts.models, parts.core.stores.sessions
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
-        self.mcp, self.subagents = core.find(Mcp), core.find(Subagents)
+        self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None

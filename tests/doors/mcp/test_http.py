@@ -148,3 +148,48 @@ async def test_who_has_the_token_gets_in_while_hundreds_hold_half_a_request(tmp_
                 assert len(opened) < 256
         finally:
             process.kill()
+
+
+def events_in(data: bytes) -> list[dict[str, str]]:
+    blocks = data.decode().replace("\r\n", "\n").split("\n\n")
+    rows = [dict(line.partition(": ")[::2] for line in block.splitlines()) for block in blocks]
+    return [row for row in rows if row]
+
+
+async def test_a_client_that_lost_a_stream_gets_the_rest_and_nobody_elses() -> None:
+    goes_on = asyncio.Event()
+
+    @tool(effects=set())
+    async def waits() -> str:
+        """Wait."""
+        await goes_on.wait()
+        return "it was worth it"
+
+    crib = toolcrib.open({"tools": {"allow": ["waits"]}})
+    server = BeltServer(lambda: crib.belt(toolcrib.OWNER, extra=[waits]))
+    hello = {**HELLO[0], "params": {**HELLO[0]["params"], "protocolVersion": "2025-11-25"}}
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "waits", "arguments": {}}}
+    async with served(server) as port, httpx2.AsyncClient(timeout=SECONDS) as http:
+        url, clients = f"http://127.0.0.1:{port}{PATH}", []
+        for _ in range(2):
+            begun = await http.post(url, json=hello, headers=SHOWN | ACCEPTS)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+            clients.append(SHOWN | ACCEPTS | session)
+            await http.post(url, json=HELLO[1], headers=clients[-1])
+        mine, other = clients
+        async with http.stream("POST", url, json=call, headers=mine) as stream:
+            piece = await anext(stream.aiter_raw())
+        (first,) = events_in(piece)
+        assert (first["data"], int(first["retry"]) > 0) == ("", True)
+        goes_on.set()
+        after = {"last-event-id": first["id"], "accept": "text/event-stream"}
+        async with http.stream("GET", url, headers=mine | after) as stream:
+            rest = b""
+            async for piece in stream.aiter_raw():
+                rest += piece
+                if b"it was worth it" in rest:
+                    break
+        assert "it was worth it" in events_in(rest)[0]["data"]
+        async with http.stream("GET", url, headers=other | after) as stream:
+            pass  # what it would be sent comes at once, and there is nothing
+        assert len(server.versions) == 2

@@ -83,7 +83,9 @@ async def over_stdio(crib: Crib, *, asks: bool = False) -> AsyncIterator[Line]:
     with open(ours_in, "rb") as pipe, open(theirs_in, "rb") as stdin, open(theirs_out, "wb") as stdout:  # noqa: PTH123
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         serving = asyncio.create_task(
-            Serving(crib, lambda: crib.belt(toolcrib.OWNER), asks=asks).serve((stdin.fileno(), stdout.fileno()), None)
+            Serving(crib, lambda extra: crib.belt(toolcrib.OWNER, extra), asks=asks).serve(
+                (stdin.fileno(), stdout.fileno()), None
+            )
         )
         try:
             async with asyncio.timeout(SECONDS):
@@ -137,7 +139,7 @@ async def over_http(crib: Crib) -> AsyncIterator[str]:
     """Serve a crib in this process on a free port, and yield its address."""
     with contextlib.closing(listen_on(0)) as at:
         serving = asyncio.create_task(
-            Serving(crib, lambda: crib.belt(toolcrib.OWNER), asks=False).serve(at, (TOKEN, False))
+            Serving(crib, lambda extra: crib.belt(toolcrib.OWNER, extra), asks=False).serve(at, (TOKEN, False))
         )
         try:
             async with asyncio.timeout(SECONDS):

@@ -47,11 +47,12 @@ SendMessage = Callable[[_Message], Coroutine[Any, Any, None]]
 class ServerPeer:
     """One server. `send` hands a message to its transport; what comes back is given to `heard`.
 
-    `changed` is told when the server says that what it offers has changed. `redact` takes secrets out of its words.
+    `changed` is told when the server says that what it offers has changed, with an address when that resource has.
+    `redact` takes secrets out of its words.
     """
 
     def __init__(
-        self, name: str, send: SendMessage, *, changed: Callable[[], None], redact: Callable[[str], str] = str
+        self, name: str, send: SendMessage, *, changed: Callable[..., None], redact: Callable[[str], str] = str
     ) -> None:
         self.name, self._send, self._changed, self.redact = name, send, changed, redact
         self._next = 0
@@ -200,6 +201,9 @@ class ServerPeer:
             case "notifications/tools/list_changed", _:
                 self._note()
                 self._changed()
+            case "notifications/resources/updated", {"uri": str(uri)} if uri:
+                self._note()
+                self._changed(self._cut(uri))
             case _:
                 self._note()
 

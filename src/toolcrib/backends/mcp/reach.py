@@ -42,7 +42,7 @@ class McpReach:
         self._supervisor: SupervisorClient | None = None
 
     async def connect(
-        self, name: str, settings: ServerSettings, redact: Callable[[str], str], changed: Callable[[], None], /
+        self, name: str, settings: ServerSettings, redact: Callable[[str], str], changed: Callable[..., None], /
     ) -> Link:
         from .peer import ServerPeer  # noqa: PLC0415  only who has servers pays
 

@@ -131,7 +131,10 @@ def resource_tools(server: str, ask: AskServer, redact: Callable[[str], str]) ->
         lines = [*_rows(page.get("resources"), "uri"), *_rows(templates.get("resourceTemplates"), "uriTemplate")]
         cursor = page.get("nextCursor")
         more = f"\nmore: give cursor {cursor!r}" if isinstance(cursor, str) and cursor else ""
-        return redact_result(Result.text("\n".join(lines) + more or "no resources", source=source), redact)
+        told = {"resources": page.get("resources"), "resourceTemplates": templates.get("resourceTemplates")}
+        details = told | ({"nextCursor": cursor} if more else {})
+        words = "\n".join(lines) + more or "no resources"
+        return redact_result(Result.text(words, source=source, details=details), redact)
 
     async def read(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         value = await ask("resources/read", {"uri": args["uri"]})

@@ -7,7 +7,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import click
 
@@ -15,7 +15,8 @@ from toolcrib.app import Belt, Crib
 from toolcrib.define.approval import Question
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
-from toolcrib.doors.mcp import PATH, BeltServer, claim_stdio, listen_on, serve_http, serve_stdio
+from toolcrib.define.tool import Tool
+from toolcrib.doors.mcp import PATH, BeltServer, Relay, claim_stdio, listen_on, serve_http, serve_stdio
 
 from . import EXIT_INTERRUPTED
 from .approvals import ask_at_terminal, is_attended
@@ -65,9 +66,10 @@ class Serving:
     `toolcrib approvals`; else they are refused.
     """
 
-    def __init__(self, crib: Crib, belt: Callable[[], Belt], *, asks: bool) -> None:
+    def __init__(self, crib: Crib, belt: Callable[[Sequence[Tool]], Belt], *, asks: bool) -> None:
         self._crib, self._asks, self._interrupts = crib, asks, 0
-        self._server = BeltServer(belt)
+        relay = Relay(belt, crib.mcp_tools) if crib.mcp.servers else None
+        self._server = BeltServer(lambda: belt(()), relay)
 
     async def run(self, line: Pipes | socket.socket, token: AccessToken | None) -> int:
         """Serve, and return the exit code."""

@@ -14,6 +14,7 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.mcp import Definition
 from toolcrib.define.names import suggest
+from toolcrib.define.tool import Tool
 from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.policy.settings import PROFILES
 
@@ -197,8 +198,8 @@ def serve(**options: Unpack[_ServeOptions]) -> int:
         if refusal:
             click.echo(f"toolcrib: {refusal}. Tools for files and commands are not served.", err=True)
 
-        def find_belt() -> Belt:
-            belt = crib.belt(caller, profile=profile)
+        def find_belt(extra: Sequence[Tool]) -> Belt:
+            belt = crib.belt(caller, extra, profile=profile)
             tools = {each: tool for each, tool in belt.tools.items() if tool.group not in ("fs", "runtime")}
             return replace(belt, selection=replace(belt.selection, tools=tools)) if refusal else belt
 

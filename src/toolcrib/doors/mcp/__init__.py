@@ -9,7 +9,8 @@ It needs the official SDK, the extra `mcp`, which is imported here and nowhere e
 """
 
 from .http import PATH, listen_on, serve_http
+from .relay import Relay
 from .server import BeltServer
 from .stdio import claim_stdio, serve_stdio
 
-__all__ = ["PATH", "BeltServer", "claim_stdio", "listen_on", "serve_http", "serve_stdio"]
+__all__ = ["PATH", "BeltServer", "Relay", "claim_stdio", "listen_on", "serve_http", "serve_stdio"]

@@ -6,22 +6,31 @@ import logging
 import re
 import resource
 import socket
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import h11
 import uvicorn
-from mcp.server import Server
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp_types import JSONRPCMessage
+from starlette.applications import Starlette
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from toolcrib.define.errors import CribError
 
+from .server import BeltServer
+
 PATH = "/mcp"
 
 _REQUEST_BYTES = 32 * 1024 * 1024  # bytes of one request
+_RETRY_MS = 1_000  # after which a client comes back for the rest
+_MAX_EVENTS, _MAX_BYTES = 1_000, 2 * 1024 * 1024  # of one client; the newest is kept however long it is
 _QUEUE = 1024  # connections that the kernel holds until they are accepted
 _HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
@@ -43,7 +52,7 @@ def listen_on(port: int) -> socket.socket:
 
 
 async def serve_http(
-    server: Server,
+    server: BeltServer,
     at: socket.socket,
     token: str,
     *,
@@ -56,8 +65,9 @@ async def serve_http(
     The head and the body of a request have to be there in time, and of the connections that have not shown the token
     no more than `max_strangers` are kept.
     """
-    app = server.streamable_http_app(streamable_http_path=PATH, max_request_body_size=_REQUEST_BYTES)
-    guard, descriptors = _Guard(app, token), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    sessions = _Sessions(server, _REQUEST_BYTES)
+    app = Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(sessions))], lifespan=lambda _: sessions.run())
+    guard, descriptors = _Guard(app, token, server.versions), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed the token
         max_strangers = max(min(max_strangers, descriptors // 4), 1)
     config = uvicorn.Config(
@@ -80,6 +90,54 @@ async def serve_http(
             logging.getLogger(name).setLevel(logging.CRITICAL)
         http.should_exit = True
         await asyncio.wait([serving])
+
+
+class _Event(NamedTuple):
+    id: str
+    stream: str
+    message: JSONRPCMessage | None
+    size: int
+
+
+class _ReplayStore(EventStore):
+    """The last events of one client."""
+
+    def __init__(self) -> None:
+        self._events: deque[_Event] = deque()
+        self._next, self._size = 0, 0
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        self._next += 1
+        size = 0 if message is None else len(message.model_dump_json())
+        self._events.append(_Event(str(self._next), stream_id, message, size))
+        self._size += size
+        while len(self._events) > 1 and (self._size > _MAX_BYTES or len(self._events) > _MAX_EVENTS):
+            self._size -= self._events.popleft().size
+        return str(self._next)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        seen = next((each for each in self._events if each.id == last_event_id), None)
+        if seen is None:
+            return None
+        for each in tuple(self._events):
+            if each.stream == seen.stream and int(each.id) > int(seen.id) and each.message is not None:
+                await send_callback(EventMessage(each.message, each.id))
+        return seen.stream
+
+
+class _Sessions(StreamableHTTPSessionManager):
+    """The sessions of a server. Each has a store of its own: the SDK calls streams by the numbers of their requests."""
+
+    def __init__(self, server: Any, max_bytes: int) -> None:
+        super().__init__(server, retry_interval=_RETRY_MS, max_request_body_size=max_bytes)
+
+    @property  # type: ignore[override]  # it is asked for once by every session
+    def event_store(self) -> EventStore:
+        return _ReplayStore()
+
+    @event_store.setter
+    def event_store(self, store: EventStore | None) -> None:
+        """Take no other."""
 
 
 class _Clients(ServerState):
@@ -149,15 +207,18 @@ class _Http(uvicorn.Server):
 
 
 class _Guard:
-    """Lets through what comes from this machine with the token; all else is refused before anything is read of it."""
+    """Lets through what comes from this machine with the token; all else is refused before anything is read of it.
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._wanted = app, f"Bearer {token}".encode()
+    `versions` has the protocol that each session agreed on when it began: that holds, whatever a request says later.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, versions: Mapping[str, str]) -> None:
+        self._app, self._wanted, self._versions = app, f"Bearer {token}".encode(), versions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if scope["type"] == "lifespan" or (scope["type"] == "http" and refusal is None):
-            await self._app(scope, receive, send)
+            await self._app(self._agree(scope), receive, send)
         elif refusal is not None:
             await _refuse(*refusal, send)
 
@@ -165,6 +226,14 @@ class _Guard:
         """Tell whether a request shows the token, once."""
         given = [value for name, value in headers if name.lower() == b"authorization"]
         return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
+
+    def _agree(self, scope: Scope) -> Scope:
+        headers = scope.get("headers", [])
+        session = next((value.decode("latin-1") for name, value in headers if name == b"mcp-session-id"), "")
+        if session not in self._versions:
+            return scope
+        kept = [(name, value) for name, value in headers if name != b"mcp-protocol-version"]
+        return {**scope, "headers": [*kept, (b"mcp-protocol-version", self._versions[session].encode())]}
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         named: dict[bytes, list[bytes]] = {}

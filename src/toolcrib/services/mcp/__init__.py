@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from toolcrib.adapter.trim import redact_value
@@ -29,6 +29,7 @@ _Redact = Callable[[str], str]
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|auth|cred|cookie|session|signature")
 _MIN_SECRET_CHARS, _MIN_VALUE_CHARS = 4, 8
 _PROMPT_CHARS = 200_000
+_READY_SECONDS = 10.0  # for servers that are still connecting when a client asks what they offer
 _ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # paths, addresses, words, numbers
 
 
@@ -38,7 +39,7 @@ class McpBackend(Protocol):
     def admit(self, settings: McpSettings, /) -> McpSettings:
         """Return a server as it may be started; raise ToolError when nobody has accepted its code in a workspace."""
 
-    async def connect(self, name: str, settings: McpSettings, redact: _Redact, changed: Callable[[], None], /) -> Link:
+    async def connect(self, name: str, settings: McpSettings, redact: _Redact, changed: Callable[..., None], /) -> Link:
         """Connect to a server that is admitted now; raise ToolError when that fails."""
 
     def make_tools(
@@ -156,23 +157,39 @@ class ServerTools:
         """Return a prompt of an MCP server, as it writes it; for who may call its tools."""
         return await self._ask_as(caller, server, "prompts/get", {"name": name, "arguments": args or {}})
 
-    async def _ask_as(self, caller: Caller, server: str, method: str, params: Mapping[str, Any]) -> OutsideAnswer:
-        """Return what a server answers, as JSON between marks; raise ToolError when the caller may not ask."""
+    async def find_servers(self, kind: Literal["resources", "prompts"]) -> list[str]:
+        """Return the servers that offer such things, in the order of the configuration; wait a while for slow ones."""
+        await self._service.ready(_READY_SECONDS)
+        there = [each for each in self._service.servers.values() if each.link is not None and each.offered is not None]
+        return [each.name for each in there if getattr(each.offered, f"has_{kind}")]
+
+    def on_update(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
+        """Have `listener` called with the server and the address of a resource that has changed, once subscribed to."""
+        return self._service.on_update(listener)
+
+    def make_request(self, server: str, method: str) -> Tool:
+        """Return what asks a server for something other than a tool, as a tool that no model is shown.
+
+        Its arguments are the parameters of the method, and its details what the server answered.
+        """
         source, name = f"mcp:{server}", f"{server_part(server)}__{method.replace('/', '__')}"  # as no tool is called
 
         async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
-            value = await self._service.ask(server, method, params)
+            value = await self._service.ask(server, method, args)
             return Result.json(redact_value(value, self._redacts[server]), source=source)
 
-        tool = Tool(
+        return Tool(
             name=name, description=method, shape=Shape(lambda: {"type": "object"}, check_of_schema), run=run,
             source=source, effects=frozenset({"read", "network"}), limit=_PROMPT_CHARS,
         )  # fmt: skip
-        result = await self.run_as(caller, tool, params)
+
+    async def _ask_as(self, caller: Caller, server: str, method: str, params: Mapping[str, Any]) -> OutsideAnswer:
+        """Return what a server answers, as JSON between marks; raise ToolError when the caller may not ask."""
+        result = await self.run_as(caller, self.make_request(server, method), params)
         if result.status == "error":
             outside = next((part.source for part in result.content), None)
             raise ToolError(result.details["error"], code=result.details["code"], source=outside)
-        return OutsideAnswer(source=source, text=result.plain_text)
+        return OutsideAnswer(source=f"mcp:{server}", text=result.plain_text)
 
     def _make(self, name: str, known: KnownServer) -> Sequence[tuple[str, Tool | None, str]]:
         made, usable = self._made.setdefault(name, {}), known.accepted()

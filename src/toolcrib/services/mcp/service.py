@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
@@ -21,8 +22,9 @@ from .servers import KnownServer
 
 log = logging.getLogger("toolcrib")
 
-Connect = Callable[[Callable[[], None]], Awaitable[Link]]
-"""Connects to a server; what it is given is to be called when the server says that its offer has changed."""
+Connect = Callable[[Callable[..., None]], Awaitable[Link]]
+"""Connects to a server; what it is given is to be called when the server says that its offer has changed, and with the
+address of a resource when it says that this one has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class Mcp:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: dict[object, Callable[[], None]] = {}
+        self._watchers: dict[object, Callable[[str, str], None]] = {}
         self._is_closed = False
         self.faults = [*faults, *self._remember()]
 
@@ -76,6 +79,12 @@ class Mcp:
         key = object()  # the same one may listen twice
         self._listeners[key] = listener
         return lambda: self._listeners.pop(key, None) and None
+
+    def on_update(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
+        """Have `listener` called with the server and the address of a resource that has changed; return how to end."""
+        key = object()
+        self._watchers[key] = listener
+        return lambda: self._watchers.pop(key, None) and None
 
     def unmet(self) -> list[str]:
         """Return the servers of which nothing is known yet: never seen before, and not heard of since the start."""
@@ -273,7 +282,7 @@ class Mcp:
         """Connect to a server and stay until it is gone; return the sentence why it is."""
         link: Link | None = None
         try:
-            link = await self._connects[each.name](each.changed.set)
+            link = await self._connects[each.name](partial(self._hear, each))
             await self._look(each, link)
             each.link, each.about, each.state, each.why = link, link.about, "connected", ""
             each.settled.set()
@@ -320,6 +329,12 @@ class Mcp:
             pins = await self._store.pins(each.name)
         each.offered = offered
         each.take(pins)
+
+    def _hear(self, each: KnownServer, uri: str = "") -> None:
+        if not uri:
+            each.changed.set()
+        for watcher in tuple(self._watchers.values()) if uri else ():
+            watcher(each.name, uri)
 
     def _notify(self) -> None:
         for listener in tuple(self._listeners.values()):
