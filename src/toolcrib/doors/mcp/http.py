@@ -131,7 +131,7 @@ class _Sessions(StreamableHTTPSessionManager):
     def __init__(self, server: Any, max_bytes: int) -> None:
         super().__init__(server, retry_interval=_RETRY_MS, max_request_body_size=max_bytes)
 
-    @property  # type: ignore[override]  # it is asked for once by every session
+    @property  # it is asked for once by every session
     def event_store(self) -> EventStore:
         return _ReplayStore()
 
