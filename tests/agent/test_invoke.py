@@ -62,10 +62,10 @@ def failing(error: BaseException) -> Tool:
     return fail
 
 
-def failure(message: str, code: str, name: str) -> Result:
+def failure(message: str, code: str, name: str, for_model: str = "") -> Result:
     """Return the whole shape of an error."""
     details = {"status": "error", "error": message, "code": code, "tool": name}
-    return Result(content=(Text(message),), details=details, status="error")
+    return Result(content=(Text(message),), details=details, status="error", for_model=for_model)
 
 
 async def test_a_call_runs_with_checked_arguments() -> None:
@@ -153,7 +153,10 @@ async def test_no_approval_can_lift_a_denial() -> None:
 
 async def test_with_nobody_to_ask_the_answer_is_no() -> None:
     result = await called(belt_of(greet, decision="ask"), fake_ctx("greet", {"name": "a"}))
-    assert result == failure(f"{REASONS['ask']}, and there is nobody to ask", "not_approved", "greet")
+    told = (
+        "Refused: this call of greet needs a person's yes, and nobody is there to ask. Do not try again; tell the user."
+    )
+    assert result == failure(f"{REASONS['ask']}, and there is nobody to ask", "not_approved", "greet", told)
 
 
 async def test_a_humans_yes_lets_the_call_run_and_the_human_saw_the_call() -> None:
@@ -167,7 +170,8 @@ async def test_a_humans_no_is_told_and_nothing_runs() -> None:
     ran: list[str] = []
     mark = tool(name="greet", description="Greet.")(lambda: ran.append("ran"))
     result = await called(belt_of(mark, decision="ask"), fake_ctx("greet"), approver=FakeApprover([False]))
-    assert result == failure("a human refused greet", "not_approved", "greet")
+    told = "Refused: the user said no to this call of greet. Do not try again; ask what to do instead."
+    assert result == failure("a human refused greet", "not_approved", "greet", told)
     assert ran == []
 
 

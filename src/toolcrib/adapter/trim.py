@@ -49,7 +49,7 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     content = (*shown, *note)
     if content == result.content:
         return result
-    return result._replace(content=content)
+    return result._replace(content=content, end="" if note else result.end)
 
 
 def attribute(result: Result, source: str) -> Result:
@@ -64,7 +64,9 @@ def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
     if redact(said) != said:
         details = redact_value(details, redact)
     shown = redact(str(result.display)) if result.display else ""
-    return result._replace(content=redact_parts(result.content, redact), details=details, display=shown)
+    head, end = (redact(words) if words else "" for words in (result.head, result.end))
+    content = redact_parts(result.content, redact)
+    return result._replace(content=content, details=details, display=shown, head=head, end=end)
 
 
 def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P, ...]:

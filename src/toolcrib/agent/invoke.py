@@ -39,7 +39,7 @@ from toolcrib.adapter.trim import (
 from toolcrib.define.args import compare_args
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
-from toolcrib.define.errors import ArgumentError, CribError, ToolError
+from toolcrib.define.errors import ArgumentError, CribError, ToolError, make_unasked_error
 from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
 from toolcrib.define.marks import defuse
 from toolcrib.define.message import Call
@@ -412,7 +412,8 @@ def _permit(belt: Selection, verdict: Verdict | None, why: str) -> tuple[Tool, l
     if verdict is None:
         raise ToolError(why, code="not_found")
     if verdict.decision == "deny":
-        raise ToolError(explain_sentence(verdict), code="denied")
+        told = f"Refused: {verdict.tool} is not permitted here. Do not try again; tell the user."
+        raise ToolError(explain_sentence(verdict), code="denied", for_model=told)
     return belt.tools[verdict.tool], [Ask(why)] if verdict.decision == "ask" else []
 
 
@@ -457,14 +458,15 @@ async def _ask(tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: Sequenc
         if binding.setdefault(name, value) != value:
             raise ToolError(f"two guards bind {name!r} differently, so {ctx.call.name} was not run", code="blocked")
     if approver is None:
-        raise ToolError(f"{reason}, and there is nobody to ask", code="not_approved")
+        raise make_unasked_error(reason, ctx.call.name)
     check = None if pipeline.preview is None else await pipeline.preview(tool, ctx, args, binding)
     is_yes = await approver.approve(ctx.caller, ctx.call, reason, binding) is True  # "no" is not a yes
     writes_record = getattr(approver, "writes_record", False)
     if not writes_record and (writing := pipeline.record.write(Answered(ctx.call, _OWN_APPROVER, is_yes))):
         await wait_to_end(writing)
     if not is_yes:
-        raise ToolError(f"a human refused {ctx.call.name}", code="not_approved")
+        told = f"Refused: the user said no to this call of {ctx.call.name}. Do not try again; ask what to do instead."
+        raise ToolError(f"a human refused {ctx.call.name}", code="not_approved", for_model=told)
     if check is not None:
         await check()
 
@@ -492,7 +494,8 @@ def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, 
             words = f"{name} failed ({kind}): {words or 'it did not say why'}"
         else:
             words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
-    return failure_result(name, words, code, pipeline, source)
+    result = failure_result(name, words, code, pipeline, source)
+    return result._replace(for_model=getattr(error, "for_model", ""))
 
 
 def _read(error: BaseException) -> str:

@@ -22,11 +22,12 @@ class ToolError(CribError):
 
     `code` is for programs (`not_found`, `denied`, `timeout` ...), the message is for the model. `source` says where
     words in it came from when they came from outside: then the model reads it between marks, like any such text.
+    `for_model` takes the message's place where a model reads it: whose rule it was is for those who can change it.
     """
 
-    def __init__(self, message: str, *, code: str = "failed", source: str | None = None) -> None:
+    def __init__(self, message: str, *, code: str = "failed", source: str | None = None, for_model: str = "") -> None:
         super().__init__(message)
-        self.code, self.source = code, source
+        self.code, self.source, self.for_model = code, source, for_model
 
 
 class ArgumentError(ToolError):
@@ -34,6 +35,13 @@ class ArgumentError(ToolError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="bad_arguments")
+
+
+def make_unasked_error(reason: str, tool: str) -> ToolError:
+    """Return the refusal of a call that a person would have to be asked about, where there is nobody."""
+    told = f"Refused: this call of {tool} needs a person's yes, and nobody is there to ask."
+    message = f"{reason}, and there is nobody to ask"
+    return ToolError(message, code="not_approved", for_model=f"{told} Do not try again; tell the user.")
 
 
 class DeclarationError(CribError):

@@ -86,22 +86,29 @@ Content = Text | Image
 class Result(NamedTuple):
     """The outcome of one call. Make it with `Result.text`, `json`, `image`, `image_from_file`, `error` or `pending`.
 
-    `display` is what people are shown in place of the content. No model reads it.
+    `display` is what people are shown in place of the content. No model reads it. `head` and `end` are what a model
+    reads around the content: what it is, and that it is all; `for_model`, if it is set, is all that a model reads.
     """
 
     content: tuple[Content, ...] = ()
     details: Any = None
     status: Status = "ok"
     display: str = ""
+    head: str = ""
+    end: str = ""
+    for_model: str = ""
 
     def __repr__(self) -> str:
         pictures = (f", {part.mime} of {len(part.data)} bytes" for part in self.content if isinstance(part, Image))
         return f"<Result {self.status}: {reprlib.repr(self.plain_text)}{''.join(pictures)}>"
 
     @classmethod
-    def text(cls, text: str, *, source: str | None = None, details: Any = None, display: str = "") -> Self:
+    def text(
+        cls, text: str, *, source: str | None = None, details: Any = None, display: str = "", head: str = "",
+        end: str = "",
+    ) -> Self:  # fmt: skip
         """Words; name the `source` when they come from outside the crib."""
-        return cls(content=(Text(text, source),), details=details, display=display)
+        return cls(content=(Text(text, source),), details=details, display=display, head=head, end=end)
 
     @classmethod
     def json(cls, value: Any, *, source: str | None = None, display: str = "") -> Self:
@@ -163,6 +170,14 @@ class Result(NamedTuple):
     def pending(cls, message: str, *, details: Mapping[str, Any] | None = None) -> Self:
         """Not done yet: somebody else will answer later."""
         return cls(content=(Text(message),), details={"status": "pending", **(details or {})}, status="pending")
+
+    @property
+    def framed(self) -> tuple[Content, ...]:
+        """Its content as a model reads it: between `head` and `end`, where it has them."""
+        if self.for_model:
+            return (Text(self.for_model),)
+        head, end = ((Text(words),) if words else () for words in (self.head, self.end))
+        return (*head, *self.content, *end)
 
     @property
     def plain_text(self) -> str:

@@ -24,7 +24,7 @@ from toolcrib.define.approval import (
 )
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape, quote
-from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.errors import ArgumentError, ToolError, make_unasked_error
 from toolcrib.define.message import Call
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import Answered, Granted, Record, RecordEntry, Revoked
@@ -254,7 +254,7 @@ class Approvals:
             now = self._now()
             question = replace(asked, asked_at=now, expires_at=now + self._terms.seconds)
         if question.state == "pending" and not self._listeners and not self._terms.waits:
-            raise ToolError(f"{asked.reason}, and there is nobody to ask", code="not_approved")
+            raise make_unasked_error(asked.reason, asked.tool)
         self._awaited[question.id] = asyncio.Event()
         return question
 

@@ -239,6 +239,8 @@ def _text_input(tool: Tool) -> str:
 
 # ---- what came of it
 
+_AROUND = re.compile(r"[^\n]*:|\[end of [a-z ]+\]")
+
 
 def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcome]:
     """Yield the answers to calls among these messages; one that failed before something new was said is past."""
@@ -247,7 +249,10 @@ def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcom
         call = calls.get(message.call_id or "") if message.role == "tool" else None
         is_past = message.status != "ok" and any(each.role == "user" for each in messages[at:])
         if call and not is_past:
-            yield _Outcome(call, message.plain_text, message.status == "ok")
+            parts = [part.text for part in message.content if isinstance(part, Text)]
+            # what a model needs to be told of a list, a person sees
+            shown = [each for each in parts if not (len(parts) > 1 and _AROUND.fullmatch(each))]
+            yield _Outcome(call, "\n".join(shown), message.status == "ok")
 
 
 def _show(outcome: _Outcome, tools: Mapping[str, Tool]) -> str:

@@ -9,8 +9,18 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ._match import ByteSpan, FileBody, Indentation, Matches, MatchReading, split_lines
+from ._text import shorten_line
 
 _MAX_COMPARISONS = 5_000_000  # beyond it the lines between the first and the last difference count as all new
+
+
+_SHOWN_CHARS = 2_000  # of a change that a model is told
+
+
+def render_change(diff: str) -> str:
+    """Return what a model reads of a change it made: the lines around it, without the names of the file."""
+    lines = "\n".join(line for line in diff.splitlines() if not line.startswith(("--- ", "+++ ")))
+    return f"The change:\n{shorten_line(lines, _SHOWN_CHARS, ' ...')}" if lines else ""
 
 
 class LineStep(NamedTuple):

@@ -140,6 +140,16 @@ def escape_name(name: str) -> str:
     return defuse("".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text))
 
 
+def name_place(path: str) -> str:
+    """Return a folder as a headline names it."""
+    return "the workspace" if path == "." else escape_name(path)
+
+
+def count_of(count: int, one: str, many: str) -> str:
+    """Return how many of something there are, in words."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def attribute_names(names: Iterable[str]) -> str | None:
     """Return what a result with these names has as its source: whoever names files may mean to be read as a mark."""
     shown = "\n".join(names)

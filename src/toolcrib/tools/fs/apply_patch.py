@@ -8,7 +8,7 @@ from typing import Annotated
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Change
 
-from ._diff import apply_splices, make_diff
+from ._diff import apply_splices, make_diff, render_change
 from ._match import quote_path
 from ._patch import Hunk, PatchSection, find_splices, read_patch
 from ._text import choose_spelling, encode_text, shorten_line
@@ -36,7 +36,9 @@ async def apply_patch(
     if changes := patched.changes():
         await ctx.workspace.change(changes)
     listed = [f"{kind[0].upper()} {quote_path(path)}" for kind, paths in patched.summary.items() for path in paths]
-    return Result.text("\n".join(["Changed these files:", *listed]), details=patched.details())
+    details = patched.details()
+    change = render_change(str(details["diff"]))
+    return Result.text("\n".join(["Changed these files:", *listed]), details=details, end=change)
 
 
 @dataclass(frozen=True, slots=True)

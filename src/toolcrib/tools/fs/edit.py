@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from toolcrib import Ctx, Result, Tool, ToolError, tool
 from toolcrib.files import Change, Entry
 
-from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices
+from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices, render_change
 from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines
 from ._text import choose_spelling, encode_text, require_path, use_existing
 
@@ -130,7 +130,9 @@ async def edit(
         await ctx.workspace.change([Change(path=path, data=made.data, expect=entry.version)])
     places = f"{made.count} places" if made.count > 1 else "1 place"
     said = f"Replaced {places} in {quote_path(path)}, first at line {made.diff.first}{_APART[made.reading]}."
-    return Result.text(said, details=_details(path, made.diff, made.count, made.reading))
+    return Result.text(
+        said, details=_details(path, made.diff, made.count, made.reading), end=render_change(made.diff.text)
+    )
 
 
 def _details(path: str, diff: Diff, count: int, reading: MatchReading) -> dict[str, object]:

@@ -7,7 +7,16 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Find
 
-from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, render_rows, take_fitting, use_existing
+from ._text import (
+    MAX_SEARCH_BYTES,
+    attribute_names,
+    count_of,
+    escape_name,
+    name_place,
+    render_rows,
+    take_fitting,
+    use_existing,
+)
 
 _MAX_NAMES = 100_000
 
@@ -43,4 +52,6 @@ async def find(
         "unreadable": found.unreadable,
     }
     text = render_rows(rows, len(found.paths), "nothing has such a name", notes)
-    return Result.text(text, details=details, source=attribute_names(found.paths))
+    head = f"{count_of(len(found.paths), 'name', 'names')} found in {name_place(entry.path)}:" if rows else ""
+    end = "[end of the list]" if rows and len(rows) == len(found.paths) and not found.more else ""
+    return Result.text(text, details=details, source=attribute_names(found.paths), head=head, end=end)

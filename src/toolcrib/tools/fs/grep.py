@@ -7,7 +7,17 @@ from pydantic import Field
 from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
-from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, render_rows, shorten_line, take_fitting, use_existing
+from ._text import (
+    MAX_SEARCH_BYTES,
+    attribute_names,
+    count_of,
+    escape_name,
+    name_place,
+    render_rows,
+    shorten_line,
+    take_fitting,
+    use_existing,
+)
 
 _WIDTH, _MAX_ROWS = 500, 10_000
 _CUT = "… [cut]"
@@ -77,7 +87,11 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         "unreadable": found.unreadable,
     }
     source = attribute_names(dict.fromkeys(line.path for line in found.lines))
-    return Result.text(render_rows(rows, len(found.lines), "no matches", notes), details=details, source=source)
+    text = render_rows(rows, len(found.lines), "no matches", notes)
+    where = f"{count_of(len({line.path for line in found.lines}), 'file', 'files')} of {name_place(entry.path)}"
+    head = f"{count_of(matches, 'match', 'matches')} in {where}:" if rows else ""
+    end = "[end of the matches]" if rows and len(rows) == len(found.lines) and not found.more else ""
+    return Result.text(text, details=details, source=source, head=head, end=end)
 
 
 def _row(path: str, number: int, text: str, matched: bool) -> str:

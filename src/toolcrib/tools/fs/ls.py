@@ -7,7 +7,7 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Entry
 
-from ._text import MAX_SEARCH_BYTES, attribute_names, escape_name, take_fitting, use_existing
+from ._text import MAX_SEARCH_BYTES, attribute_names, count_of, escape_name, name_place, take_fitting, use_existing
 
 
 @tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=MAX_SEARCH_BYTES + 1_000)
@@ -33,7 +33,9 @@ async def ls(
         how = f"limit={min(listing.total, 10_000)} shows more" if fits else "use find to see those of a name"
         rows.append(f"\n[{len(rows)} of {listing.total} entries shown; {how}]")
     names = (f"{entry.name}\n{entry.target or ''}" for entry in listing.entries)
-    return Result.text("\n".join(rows), details=details, source=attribute_names(names))
+    head = f"{count_of(listing.total, 'entry', 'entries')} in {name_place(found)}:"
+    end = "" if left else "[end of the list]"
+    return Result.text("\n".join(rows), details=details, source=attribute_names(names), head=head, end=end)
 
 
 def _row(entry: Entry) -> str:

@@ -9,10 +9,11 @@ from toolcrib import Ctx, Image, Result, ToolError, tool
 from toolcrib.files import Passage
 
 from ._media import detect_encoding, file_kind, fit_picture, is_binary
-from ._text import escape_name, first_lines, format_size, use_existing
+from ._text import count_of, escape_name, first_lines, format_size, use_existing
 
 _MAX_LINES, _MAX_BYTES = 2_000, 50 << 10
 _HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20
+_END = "[end of the file]"
 _OTHER_FORMATS = "use exec with a program that knows the format to look inside"
 
 
@@ -97,7 +98,19 @@ def _text(passage: Passage, text: str, limit: int | None, encoding: str = "utf-8
     }  # fmt: skip
     notes = _notes(passage, by, text, encoding)
     gap = "" if not notes or not text else "\n" if text.endswith("\n") else "\n\n"
-    return Result.text(text + gap + "\n".join(f"[{note}]" for note in notes), details=details)
+    text += gap + "\n".join(f"[{note}]" for note in notes)
+    return Result.text(
+        text, details=details, head=_headline(passage), end=_END if passage.count and not passage.more else ""
+    )
+
+
+def _headline(passage: Passage) -> str:
+    name, last = escape_name(passage.entry.path), passage.first + passage.count - 1
+    if not passage.count:
+        return f"{name} is empty." if not passage.more else ""
+    if passage.first == 1 and not passage.more:
+        return f"{name}, {count_of(passage.count, 'line', 'lines')}:"
+    return f"{name}, lines {passage.first} to {last} of {passage.total or 'many'}:"
 
 
 def _cut_by(passage: Passage, limit: int | None) -> str | None:

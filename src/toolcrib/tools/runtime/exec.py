@@ -26,7 +26,9 @@ def _render_ended(state: Mapping[str, Any]) -> Result:
     parts = [part for part in (_note_cut(state), output) if part] or ["(no output)"]
     details: dict[str, Any] = {name: state[name] for name in _FACTS}
     if state["status"] == "completed":
-        return Result.text("\n\n".join(["\n".join(parts), *_render_notices(state)]), details=details)
+        text = "\n\n".join(["\n".join(parts), *_render_notices(state)])
+        head = f"The command {state['sentence']}{'; it printed:' if output else '.'}"
+        return Result.text(text, details=details, head=head, end="[end of the output]" if output else "")
     sentence = f"The command {state['sentence']}."
     details |= {"error": sentence, "code": state["reason"]}
     text = "\n\n".join(["\n".join(parts), sentence, *_render_notices(state)])
