@@ -93,9 +93,9 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, make: str) -> None:
         install(path, tmp_path / "there", lambda whole: (whole, "one"))
 
 
-def zipped(name: str, data: bytes, **how: int) -> bytes:
+def zipped(name: str, data: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", **how) as archive:  # type: ignore[arg-type]  # a compression
+    with zipfile.ZipFile(out, "w", compression) as archive:
         archive.writestr(name, data)
     return out.getvalue()
 

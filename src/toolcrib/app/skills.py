@@ -59,8 +59,8 @@ def read_skill(folder: Path, source: str = "user", accepted: AcceptedContents | 
         header.say((), f"larger than {MAX_FILE_BYTES >> 10} KiB; move parts of it into files beside it")
     said = read_skill_file(raw[:MAX_FILE_BYTES], header, parse_yaml)
     for at, entry in enumerate(said.get("tools", ())):
-        if why := complaint_about(str(entry)):  # `Bash(git:*)` is less than exec, and nobody could hold a turn to it
-            header.say(("allowed-tools", at), f"allowed-tools: {why}")
+        if flaw := complaint_about(str(entry)):  # `Bash(git:*)` is less than exec, and nobody could hold a turn to it
+            header.say(("allowed-tools", at), f"allowed-tools: {flaw}")
     if header.complaints:
         raise ToolError(header.complaints[0])
     return Skill(**said, folder=folder, source=source, digest=digest, files=files, accepted=accepted)
