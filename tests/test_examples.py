@@ -56,7 +56,7 @@ SCRIPTS = {
     ],
     "05_inside_openai.py": [
         "told: 4 x nut: 12 euros",
-        "told: error: exec is denied at the global layer: deny has 'group:runtime' (tools)",
+        "told: error: Refused: exec is not permitted here.",
         "said: Four nuts cost 12 euros.",
     ],
     "06_inside_anthropic.py": [
@@ -83,7 +83,7 @@ SCRIPTS = {
     ],
     "10_your_own_model.py": [
         "done | I asked, and heard: 4 x nut: 12 euros",
-        "tool | exec is denied at the global layer: deny has 'group:runtime' (tools)",
+        "tool | Refused: exec is not permitted here.",
     ],
     "11_a_subagent.py": [
         "ok, goal: Found 1 line, first `shop.py:1`:",

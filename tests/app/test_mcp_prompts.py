@@ -83,7 +83,7 @@ async def test_whoever_is_bound_to_a_profile_reads_no_prompts(tmp_path: Path) ->
         belt = crib.belt(toolcrib.OWNER, profile="full")
         result = await belt.call("curious", {"method": "mcp.prompts"})
         assert (result.status, result.plain_text) == (
-            "error", "whoever is bound to a profile reads no prompts of MCP servers",
+            "error", "whoever is bound to a profile or to some tools reads no prompts of MCP servers",
         )  # fmt: skip
         # other services answer as they do without one
         assert await belt.call("agents_list") == await crib.belt(toolcrib.OWNER).call("agents_list")

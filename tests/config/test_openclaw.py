@@ -42,7 +42,7 @@ def test_an_empty_allow_list_limits_nothing_there() -> None:
 
 
 def test_an_empty_list_of_the_sandbox_limits_nothing_either() -> None:
-    config = {"tools": {"sandbox": {"tools": {"allow": []}}}}
+    config: dict[str, Any] = {"tools": {"sandbox": {"tools": {"allow": []}}}}
     assert decisions(config, "message", "exec", "browser", sandboxed=True) == ["allow", "allow", "deny"]
     config["tools"]["sandbox"]["tools"]["deny"] = []
     assert decisions(config, "browser", sandboxed=True) == ["allow"]

@@ -191,7 +191,7 @@ STRING = {"type": "string"}
         ({"anyOf": [STRING, {"type": "null"}]}, "parameter 'x' uses 'anyOf', which not every model takes; only"),
         ({"oneOf": [STRING]}, "parameter 'x' uses 'oneOf'"),
         ({"allOf": [STRING]}, "parameter 'x' uses 'allOf', which not every model takes; write the merged schema"),
-        ({"$ref": "#/$defs/x"}, "parameter 'x' uses '$ref', which not every model takes; write the schema where it is"),
+        ({"$ref": "#/$defs/x"}, "parameter 'x' uses '$ref', which not every model takes; only '#/$defs/NAME' is"),
         ({"const": 1}, "parameter 'x' uses 'const', which not every model takes; write an enum with one value"),
         ({"not": STRING}, "parameter 'x' uses 'not'"),
         ({**STRING, "nullable": True}, "parameter 'x' uses 'nullable', which not every model takes; leave it out"),

@@ -53,12 +53,12 @@ async def test_the_model_is_offered_the_belt_and_nothing_else(converse: Converse
 
 
 @pytest.mark.parametrize("converse", OWN_LIST, indirect=True)
-async def test_a_denied_tool_that_is_called_all_the_same_is_refused_with_the_reason(converse: Converse) -> None:
+async def test_a_denied_tool_that_is_called_all_the_same_is_refused(converse: Converse) -> None:
     here = world()
     heard = await converse(here.belt, [Asked("vault"), Asked("Vault ", id="call_2")])
     for told in heard.told:
         assert told.failed
-        assert "vault is denied at the global layer: deny has 'vault' (tools)" in told.text
+        assert "Refused: vault is not permitted here." in told.text
     assert here.ran == []
     assert here.record.count(("finished", "vault", "error", "denied", "not run")) == 2
 
@@ -121,7 +121,7 @@ async def test_outside_text_arrives_fenced_and_cut_inside_the_fence(converse: Co
 
 
 @pytest.mark.parametrize(
-    ("answer", "text", "ran"), [(True, "sda is wiped", ["wipe"]), (False, "a human refused wipe", [])]
+    ("answer", "text", "ran"), [(True, "sda is wiped", ["wipe"]), (False, "Refused: the user said no to this call of wipe.", [])]
 )
 async def test_a_human_is_asked_where_the_verdict_says_so(
     converse: Converse, answer: bool, text: str, ran: list[str]

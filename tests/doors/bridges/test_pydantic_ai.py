@@ -49,7 +49,7 @@ async def test_details_are_kept_for_the_program() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "error", "sentence", "written"),
     [
-        ("vault", {}, ToolFailed, "vault is denied at the global layer", ["decided", "finished"]),
+        ("vault", {}, ToolFailed, "Refused: vault is not permitted here", ["decided", "finished"]),
         ("add", {}, ModelRetry, "a is required", ["decided", "finished"]),
         ("shop", {"name": "x"}, ToolFailed, "no shop 'x'", ["decided", "started", "finished"]),
         ("nothing", {}, ToolFailed, "there is no tool 'nothing'", ["decided", "finished"]),
