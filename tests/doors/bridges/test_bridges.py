@@ -121,7 +121,8 @@ async def test_outside_text_arrives_fenced_and_cut_inside_the_fence(converse: Co
 
 
 @pytest.mark.parametrize(
-    ("answer", "text", "ran"), [(True, "sda is wiped", ["wipe"]), (False, "Refused: the user said no to this call of wipe.", [])]
+    ("answer", "text", "ran"),
+    [(True, "sda is wiped", ["wipe"]), (False, "Refused: the user said no to this call of wipe.", [])],
 )
 async def test_a_human_is_asked_where_the_verdict_says_so(
     converse: Converse, answer: bool, text: str, ran: list[str]

@@ -239,8 +239,6 @@ def _text_input(tool: Tool) -> str:
 
 # ---- what came of it
 
-_AROUND = re.compile(r"[^\n]*:|\[end of [a-z ]+\]")
-
 
 def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcome]:
     """Yield the answers to calls among these messages; one that failed before something new was said is past."""
@@ -251,7 +249,9 @@ def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcom
         if call and not is_past:
             parts = [part.text for part in message.content if isinstance(part, Text)]
             # what a model needs to be told of a list, a person sees
-            shown = [each for each in parts if not (len(parts) > 1 and _AROUND.fullmatch(each))]
+            first = int(len(parts) > 1 and parts[0].endswith(":"))
+            last = -1 if len(parts) > 1 and parts[-1].startswith("[end of ") else None
+            shown = parts[first:last]
             yield _Outcome(call, "\n".join(shown), message.status == "ok")
 
 

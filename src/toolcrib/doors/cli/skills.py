@@ -80,8 +80,9 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
 
     @group.command("add", epilog=shown.format("add FILE.tar.gz"))
     @click.argument("file", type=click.Path(path_type=Path))
+    @config_options
     @json_option
-    def add(file: Path, as_json: bool) -> int:
+    def add(file: Path, as_json: bool, **_: Unpack[ConfigOptions]) -> int:
         from toolcrib.backends.archives import install  # noqa: PLC0415  readers of archives, which nothing else needs
 
         def choose(whole: Path) -> tuple[Path, str]:
@@ -107,8 +108,9 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
 
     @group.command("rm", epilog=shown.format("rm NAME"))
     @click.argument("name")
+    @config_options
     @json_option
-    def rm(name: str, as_json: bool) -> int:
+    def rm(name: str, as_json: bool, **_: Unpack[ConfigOptions]) -> int:
         from toolcrib.backends.archives import uninstall  # noqa: PLC0415
 
         folder = own_folder(f"{kind}s")
