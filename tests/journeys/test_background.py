@@ -210,7 +210,7 @@ async def test_who_speaks_in_the_session_of_another_agent_has_its_own_folder_and
     async with crib_with(COUNTER, state=tmp_path / "state", **config) as crib:
         await crib.turn("go", caller=caller, session=MAIN, model=FunctionModel(answer)).end()
         await settled(crib, caller)
-    assert seen == ["dev.txt"]
+    assert ["dev.txt" in each for each in seen] == [True]
     async with crib_with(COUNTER, state=tmp_path / "state", **config) as crib:
         (row,) = await settled(crib, caller)
         assert row["state"] == "done"

@@ -106,9 +106,9 @@ async def test_three_generations_work_over_real_tools_and_each_lacks_what_it_was
         callers = [event.call.name for event in events if isinstance(event, ToolFinished)]
         assert callers == ["write", "outer"]
         asked = {who(each.request): each for each in model.asked}
-        assert answers(asked["main"].messages)[0].startswith("write is denied at the global layer")
-        assert answers(asked["outer"].messages)[0].startswith("ls is denied at the agent layer")
-        assert answers(asked["inner"].messages)[0].startswith("grep is denied at the agent layer")
+        assert answers(asked["main"].messages)[0].startswith("Refused: write is not permitted here.")
+        assert answers(asked["outer"].messages)[0].startswith("Refused: ls is not permitted here.")
+        assert answers(asked["inner"].messages)[0].startswith("Refused: grep is not permitted here.")
         assert "under the oak" in answers(asked["inner"].messages)[1]
         assert answers(asked["outer"].messages)[1] == "under the oak"
         assert answers(asked["main"].messages)[1] == "inner says it"
