@@ -48,7 +48,7 @@ def system_prompt(
     today = f" Today is {date}." if date else ""
     parts = [f"You are an assistant{name} that works through tools for the user of this machine.{today}", own.strip()]
     if place and not _FILES.isdisjoint(tools):
-        parts.append(f"You work in the folder {place}. Write paths relative to it, with slashes: src/main.py.")
+        parts.append(f"You work in the folder {place}. Write paths relative to it, with slashes.")
     if tools:
         parts += [_TOOLS, _REFUSALS, _OUTSIDE, _PAGES if "result_get" in tools else _CUTS]
     else:
