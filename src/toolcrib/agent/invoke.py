@@ -13,7 +13,6 @@ details hold `status`, `tool`, `error` (one line, redacted) and `code`; observer
 import asyncio
 import logging
 import os
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,6 @@ from toolcrib.adapter.trim import (
     RESULT_CHARS,
     attribute,
     error_text,
-    for_watchers,
     is_failure,
     is_long,
     present,
@@ -40,7 +38,7 @@ from toolcrib.define.args import compare_args
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ArgumentError, CribError, ToolError, make_unasked_error
-from toolcrib.define.event import CallEvent, ToolFinished, ToolProgress, ToolStarted
+from toolcrib.define.event import CallEvent
 from toolcrib.define.marks import defuse
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
@@ -56,6 +54,7 @@ from .belt import no_such_tool
 from .deadline import Deadline, is_cancelled, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
 from .line import CallSlot, call_slots
+from .mailbox import CallWatcher
 
 log = logging.getLogger("toolcrib")
 
@@ -181,48 +180,6 @@ async def _keep_whole(result: Result, blobs: Blobs) -> str:
     except Exception:
         log.exception("a long result could not be kept; the model gets its beginning")
         return ""
-
-
-class CallWatcher:
-    """One call, as it is told to `watch`: in order, on the loop's own thread, and never after its end."""
-
-    def __init__(
-        self,
-        watch: Callable[[CallEvent], None],
-        ctx: Ctx,
-        verdict: Verdict | None,
-        redact: Callable[[str], str] | None = None,
-    ) -> None:
-        self._redact = redact
-        self._watch, self._call, self._course = watch, ctx.call, ctx.course
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        ctx.course.watch = self.progress
-        self._tell(ToolStarted(self._call, verdict))
-
-    def progress(self, partial: Result) -> None:
-        """Tell what a body has so far; a body in a thread is heard on the loop's thread."""
-        shown = partial if self._redact is None else redact_result(partial, self._redact)
-        event = ToolProgress(self._call, for_watchers(shown))
-        if threading.get_ident() == self._thread:
-            self._tell_in_time(event)
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._tell_in_time, event)
-        except RuntimeError:
-            log.debug("progress of %s came after its event loop had closed", self._call.name)
-
-    def finish(self, result: Result, *, markdown: bool) -> None:
-        self._tell(ToolFinished(self._call, for_watchers(result), markdown))
-
-    def _tell_in_time(self, event: ToolProgress) -> None:
-        if not self._course.stopped:
-            self._tell(event)
-
-    def _tell(self, event: CallEvent) -> None:
-        try:
-            self._watch(event)
-        except Exception:
-            log.exception("a watcher of %s failed; the call goes on", self._call.name)
 
 
 _NAME_CHARS = 64

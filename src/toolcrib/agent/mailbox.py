@@ -1,12 +1,20 @@
-"""Messages that come while a turn goes on, and events that leave it in their order."""
+"""Messages that come while a turn goes on, and events that leave turns and calls in their order."""
 
 import asyncio
+import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 
+from toolcrib.adapter.trim import for_watchers, redact_result
+from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.event import Event
+from toolcrib.define.event import CallEvent, Event, ToolFinished, ToolProgress, ToolStarted
 from toolcrib.define.message import Message
+from toolcrib.define.result import Result
+from toolcrib.define.verdict import Verdict
+
+log = logging.getLogger("toolcrib")
 
 _WAITING_MESSAGES = 100
 
@@ -102,3 +110,45 @@ class OrderedEmitter:
             else:
                 self._line.popleft()
                 self._emit(first)
+
+
+class CallWatcher:
+    """One call, as it is told to `watch`: in order, on the loop's own thread, and never after its end."""
+
+    def __init__(
+        self,
+        watch: Callable[[CallEvent], None],
+        ctx: Ctx,
+        verdict: Verdict | None,
+        redact: Callable[[str], str] | None = None,
+    ) -> None:
+        self._redact = redact
+        self._watch, self._call, self._course = watch, ctx.call, ctx.course
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        ctx.course.watch = self.progress
+        self._tell(ToolStarted(self._call, verdict))
+
+    def progress(self, partial: Result) -> None:
+        """Tell what a body has so far; a body in a thread is heard on the loop's thread."""
+        shown = partial if self._redact is None else redact_result(partial, self._redact)
+        event = ToolProgress(self._call, for_watchers(shown))
+        if threading.get_ident() == self._thread:
+            self._tell_in_time(event)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._tell_in_time, event)
+        except RuntimeError:
+            log.debug("progress of %s came after its event loop had closed", self._call.name)
+
+    def finish(self, result: Result, *, markdown: bool) -> None:
+        self._tell(ToolFinished(self._call, for_watchers(result), markdown))
+
+    def _tell_in_time(self, event: ToolProgress) -> None:
+        if not self._course.stopped:
+            self._tell(event)
+
+    def _tell(self, event: CallEvent) -> None:
+        try:
+            self._watch(event)
+        except Exception:
+            log.exception("a watcher of %s failed; the call goes on", self._call.name)
