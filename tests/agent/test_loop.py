@@ -275,17 +275,18 @@ def test_a_queue_that_is_full_refuses_what_comes_next(put: Any) -> None:
 
 async def test_a_limit_on_replies_ends_the_turn_with_what_was_gathered() -> None:
     replies = [call_reply(call(f"c{number}"), text=f"step {number}", usage=Usage(10, 1)) for number in range(3)]
-    world = World(ScriptedModel(replies), options={"limits": Limits(turns=3)})
+    world = World(ScriptedModel([*replies, text_reply("three steps", Usage(20, 2))]))
+    world.options = {"limits": Limits(turns=3)}
     end = await world.run()
     assert end == TurnFinished(
-        "turns", "step 2", "stopped after 3 replies, the limit of a turn (limits.turns)", 3, Usage(30, 3), None
+        "turns", "three steps", "stopped after 3 replies, the limit of a turn (limits.turns)", 3, Usage(50, 5), None
     )
     await world.check_whole()
 
 
 async def test_a_limit_on_tokens_ends_the_turn_before_the_next_reply() -> None:
     replies = [call_reply(call(f"c{number}"), usage=Usage(600, 10)) for number in range(2)]
-    world = World(ScriptedModel(replies), options={"limits": Limits(tokens=1000)})
+    world = World(ScriptedModel([*replies, "that was dear"]), options={"limits": Limits(tokens=1000)})
     end = await world.run()
     assert (end.reason, end.steps, end.usage) == ("tokens", 2, Usage(1200, 20))
     assert end.sentence == "stopped after 1,220 tokens; the limit of a turn is 1,000 (limits.tokens)"
@@ -294,9 +295,7 @@ async def test_a_limit_on_tokens_ends_the_turn_before_the_next_reply() -> None:
 
 async def test_a_limit_on_money_ends_the_turn_before_the_next_reply() -> None:
     card = ModelCard(provider="test", model="dear", price=Price(input=1000, output=1000))
-    model = ScriptedModel(
-        [call_reply(call("a"), usage=Usage(400, 100)), call_reply(call("b"), usage=Usage(400, 100))], card
-    )
+    model = ScriptedModel([*(call_reply(call(name), usage=Usage(400, 100)) for name in "ab"), "that was dear"], card)
     world = World(model, options={"limits": Limits(cost=0.75)})
     end = await world.run()
     assert (end.reason, end.cost) == ("cost", 1.0)
@@ -319,17 +318,17 @@ async def test_a_limit_on_time_stops_a_running_tool_and_keeps_what_it_had_shown(
         await asyncio.Event().wait()
         return ""
 
-    world = World(ScriptedModel([call_reply(Call("a", "dig"), text="digging")]), (dig,))
+    world = World(ScriptedModel([call_reply(Call("a", "dig"), text="digging"), "found a coin"]), (dig,))
     world.options = {"limits": Limits(seconds=0.05)}
     end = await world.run()
-    assert (end.reason, end.text) == ("timeout", "digging")
+    assert (end.reason, end.text) == ("timeout", "found a coin")
     assert end.sentence == "stopped after 0.05 seconds, the limit of a turn (limits.seconds)"
     text = world.answers()["a"]
     assert text.startswith("found a coin")
     assert text.count(MARK) == 2
     assert text.index(MARK) < text.index("outside words") < text.rindex(MARK)
     assert "it was stopped while it ran, so it may have done a part of its work (stopped after 0.05 seconds" in text
-    assert world.told()[-2:] == ["finished a error", "end timeout"]
+    assert world.told()[-3:] == ["finished a error", "replied stop", "end timeout"]
     await world.check_whole()
 
 

@@ -164,7 +164,10 @@ def test_a_question_with_nobody_to_ask_is_refused_and_the_model_is_told(
         "I may not.\n",
         "● write path=x.txt content=y  [ask]\n  ✗ a human is asked for write (tools.ask), and there is nobody to ask\n",
     )
-    assert "nobody to ask" in told[0]
+    assert told[0] == (
+        "error: Refused: this call of write needs a person's yes, and nobody is there to ask. "
+        "Do not try again; tell the user."
+    )
     assert not Path("x.txt").exists()
 
 

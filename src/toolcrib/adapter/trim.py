@@ -104,13 +104,14 @@ def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     ]
     parts, note = _fit(described, limit)
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
-    display = cut(whole := str(result.display), limit)
-    if len(display) < len(whole):
-        display += f"\n{_cut_note(len(display), len(whole), _LEFT_OUT)}"
+    display = str(result.display)
+    if (whole := len(display)) > limit:
+        display = cut(display, limit - _NOTE_CHARS)
+        display += f"\n{_cut_note(len(display), whole, _LEFT_OUT)}"
     return result._replace(content=(*shown, *note), display=strip(display))
 
 
-_CUT, _LEFT_OUT = "[cut: ", "the rest was left out"
+_CUT, _LEFT_OUT, _NOTE_CHARS = "[cut: ", "the rest was left out", 100
 
 
 def is_cut_note(line: str) -> bool:

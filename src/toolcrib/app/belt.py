@@ -231,7 +231,7 @@ class PortsOf:
         """Return what the tools of this caller may touch."""
         terms = self._terms_of(caller)
         workspace = self._workspaces.open(terms, caller.session or "")
-        folder = "" if terms.refusal or terms.access == "none" else str(terms.root.absolute())
+        folder = "" if terms.refusal or terms.access == "none" else str(_here() / terms.root)
         return Ports(workspace=workspace, folder=folder, rpc=self._router.rpc_for(caller), blobs=self._blobs)
 
     def close(self) -> None:

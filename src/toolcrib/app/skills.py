@@ -1,6 +1,5 @@
 """Skills of a crib: folders with a SKILL.md, told to models by name and description, and read when one is needed."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,12 +68,12 @@ def read_skill(folder: Path, source: str = "user", accepted: AcceptedContents | 
 def find_skills(
     places: Iterable[tuple[Path, str]], workspaces: Iterable[Path], accepted: AcceptedContents
 ) -> tuple[dict[str, Skill], list[Problem]]:
-    """Return the skills in these folders by name, and what was left out; in a workspace a skill needs a yes."""
-    found, problems, roots = dict[str, Skill](), list[Problem](), [os.path.realpath(each) for each in workspaces]
+    """Return the skills in these folders by name, and what was left out; in one of `workspaces` a skill needs a yes."""
+    found, problems, roots = dict[str, Skill](), list[Problem](), list(workspaces)
     for place, source in places:
         folders = sorted(each.parent for each in place.glob(f"[!.]*/{MARKER}"))
         for folder in folders[:_MAX_SKILLS]:
-            is_inside = any(f"{os.path.realpath(folder)}/".startswith(f"{root.rstrip('/')}/") for root in roots)
+            is_inside = any(folder.resolve().is_relative_to(root) for root in roots)
             try:
                 skill = read_skill(folder, source, accepted if is_inside or source == "workspace" else None)
                 first = found.setdefault(skill.name, skill)

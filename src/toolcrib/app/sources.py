@@ -260,7 +260,7 @@ class AgentFolders:
         places = [(folder, "user") for folder in self.list_own("skills")]
         places += [(folder, "config") for folder in _name_folders(loaded, loaded.config.skills.folders)]
         places += [(folder / SKILLS_IN_WORKSPACE, "workspace") for folder in self.workspaces]
-        return find_skills(places, self.workspaces, self.accepted)
+        return find_skills(places, map(_resolve_folder, self.workspaces), self.accepted)
 
     def make_hidden(self, *kept: Path) -> tuple[Path, ...]:
         """Make those of our folders that would lie in a workspace: what is not there cannot be hidden from commands."""

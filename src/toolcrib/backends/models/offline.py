@@ -247,12 +247,16 @@ def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcom
         call = calls.get(message.call_id or "") if message.role == "tool" else None
         is_past = message.status != "ok" and any(each.role == "user" for each in messages[at:])
         if call and not is_past:
-            parts = [part.text for part in message.content if isinstance(part, Text)]
-            # what a model needs to be told of a list, a person sees
-            first = int(len(parts) > 1 and parts[0].endswith(":"))
-            last = -1 if len(parts) > 1 and parts[-1].startswith("[end of ") else None
-            shown = parts[first:last]
-            yield _Outcome(call, "\n".join(shown), message.status == "ok")
+            yield _Outcome(call, _without_frame(message), message.status == "ok")
+
+
+def _without_frame(message: Message) -> str:
+    """Return what a call gave, without what a model has to be told of it and a person sees."""
+    parts = [part.text for part in message.content if isinstance(part, Text)]
+    if len(parts) > 1:
+        first = int(parts[0].endswith(":"))
+        parts = parts[first : -1 if parts[-1].startswith(("[end of ", "The change:")) else None]
+    return "\n".join(parts)
 
 
 def _show(outcome: _Outcome, tools: Mapping[str, Tool]) -> str:
