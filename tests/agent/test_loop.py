@@ -328,7 +328,7 @@ async def test_a_limit_on_time_stops_a_running_tool_and_keeps_what_it_had_shown(
     assert text.count(MARK) == 2
     assert text.index(MARK) < text.index("outside words") < text.rindex(MARK)
     assert "it was stopped while it ran, so it may have done a part of its work (stopped after 0.05 seconds" in text
-    assert world.told()[-3:] == ["finished a error", "replied stop", "end timeout"]
+    assert world.told()[-4:] == ["finished a error", "text found a coin", "replied stop", "end timeout"]
     await world.check_whole()
 
 

@@ -173,11 +173,12 @@ class Result(NamedTuple):
 
     @property
     def framed(self) -> tuple[Content, ...]:
-        """Its content as a model reads it: between `head` and `end`, where it has them."""
+        """Its content as a model reads it: between `head` and `end`, where it has them, and in words alone."""
         if self.for_model:
             return (Text(self.for_model),)
         head, end = ((Text(words),) if words else () for words in (self.head, self.end))
-        return (*head, *self.content, *end)
+        plain = (part._replace(embed=None) if isinstance(part, Text) and part.embed else part for part in self.content)
+        return (*head, *plain, *end)
 
     @property
     def plain_text(self) -> str:

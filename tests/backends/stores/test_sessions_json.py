@@ -102,7 +102,7 @@ calls = st.builds(
     Call, st.text(), st.text(), st.dictionaries(st.text(), json_values, max_size=3), st.text(), st.text(), st.text()
 )
 parts = (
-    st.builds(Text, st.text(), st.none() | st.text())
+    st.builds(Text, st.text(), st.none() | st.text(), st.none())
     | st.builds(Thinking, st.text(), st.text())
     | st.builds(Image, st.binary(max_size=40), st.text())
 )
