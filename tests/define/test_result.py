@@ -283,6 +283,8 @@ USE = "; return text, numbers, lists, dicts, dataclasses or pydantic models of t
         ({"data": b"\x89PNG"}, "a value of type bytes (at .data) has no form in JSON" + USE),
         (bytearray(b"a"), "a value of type bytearray has no form in JSON" + USE),
         ({"n": [float("nan")]}, "the number nan (at .n[0]) has no form in JSON" + USE),
+        ({"page": Text("hello", "web:https://a.test")}, "a value of type Text (at .page) has no form in JSON" + USE),
+        ({"pages": [Text("hello", "mcp:x")]}, "a value of type Text (at .pages[0]) has no form in JSON" + USE),
         ({"shot": Image(b"", "image/png")}, "a value of type Image (at .shot) has no form in JSON" + USE),
         ({"when": DAY, "said": Text("a", "web:b")}, "a value of type Text (at .said) has no form in JSON" + USE),
         ({(1, 2): "a"}, "a key of type tuple has no form in JSON" + USE),

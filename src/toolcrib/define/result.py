@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+import orjson
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .display import escape_unprintable
@@ -118,6 +119,7 @@ class Result(NamedTuple):
         form there is a TypeError that says what and where.
         """
         try:
+            orjson.dumps(value)  # which takes no Text for a list, as the standard library would
             text = _dump(value)
         except (TypeError, ValueError, RecursionError):  # most values are plain; the others are walked through
             try:
