@@ -44,6 +44,16 @@ def test_every_form_is_unpacked_by_what_it_is_and_not_by_its_name(tmp_path: Path
     assert [bool((target / name).stat().st_mode & 0o111) for name in ("a.txt", "run.sh")] == [False, True]
 
 
+@pytest.mark.parametrize("inner", FORMS)
+def test_an_archive_in_an_archive_is_data_and_stays_packed(tmp_path: Path, inner: str) -> None:
+    out, packed = io.BytesIO(), pack(inner, ["../evil.txt", "a->/etc"])
+    with zipfile.ZipFile(out, "w") as whole:
+        whole.writestr(f"d/inner.{inner}", packed)
+    target = unpack(tmp_path, out.getvalue())
+    assert listed(tmp_path / "there") == ["one", "one/d", f"one/d/inner.{inner}"]
+    assert (target / "d" / f"inner.{inner}").read_bytes() == packed
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.9])
 def test_what_is_cut_off_is_refused_whole(tmp_path: Path, form: str, part: float) -> None:
