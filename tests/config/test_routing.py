@@ -85,6 +85,8 @@ ANN, BOB = Sender(e164="+1555"), Sender(e164="+1999")
         ({}, None, BOB, True, False),  # pairing
         ({"groupPolicy": "disabled"}, "g", ANN, False, True),
         ({"groupPolicy": "open"}, "g", BOB, True, True),
+        ({}, "g", BOB, True, False),
+        ({"groupPolicy": None, "groups": {"g": {}}}, "g", BOB, True, False),
         ({"groupPolicy": "allowlist", "groupAllowFrom": ["+1555"]}, "g", ANN, True, True),
         ({"groupPolicy": "allowlist", "groupAllowFrom": ["+1555"]}, "g", BOB, False, True),
         ({"groupPolicy": "allowlist", "allowFrom": ["whatsapp:+1555"]}, "g", ANN, True, True),

@@ -138,11 +138,12 @@ def _refuse(
         allowed = own.get("allowFrom", inner.get("allowFrom"))
     if policy == "disabled":
         return layer, f"{origin}.{key}", "no message gets in"
-    if policy == "open" or (policy is None and not allowed) or _is_among(caller.sender, allowed):
+    if policy == "open" or _is_among(caller.sender, allowed):
         return None
     if policy == "allowlist" and caller.sender is not None:
         return layer, f"{origin}.{key}", "allowlist, and this sender is not on the list"
-    why = "who is paired stands elsewhere" if policy == "pairing" else "who writes decides whether it gets in"
+    known = {"pairing": "who is paired stands elsewhere", None: "whom that lets in is for OpenClaw to say"}
+    why = known.get(policy, "who writes decides whether it gets in")
     doubts.append(("", f"{origin}.{key} is {policy or 'not set'}: {why}"))
     return None
 
