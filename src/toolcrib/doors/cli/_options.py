@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -40,7 +41,7 @@ class ConfigOptions(TypedDict):
 
 
 class JsonOptions(ConfigOptions):
-    """What `config_options` and `json_option` add."""
+    """What `json_options` adds."""
 
     as_json: bool
 
@@ -133,6 +134,28 @@ def load_tools(text: str | None) -> Sequence[Tool | Callable[..., Any]]:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+def json_options(command: _Command) -> _Command:
+    """Add --config, --from and --json."""
+    return config_options(json_option(command))
+
+
+def show_examples(*lines: str) -> str:
+    """Return what the help of a command ends with."""
+    return "\n  toolcrib ".join(["\b\nExamples:", *lines])
+
+
+class CommandGroup(click.Group):
+    """Commands under one word; its help ends with the first example of each."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        firsts = [_EXAMPLE.search(each.epilog or "") for each in self.commands.values()]
+        self.epilog = show_examples(*(found[1] for found in firsts if found))
+        super().format_epilog(ctx, formatter)
+
+
+_EXAMPLE = re.compile(r"^  toolcrib (.*)", re.MULTILINE)
 
 
 def load_from_options(options: ConfigOptions, *, fills: bool) -> Loaded:

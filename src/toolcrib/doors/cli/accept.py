@@ -15,7 +15,7 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 
 from ._format import print_json
-from ._options import JsonOptions, config_options, json_option
+from ._options import JsonOptions, json_options
 
 _EXAMPLES = """\b
 Examples:
@@ -36,9 +36,8 @@ class _Options(JsonOptions):
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--list", "is_list", is_flag=True, help="List what was accepted, and whether it is there as it was.")
 @click.option("--forget", "is_forget", is_flag=True, help="Take the yes to each PATH back.")
-@config_options
-@json_option
-def command(paths: tuple[Path, ...], **options: Unpack[_Options]) -> int:
+@json_options
+def command(paths: tuple[Path, ...], **options: Unpack[_Options]) -> None:
     """Accept files and folders of a workspace as they are now: look at them first.
 
     Programs that tools.exec.allow names by their path, plugins and scripts of MCP servers that lie in a workspace are
@@ -61,7 +60,6 @@ def command(paths: tuple[Path, ...], **options: Unpack[_Options]) -> int:
         print_json({"forgotten" if is_forget else "accepted": told})
     for each, state in rows if not options["as_json"] else ():
         click.echo(f"{each.digest[:_HASH_CHARS]}  {state.ljust(9)}  {escape_controls(each.file)}")
-    return 0
 
 
 def _accept(store: AcceptedContents, paths: Iterable[Path]) -> list[Accepted]:

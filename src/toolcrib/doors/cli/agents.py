@@ -17,52 +17,42 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
 
 from ._format import print_json, print_table, truncate
-from ._options import ConfigOptions, JsonOptions, ask_owner, config_options, json_option
+from ._options import CommandGroup, ConfigOptions, JsonOptions, ask_owner, config_options, json_options, show_examples
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib agents list
-  toolcrib agents show codebase_investigator
-  toolcrib agents accept .toolcrib/agents/reviewer.md
-  toolcrib agents forget .toolcrib/agents/reviewer.md
-"""
 _HEAD = 12  # lines of a prompt that are shown before a yes is kept
 _WIDE, _SHOWN = 100, 60
 
 
-@click.group("agents", epilog=_EXAMPLES)
+@click.group("agents", cls=CommandGroup)
 def command() -> None:
     """List and show subagents; accept those that a workspace brings, or take that back."""
 
 
-@command.command("list", epilog="\b\nExamples:\n  toolcrib agents list --json\n")
-@config_options
-@json_option
-def list_(**options: Unpack[JsonOptions]) -> int:
+@command.command("list", epilog=show_examples("agents list --json"))
+@json_options
+def list_(**options: Unpack[JsonOptions]) -> None:
     """List every agent that may be used; what was left out, and why, is said beside it."""
     found = ask_owner(options, "agents.registered", import_plugins=True, told=not options["as_json"])
     if options["as_json"]:
         print_json(found)
-        return 0
+        return
     rows = [
         (each["name"], each["source"], _list_tools(each["tools"]), str(each["maxTurns"]), _first_line(each))
         for each in found["agents"]
     ]
     print_table(("agent", "source", "tools", "turns", "description"), rows)
-    return 0
 
 
-@command.command("show", epilog="\b\nExamples:\n  toolcrib agents show generalist --json\n")
+@command.command("show", epilog=show_examples("agents show generalist --json"))
 @click.argument("name")
-@config_options
-@json_option
-def show(name: str, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one agent: what it takes and gives, its tools and limits, and its prompt."""
     agent = ask_owner(options, "agents.show", {"name": name}, import_plugins=True)
     output_name = agent.pop("outputName")
     if options["as_json"]:
         print_json(agent)
-        return 0
+        return
     click.secho(agent["name"], bold=True)
     click.echo(escape_controls(agent["description"]))
     source = escape_controls(agent["file"] or agent["source"])
@@ -74,13 +64,12 @@ def show(name: str, **options: Unpack[JsonOptions]) -> int:
     if agent["output"] is not None:
         click.echo(f"\ngives {output_name}:\n{_indent(agent['output'])}")
     click.echo(f"\nprompt:\n{escape_controls(agent['prompt'])}")
-    return 0
 
 
-@command.command("accept", epilog="\b\nExamples:\n  toolcrib agents accept .toolcrib/agents/reviewer.md\n")
+@command.command("accept", epilog=show_examples("agents accept .toolcrib/agents/reviewer.md"))
 @click.argument("file", type=click.Path(path_type=Path))
 @config_options
-def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
+def accept(file: Path, **options: Unpack[ConfigOptions]) -> None:
     """Say yes to an agent in a file of a workspace, as it is now. When it changes, it is withheld again."""
     found = file_at(file)
     if found.agent is None:
@@ -101,13 +90,12 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> int:
         nowhere = f"{file}: nobody looks for agents there; put it into .toolcrib/agents of the workspace"
         for sentence in own or [nowhere]:
             click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
-    return 0
 
 
-@command.command("forget", epilog="\b\nExamples:\n  toolcrib agents forget .toolcrib/agents/reviewer.md\n")
+@command.command("forget", epilog=show_examples("agents forget .toolcrib/agents/reviewer.md"))
 @click.argument("file", type=click.Path(path_type=Path))
 @config_options
-def forget(file: Path, **_: Unpack[ConfigOptions]) -> int:
+def forget(file: Path, **_: Unpack[ConfigOptions]) -> None:
     """Take back the yes to an agent in a file of a workspace: to what is in it now, and to whatever was before.
 
     It works whatever the configuration says, also when it cannot be read.
@@ -118,7 +106,6 @@ def forget(file: Path, **_: Unpack[ConfigOptions]) -> int:
         raise CribError(str(error)) from error
     names = ", ".join(dict.fromkeys(each.name for each in gone))
     click.echo(f"toolcrib: {escape_controls(str(file))} ({escape_controls(names)}) is not accepted any more", err=True)
-    return 0
 
 
 def _print_head(agent: Agent) -> None:

@@ -19,20 +19,11 @@ from toolcrib.services.approvals import Approvals
 from toolcrib.threads import settle_future
 
 from ._format import format_time, print_json, print_table
-from ._options import JsonOptions, ask_owner, config_options, json_option
+from ._options import CommandGroup, JsonOptions, ask_owner, json_options, show_examples
 
 _Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib approvals list
-  toolcrib approvals allow 3f9c2a7b10de44c1
-  toolcrib approvals allow 3f9c2a7b10de44c1 --for 10m
-  toolcrib approvals deny 3f9c2a7b10de44c1
-  toolcrib approvals grants --json
-  toolcrib approvals revoke 81c0a4f25b7d9e36
-"""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
 _CLOCK = "%H:%M:%S"
@@ -40,20 +31,19 @@ _DEFAULT_DURATION = "10m"
 _LINE_BYTES = 4096
 
 
-@click.group("approvals", epilog=_EXAMPLES)
+@click.group("approvals", cls=CommandGroup)
 def command() -> None:
     """Answer questions about calls, and see what was granted for a time."""
 
 
-@command.command("list", epilog="\b\nExamples:\n  toolcrib approvals list --json\n")
-@config_options
-@json_option
-def list_(**options: Unpack[JsonOptions]) -> int:
+@command.command("list", epilog=show_examples("approvals list --json"))
+@json_options
+def list_(**options: Unpack[JsonOptions]) -> None:
     """Show every call that waits for an answer, in full."""
     questions = ask_owner(options, "approvals.list", told=True)
     if options["as_json"]:
         print_json({"questions": questions})
-        return 0
+        return
     for question in questions:
         click.secho(f"{question['id']}  until {format_time(question['expiresAt'], _CLOCK)}", bold=True)
         click.echo(question["shown"])
@@ -61,34 +51,30 @@ def list_(**options: Unpack[JsonOptions]) -> int:
             click.echo(f"  --for TIME --which {at}: {shown}")
     if not questions:
         click.echo("nothing waits for an answer")
-    return 0
 
 
-@command.command("allow", epilog="\b\nExamples:\n  toolcrib approvals allow 3f9c2a7b10de44c1 --for 10m\n")
+@command.command("allow", epilog=show_examples("approvals allow 3f9c2a7b10de44c1 --for 10m"))
 @click.argument("id")
 @click.option("--for", "length", metavar="TIME", help="Allow it for this long, like 30s, 10m or 2h, not just once.")
 @click.option("--which", default=0, show_default=True, help="What to allow for that time, as `list` numbers it.")
-@config_options
-@json_option
+@json_options
 def allow(id: str, length: str | None, which: int, **options: Unpack[JsonOptions]) -> int:
     """Say yes to the question with this ID, once or for a time."""
     lasting = {"answer": "lasting", "seconds": seconds_from(length), "which": which} if length else {"answer": "once"}
     return _send_answer(options, {"id": id, **lasting})
 
 
-@command.command("deny", epilog="\b\nExamples:\n  toolcrib approvals deny 3f9c2a7b10de44c1\n")
+@command.command("deny", epilog=show_examples("approvals deny 3f9c2a7b10de44c1"))
 @click.argument("id")
-@config_options
-@json_option
+@json_options
 def deny(id: str, **options: Unpack[JsonOptions]) -> int:
     """Say no to the question with this ID."""
     return _send_answer(options, {"id": id, "answer": "no"})
 
 
-@command.command("grants", epilog="\b\nExamples:\n  toolcrib approvals grants\n")
-@config_options
-@json_option
-def grants(**options: Unpack[JsonOptions]) -> int:
+@command.command("grants", epilog=show_examples("approvals grants"))
+@json_options
+def grants(**options: Unpack[JsonOptions]) -> None:
     """List what is allowed for a time, until when and by whom."""
     held = ask_owner(options, "approvals.grants", told=True)
     if options["as_json"]:
@@ -98,18 +84,15 @@ def grants(**options: Unpack[JsonOptions]) -> int:
         print_table(("id", "until", "by", "what"), rows)
     else:
         click.echo("nothing is granted")
-    return 0
 
 
-@command.command("revoke", epilog="\b\nExamples:\n  toolcrib approvals revoke 81c0a4f25b7d9e36\n")
+@command.command("revoke", epilog=show_examples("approvals revoke 81c0a4f25b7d9e36"))
 @click.argument("id")
-@config_options
-@json_option
-def revoke(id: str, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def revoke(id: str, **options: Unpack[JsonOptions]) -> None:
     """Take back the grant with this ID."""
     gone = ask_owner(options, "approvals.revoke", {"id": id}, told=True)
     print_json(gone) if options["as_json"] else click.echo(f"{id} is revoked")
-    return 0
 
 
 def seconds_from(text: str) -> int:

@@ -15,18 +15,10 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.message import Call
 
 from ._format import format_time, print_json, print_table, truncate
-from ._options import JsonOptions, ask_owner, config_options, json_option
+from ._options import CommandGroup, JsonOptions, ask_owner, json_options
 from ._turn import label_call
 from .approvals import seconds_from
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib audit verify
-  toolcrib audit verify --replay
-  toolcrib audit verify --file /var/log/toolcrib.jsonl --expect 9f86d081884c7d65...
-  toolcrib audit show --last 5
-  toolcrib audit show --session agent:main:main --tool exec --json
-"""
 _VERIFY = """\b
 Examples:
   toolcrib audit verify
@@ -56,7 +48,7 @@ class _ShowOptions(JsonOptions):
     sender: str
 
 
-@click.group("audit", epilog=_EXAMPLES)
+@click.group("audit", cls=CommandGroup)
 def command() -> None:
     """Check the record of calls, and see what is in it."""
 
@@ -65,8 +57,7 @@ def command() -> None:
 @click.option("--file", metavar="FILE", help="Check this file of lines, as audit.file names one, not the store.")
 @click.option("--expect", metavar="HASH", default="", help="A hash printed earlier; some row must still have it.")
 @click.option("--replay", is_flag=True, help="Derive every decision again from what it was made from.")
-@config_options
-@json_option
+@json_options
 def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOptions]) -> int:
     """Find rows that were altered, dropped, moved or put in, and calls whose outcome nobody knows."""
     wanted = expect.strip().lower()
@@ -90,9 +81,8 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOp
 @click.option("--since", metavar="TIME", help="Only calls since then: 2h ago, 3d, or 2026-11-01T09:30.")
 @click.option("--verdict", type=click.Choice(["allow", "ask", "deny", "unknown"]), help="Only calls decided so.")
 @click.option("--sender", metavar="S", default="", help="Only calls of this sender, like id:7.")
-@config_options
-@json_option
-def show(last: int, since: str | None, verdict: str | None, **options: Unpack[_ShowOptions]) -> int:
+@json_options
+def show(last: int, since: str | None, verdict: str | None, **options: Unpack[_ShowOptions]) -> None:
     """List the last calls: who asked for what, what was decided by which rule, and what came of it."""
     wanted = {"session": options["session"], "tool": options["tool"], "decision": verdict or "", "most": last}
     wanted |= {"sender": options["sender"], "since": _parse_since(since) if since else 0.0}
@@ -104,7 +94,6 @@ def show(last: int, since: str | None, verdict: str | None, **options: Unpack[_S
     else:
         is_chosen = since or verdict or options["session"] or options["tool"] or options["sender"]
         click.echo("no such call was recorded" if is_chosen else "nothing was recorded yet")
-    return 0
 
 
 def _parse_since(text: str) -> float:

@@ -15,30 +15,30 @@ from toolcrib.config.settings import Config
 from toolcrib.define.display import escape_controls
 
 from ._format import print_json, print_table, truncate
-from ._options import ConfigOptions, JsonOptions, config_options, json_option, load_from_options
+from ._options import (
+    CommandGroup,
+    ConfigOptions,
+    JsonOptions,
+    config_options,
+    json_options,
+    load_from_options,
+    show_examples,
+)
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib config show
-  toolcrib config show --set --config crib.yaml
-  toolcrib config show --from openclaw --config openclaw.json --json
-  toolcrib config schema > toolcrib.schema.json
-"""
 _HIDDEN = "…"
 _DEFAULT = "default"
 _VALUE_CHARS = 80
 
 
-@click.group("config", epilog=_EXAMPLES)
+@click.group("config", cls=CommandGroup)
 def command() -> None:
     """Show the configuration in force, and the schema that an editor checks one by."""
 
 
-@command.command("show", epilog="\b\nExamples:\n  toolcrib config show --set\n")
+@command.command("show", epilog=show_examples("config show --set"))
 @click.option("--set", "only_set", is_flag=True, help="Leave out what nobody set.")
-@config_options
-@json_option
-def show(only_set: bool, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def show(only_set: bool, **options: Unpack[JsonOptions]) -> None:
     """List every setting, its value and where it was set; what is secret or from the environment is not shown."""
     loaded = load_from_options(options, fills=True)
     found = [each for each in _list_settings(loaded) if not only_set or each[2] != _DEFAULT]
@@ -46,20 +46,18 @@ def show(only_set: bool, **options: Unpack[JsonOptions]) -> int:
     if options["as_json"]:
         settings = [{"key": key, "value": value, "origin": origin} for key, value, origin in found]
         print_json({"files": files, "settings": settings})
-        return 0
+        return
     click.echo(f"from {', '.join(map(escape_controls, files))}\n" if files else "no file: every setting is a default\n")
     rows = [(key, truncate(_render(value), _VALUE_CHARS), escape_controls(origin)) for key, value, origin in found]
     print_table(("key", "value", "where"), rows)
-    return 0
 
 
-@command.command("schema", epilog="\b\nExamples:\n  toolcrib config schema > toolcrib.schema.json\n")
+@command.command("schema", epilog=show_examples("config schema > toolcrib.schema.json"))
 @config_options
-def schema(**_: Unpack[ConfigOptions]) -> int:
+def schema(**_: Unpack[ConfigOptions]) -> None:
     """Print the JSON Schema of a configuration: name it in an editor, and it completes and checks keys."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema(by_alias=True)}
     print_json({**_for_editors(made), "title": "toolcrib configuration"})
-    return 0
 
 
 def _list_settings(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:

@@ -35,14 +35,8 @@ from toolcrib.threads import in_thread
 from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models
 from ._format import print_json
 from ._log import state_folder
-from ._options import JsonOptions, config_options, crib_from_options, json_option
+from ._options import JsonOptions, crib_from_options, json_options, show_examples
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib doctor
-  toolcrib doctor --config crib.yaml
-  toolcrib doctor --json
-"""
 _COLOURS: dict[HealthState, str] = {"ok": "green", "missing": "yellow", "broken": "red"}
 _PROBE_SECONDS, _RECORD_SECONDS = 4.0, 2.0
 _MIN_FREE_BYTES = 64 << 20  # with less than that a busy store is full soon
@@ -77,9 +71,8 @@ _NAMESPACE_SWITCHES = (
 )
 
 
-@click.command("doctor", epilog=_EXAMPLES)
-@config_options
-@json_option
+@click.command("doctor", epilog=show_examples("doctor", "doctor --config crib.yaml", "doctor --json"))
+@json_options
 def command(**options: Unpack[JsonOptions]) -> int:
     """Say what is missing on this machine, which tools that costs, and how to get it.
 

@@ -9,7 +9,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.policy.command import Judgement, Plain
 
 from ._format import print_json, print_table
-from ._options import JsonOptions, config_options, crib_from_options, json_option
+from ._options import CommandGroup, JsonOptions, crib_from_options, json_options
 
 _EXPLAIN = """\b
 Examples:
@@ -23,17 +23,16 @@ class _ExplainOptions(JsonOptions):
     agent: str | None
 
 
-@click.group("exec", epilog=_EXPLAIN)
+@click.group("exec", cls=CommandGroup)
 def command() -> None:
     """Say what would become of a command line, without running it."""
 
 
 @command.command("explain", epilog=_EXPLAIN)
 @click.argument("line")
-@config_options
+@json_options
 @click.option("--agent", metavar="ID", help="Whose command it is; else the default agent's.")
-@json_option
-def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
+def explain(line: str, **options: Unpack[_ExplainOptions]) -> None:
     """Show how a command LINE is read, each program in it, the rule about it, and the verdict.
 
     Nothing runs. It is judged as a call would be: programs are looked up in the trusted folders of this machine, paths
@@ -48,7 +47,6 @@ def explain(line: str, **options: Unpack[_ExplainOptions]) -> int:
         print_json({"line": line, **_document(judgement)})
     else:
         _show(judgement)
-    return 0
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:

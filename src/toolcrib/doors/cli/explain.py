@@ -22,9 +22,8 @@ from ._options import (
     JsonOptions,
     caller_from_options,
     caller_options,
-    config_options,
     crib_from_options,
-    json_option,
+    json_options,
     load_tools,
     require_tool,
     tools_option,
@@ -54,11 +53,10 @@ class _Options(CallerOptions):
 
 @click.command("explain", epilog=_EXAMPLES)
 @click.argument("tool", required=False)
-@config_options
+@json_options
 @caller_options
 @tools_option
-@json_option
-def command(tool: str | None, **options: Unpack[_Options]) -> int:
+def command(tool: str | None, **options: Unpack[_Options]) -> None:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
     Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
@@ -81,7 +79,7 @@ def command(tool: str | None, **options: Unpack[_Options]) -> int:
         told = caller_json(caller, owner=who.is_owner, sandboxed=who.is_sandboxed, agent=who.agent)
         answer = explain_json(told, handle.selection, handle.catalog.tools, only, route.judge)
         print_json({**answer, "uncertain": list(doubts)} if doubts else answer)
-        return 0
+        return
     if only is not None:
         click.echo(explain_sentence(route.judge(handle.verdicts[only])) + ".")
     for doubt in doubts:
@@ -92,14 +90,12 @@ def command(tool: str | None, **options: Unpack[_Options]) -> int:
         click.echo()
         rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in handle.steps(only)]
         print_table(("layer", "says", "rule", "origin"), rows, colour=1)
-    return 0
 
 
 @click.command("who", epilog=_WHO)
 @click.argument("tool")
-@config_options
-@json_option
-def who(tool: str, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def who(tool: str, **options: Unpack[JsonOptions]) -> None:
     """Say of every caller that the configuration tells apart whether TOOL is theirs, and which layer decides.
 
     These are the owner here, agents, models, subagents, the sandbox, and in channels groups, senders, direct messages.
@@ -119,7 +115,6 @@ def who(tool: str, **options: Unpack[JsonOptions]) -> int:
         print_json({"tool": name, "callers": told})
     else:
         print_table(("caller", "verdict", "layer", "because"), rows, colour=1)
-    return 0
 
 
 def list_callers(crib: Crib) -> Iterator[Caller]:

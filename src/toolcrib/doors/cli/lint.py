@@ -11,7 +11,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.policy.lint import LEVELS, Level
 
 from ._format import print_json, print_table
-from ._options import JsonOptions, config_options, crib_from_options, json_option, load_tools, tools_option
+from ._options import JsonOptions, crib_from_options, json_options, load_tools, tools_option
 
 _EXAMPLES = """\b
 Examples:
@@ -31,14 +31,13 @@ class _Options(JsonOptions):
 
 
 @click.command("lint", epilog=_EXAMPLES)
-@config_options
+@json_options
 @click.option(
     "--provider", metavar="P", help="Also tell what this provider cannot be told about the tools' parameters."
 )
 @tools_option
 @click.option("--level", type=click.Choice(LEVELS), default="note", help="Leave out what weighs less than that.")
 @click.option("--expect", metavar="FILE", help="A file of promises (`expect: [..]`) beside the configuration.")
-@json_option
 def command(**options: Unpack[_Options]) -> int:
     """Find unknown, dead, shadowed, empty, plugin-only and widening rules, dropped denies and failed expectations.
 

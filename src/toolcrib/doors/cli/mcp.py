@@ -22,6 +22,7 @@ from ._format import flatten, print_json, print_table
 from ._options import (
     AskService,
     CallerOptions,
+    CommandGroup,
     ConfigOptions,
     JsonOptions,
     ask_owner,
@@ -29,17 +30,11 @@ from ._options import (
     caller_options,
     config_options,
     crib_from_options,
-    json_option,
+    json_options,
+    show_examples,
     with_owner,
 )
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib mcp serve
-  toolcrib mcp serve --profile coding --http 8808
-  toolcrib mcp list
-  toolcrib mcp accept github create_issue
-"""
 _SERVE = """\b
 Examples:
   toolcrib mcp serve
@@ -47,11 +42,6 @@ Examples:
   TOOLCRIB_MCP_TOKEN=sixteen-characters-or-more toolcrib mcp serve --http 8808
 """
 _SERVER_SECONDS = 30.0  # seconds for all servers to answer
-_LIST = """\b
-Examples:
-  toolcrib mcp list
-  toolcrib mcp list --config crib.yaml --json
-"""
 _ACCEPT = """\b
 Examples:
   toolcrib mcp accept github
@@ -70,14 +60,13 @@ class _AcceptOptions(ConfigOptions):
     yes: bool
 
 
-@click.group("mcp", epilog=_EXAMPLES)
+@click.group("mcp", cls=CommandGroup)
 def command() -> None:
     """Give your tools to MCP clients, and use the tools of MCP servers."""
 
 
-@command.command("list", epilog=_LIST)
-@config_options
-@json_option
+@command.command("list", epilog=show_examples("mcp list", "mcp list --config crib.yaml --json"))
+@json_options
 def list_(**options: Unpack[JsonOptions]) -> int:
     """Connect to every MCP server of the configuration, and list its tools and what is wrong.
 

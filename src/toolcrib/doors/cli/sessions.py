@@ -11,17 +11,17 @@ from toolcrib.define.display import escape, escape_controls
 from toolcrib.define.errors import CribError, ToolError
 
 from ._format import columns, format_time, print_json, print_table, truncate
-from ._options import ConfigOptions, JsonOptions, ask_owner, config_options, json_option, nearest_session
+from ._options import (
+    CommandGroup,
+    ConfigOptions,
+    JsonOptions,
+    ask_owner,
+    config_options,
+    json_options,
+    nearest_session,
+    show_examples,
+)
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib sessions list
-  toolcrib sessions show agent:main:main
-  toolcrib sessions export agent:main:main > main.jsonl
-  toolcrib sessions import main.jsonl --as agent:main:copy
-  toolcrib sessions switch agent:main:main openai:gpt-5
-  toolcrib sessions delete agent:main:copy
-"""
 _COLUMNS = ("session", "lines", "changed")
 _HEAD = ("key", "lines", "madeAt", "changedAt", "parents", "title", "model")
 _MINUTE = "%Y-%m-%d %H:%M"
@@ -29,24 +29,23 @@ _NARROW = 20  # columns of a title at least
 _ROLE = 9  # columns of the longest role
 
 
-@click.group("sessions", epilog=_EXAMPLES)
+@click.group("sessions", cls=CommandGroup)
 def command() -> None:
     """List, show, export and import what is kept of conversations."""
 
 
-@command.command("list", epilog="\b\nExamples:\n  toolcrib sessions list --most 20 --json\n")
+@command.command("list", epilog=show_examples("sessions list --most 20 --json"))
 @click.option("--most", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many, newest first.")
-@config_options
-@json_option
-def list_(most: int, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
     rows = ask_owner(options, "sessions.list", {"most": most})
     if options["as_json"]:
         print_json({"sessions": [{**{key: row[key] for key in _HEAD}, "model": row["switched"]} for row in rows]})
-        return 0
+        return
     if not rows:
         click.echo('nothing is kept yet; `toolcrib run "list the files"` begins a session')
-        return 0
+        return
     placed = list(_nest(rows))
     cells = [
         (f"{mark}{escape(row['key'])}", str(row["lines"]), format_time(row["changedAt"], _MINUTE))
@@ -57,19 +56,17 @@ def list_(most: int, **options: Unpack[JsonOptions]) -> int:
         truncate(escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed
     ]
     print_table((*_COLUMNS, "title"), [(*cell, title) for cell, title in zip(cells, titles, strict=True)])
-    return 0
 
 
-@command.command("show", epilog="\b\nExamples:\n  toolcrib sessions show agent:main:main\n")
+@command.command("show", epilog=show_examples("sessions show agent:main:main"))
 @click.argument("key")
-@config_options
-@json_option
-def show(key: str, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def show(key: str, **options: Unpack[JsonOptions]) -> None:
     """Show a session as its model would be shown it."""
     found = _ask_about(options, key, "sessions.show")
     if options["as_json"]:
         print_json(found)
-        return 0
+        return
     width = columns() - _ROLE - 2
     for message in found["messages"]:
         click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {truncate(_summarize(message), width)}")
@@ -77,33 +74,31 @@ def show(key: str, **options: Unpack[JsonOptions]) -> int:
     click.echo(f"\n{escape(key)}: {found['lines']} lines, {spent}, changed {format_time(found['changedAt'], _MINUTE)}")
     for call in found["uncertain"]:
         click.secho(f"{escape(call['tool'])} began and never ended: nobody knows whether it took effect", fg="yellow")
-    return 0
 
 
-@command.command("export", epilog="\b\nExamples:\n  toolcrib sessions export agent:main:main > main.jsonl\n")
+@command.command("export", epilog=show_examples("sessions export agent:main:main > main.jsonl"))
 @click.argument("key")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @config_options
-def export(key: str, file: Path | None, **options: Unpack[ConfigOptions]) -> int:
+def export(key: str, file: Path | None, **options: Unpack[ConfigOptions]) -> None:
     """Write a session as JSON, one line each, to FILE or to stdout."""
     written = [f"{line}\n" for line in _ask_about(options, key, "sessions.export")]
     if file is None:
         sys.stdout.writelines(written)
-        return 0
+        return
     try:
         with file.open("x", encoding="utf-8") as out:
             out.writelines(written)
     except FileExistsError:
         raise CribError(f"there is a file {str(file)!r} already; name another, or take it away first") from None
     click.echo(f"{len(written) - 1} lines are in {file}", err=True)
-    return 0
 
 
-@command.command("import", epilog="\b\nExamples:\n  toolcrib sessions import main.jsonl --as agent:main:copy\n")
+@command.command("import", epilog=show_examples("sessions import main.jsonl --as agent:main:copy"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "key", metavar="KEY", help="The session to make; else the one named in the file.")
 @config_options
-def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> int:
+def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> None:
     """Bring back a session that `export` wrote. All of it is checked before any of it is kept."""
     try:
         with file.open(encoding="utf-8") as lines:
@@ -116,30 +111,27 @@ def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> in
         raise CribError(f"{str(file)!r}, {error}" if error.code == "bad_log" else str(error)) from error
     name = made["key"]
     click.echo(f"{made['lines']} lines are in {name}; go on with `toolcrib run ... --session {name}`", err=True)
-    return 0
 
 
-@command.command("switch", epilog="\b\nExamples:\n  toolcrib sessions switch agent:main:main openai:gpt-5\n")
+@command.command("switch", epilog=show_examples("sessions switch agent:main:main openai:gpt-5"))
 @click.argument("key")
 @click.argument("model")
 @config_options
-def switch(key: str, model: str, **options: Unpack[ConfigOptions]) -> int:
+def switch(key: str, model: str, **options: Unpack[ConfigOptions]) -> None:
     """Let MODEL answer in a session from its next turn on; `default` goes back to the configured one."""
     told = _ask_about(options, key, "sessions.switch", model=model)
     when = "from the next turn on" if told["changed"] else "already"
     click.echo(f"{told['model']} answers in {told['key']} {when}", err=True)
-    return 0
 
 
-@command.command("delete", epilog="\b\nExamples:\n  toolcrib sessions delete agent:main:copy\n")
+@command.command("delete", epilog=show_examples("sessions delete agent:main:copy"))
 @click.argument("key")
 @config_options
-def delete(key: str, **options: Unpack[ConfigOptions]) -> int:
+def delete(key: str, **options: Unpack[ConfigOptions]) -> None:
     """Forget a session, and the logs of agents that it called. The record of its calls stays."""
     many = len(_ask_about(options, key, "sessions.delete")["called"])
     also = f", and {many} {'log' if many == 1 else 'logs'} of agents that it called" if many else ""
     click.echo(f"{key} is gone{also}", err=True)
-    return 0
 
 
 def _nest(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:

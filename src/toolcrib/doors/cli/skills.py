@@ -14,21 +14,20 @@ from toolcrib.app.skills import MARKER, read_skill
 from toolcrib.app.sources import folders_for, list_enabled_plugins, open_accepted, own_folder, search_plugins
 from toolcrib.backends.plugins import MANIFEST, read_manifest
 from toolcrib.backends.stores.accepted import Accepted, read_content
-from toolcrib.config.load import find_file, load
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import suggest
 
 from ._format import flatten, print_json, print_table, truncate
-from ._options import ConfigOptions, JsonOptions, config_options, json_option
+from ._options import CommandGroup, ConfigOptions, JsonOptions, json_options, load_from_options, show_examples
 
 _Rows = tuple[list[dict[str, Any]], list[str]]
 _COLUMNS, _WIDE = ("name", "source", "description"), 80
 
 
 def _find_skills(options: ConfigOptions) -> _Rows:
-    loaded, folders = _open(options)
-    found, problems = folders.find_skills(loaded)
+    loaded = load_from_options(options, fills=False)
+    found, problems = folders_for(loaded, os.environ, None, own=True).find_skills(loaded)
     rows = [
         {
             "name": each.name, "description": each.description, "source": each.source, "path": str(each.folder),
@@ -40,8 +39,9 @@ def _find_skills(options: ConfigOptions) -> _Rows:
 
 
 def _find_plugins(options: ConfigOptions) -> _Rows:
-    loaded, folders = _open(options)
-    (found, broken), enabled = search_plugins(loaded, folders), list_enabled_plugins(loaded.config)
+    loaded = load_from_options(options, fills=False)
+    found, broken = search_plugins(loaded, folders_for(loaded, os.environ, None, own=True))
+    enabled = list_enabled_plugins(loaded.config)
     rows = [
         {
             "name": id, "description": each.manifest.description if each.manifest else "", "path": each.where,
@@ -53,36 +53,26 @@ def _find_plugins(options: ConfigOptions) -> _Rows:
     return rows, list(map(str, broken))
 
 
-def _open(options: ConfigOptions) -> Any:
-    path = Path(options["config"]) if options["config"] else find_file(os.environ)
-    loaded = load(path, openclaw=options["read_as"] == "openclaw") if path else load(None)
-    return loaded, folders_for(loaded, os.environ, None, own=True)
-
-
 def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Callable[..., _Rows]) -> click.Group:
     """Return the commands for one kind of folder; `marker` is the file that makes a folder one of the kind."""
-    shown = f"\b\nExamples:\n  toolcrib {kind}s {{}}\n"
-    group = click.Group(f"{kind}s", epilog=shown.format("list") + f"  toolcrib {kind}s add FILE.zip\n")
+    group = CommandGroup(f"{kind}s")
 
-    @group.command("list", epilog=shown.format("list --json"))
-    @config_options
-    @json_option
-    def list_(**options: Unpack[JsonOptions]) -> int:
+    @group.command("list", epilog=show_examples(f"{kind}s list --json"))
+    @json_options
+    def list_(**options: Unpack[JsonOptions]) -> None:
         rows, problems = find(options)
         if options["as_json"]:
             told = [{key: row[key] for key in row if key != "text"} for row in rows]
             print_json({f"{kind}s": told, "problems": problems})
-            return 0
+            return
         for sentence in problems:
             click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
         print_table(_COLUMNS, [[truncate(flatten(row[column]), _WIDE) for column in _COLUMNS] for row in rows])
-        return 0
 
-    @group.command("add", epilog=shown.format("add FILE.tar.gz"))
+    @group.command("add", epilog=show_examples(f"{kind}s add FILE.tar.gz"))
     @click.argument("file", type=click.Path(path_type=Path))
-    @config_options
-    @json_option
-    def add(file: Path, as_json: bool, **_: Unpack[ConfigOptions]) -> int:
+    @json_options
+    def add(file: Path, as_json: bool, **_: Unpack[ConfigOptions]) -> None:
         from toolcrib.backends.archives import install  # noqa: PLC0415  readers of archives, which nothing else needs
 
         def choose(whole: Path) -> tuple[Path, str]:
@@ -104,13 +94,11 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
             shutil.rmtree(target, ignore_errors=True)
             raise
         _say(as_json, {"name": target.name, "path": str(target), "digest": digest}, f"added: {target}")
-        return 0
 
-    @group.command("rm", epilog=shown.format("rm NAME"))
+    @group.command("rm", epilog=show_examples(f"{kind}s rm NAME"))
     @click.argument("name")
-    @config_options
-    @json_option
-    def rm(name: str, as_json: bool, **_: Unpack[ConfigOptions]) -> int:
+    @json_options
+    def rm(name: str, as_json: bool, **_: Unpack[ConfigOptions]) -> None:
         from toolcrib.backends.archives import uninstall  # noqa: PLC0415
 
         folder = own_folder(f"{kind}s")
@@ -122,7 +110,6 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
             open_accepted(os.environ, None).forget(folder / name)
         uninstall(folder, name)
         _say(as_json, {"name": name, "path": str(folder / name)}, f"removed: {folder / name}")
-        return 0
 
     list_.help = f"List the {kind}s that are there; what was left out, and why, is said beside it."
     add.help = f"Add a {kind} from a zip or tar file (gz, bz2, xz); it is accepted as it is, so look at it first."
@@ -140,15 +127,13 @@ plugins = _make_group("plugin", MANIFEST, lambda folder: read_manifest(folder / 
 plugins.help = "List, add and remove plugins; the configuration turns one on by its name, in plugins.allow."
 
 
-@command.command("show", epilog="\b\nExamples:\n  toolcrib skills show pdf-forms\n")
+@command.command("show", epilog=show_examples("skills show pdf-forms"))
 @click.argument("name")
-@config_options
-@json_option
-def show(name: str, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one skill as a model reads it."""
     rows = {row["name"]: row for row in _find_skills(options)[0]}
     if name not in rows:
         hint = suggest(name, rows, "`toolcrib skills list` shows which there are")
         raise CribError(f"there is no skill {name[:64]!r}{hint}")
     _say(options["as_json"], rows[name], "{path}\n{description}\n\n{text}".format(**rows[name]))
-    return 0

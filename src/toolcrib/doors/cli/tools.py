@@ -21,73 +21,55 @@ from toolcrib.policy.resolve import mark_terminal_owner
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
+    CommandGroup,
     JsonOptions,
     caller_from_options,
     caller_options,
-    config_options,
     crib_from_options,
-    json_option,
+    json_options,
     require_tool,
+    show_examples,
 )
 from .approvals import ask_at_terminal, is_attended
 
-_LIST = """\b
-Examples:
-  toolcrib tools list
-  toolcrib tools list --config examples/crib.yaml --json
-"""
-_SHOW = """\b
-Examples:
-  toolcrib tools show exec
-  toolcrib tools show dice --config examples/crib.yaml --json
-"""
 _CALL = """\b
 Examples:
   toolcrib tools call dice '{"sides": 20}' --config examples/crib.yaml
   toolcrib tools call dice --config examples/crib.yaml --channel telegram --sender id:7
 """
-_EXAMPLES = """\b
-Examples:
-  toolcrib tools list
-  toolcrib tools show dice --config examples/crib.yaml
-  toolcrib tools call dice '{"sides": 20}' --config examples/crib.yaml
-"""
 
 
-@click.group("tools", epilog=_EXAMPLES)
+@click.group("tools", cls=CommandGroup)
 def command() -> None:
     """List, show and call tools."""
 
 
-@command.command("list", epilog=_LIST)
-@config_options
-@json_option
-def list_(**options: Unpack[JsonOptions]) -> int:
+@command.command("list", epilog=show_examples("tools list", "tools list --config examples/crib.yaml --json"))
+@json_options
+def list_(**options: Unpack[JsonOptions]) -> None:
     """List every tool that exists, whoever may use it."""
     catalog = crib_from_options(options, import_plugins=True).catalog
     if options["as_json"]:
         problems = [problem.sentence for problem in catalog.problems]
         print_json({"tools": [_summary(tool) for tool in catalog.values()], "problems": problems})
-        return 0
+        return
     rows = [
         (tool.name, tool.group or "-", tool.kind, tool.source, "yes" if tool.has_body else "not yet", _first_line(tool))
         for tool in catalog.values()
     ]
     print_table(("tool", "group", "kind", "source", "runs", "description"), rows)
-    return 0
 
 
-@command.command("show", epilog=_SHOW)
+@command.command("show", epilog=show_examples("tools show exec", "tools show dice --config examples/crib.yaml --json"))
 @click.argument("name")
-@config_options
-@json_option
-def show(name: str, **options: Unpack[JsonOptions]) -> int:
+@json_options
+def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one tool: description, effects and parameters."""
     catalog = crib_from_options(options, import_plugins=True).catalog
     tool = catalog[require_tool(name, catalog)]
     if options["as_json"]:
         print_json({**_summary(tool), "parameters": tool.parameters})
-        return 0
+        return
     click.secho(tool.name, bold=True)
     click.echo(tool.description)
     effects = ", ".join(sorted(tool.effects)) or "none"
@@ -96,15 +78,13 @@ def show(name: str, **options: Unpack[JsonOptions]) -> int:
         click.echo("It is declared, but this installation does not carry it yet.")
     click.echo("\nparameters:")
     click.echo(orjson.dumps(tool.parameters, option=orjson.OPT_INDENT_2).decode())
-    return 0
 
 
 @command.command("call", epilog=_CALL)
 @click.argument("name")
 @click.argument("args", metavar="[JSON]", default="{}")
-@config_options
+@json_options
 @caller_options
-@json_option
 def call_by_name(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed = _parse_args(args)

@@ -11,7 +11,7 @@ from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 
 from ._format import print_table
-from ._options import ConfigOptions, config_options, crib_from_options
+from ._options import ConfigOptions, config_options, crib_from_options, show_examples
 
 _STRANGER, _OWNER = Sender(id="7"), Sender(id="1000")
 
@@ -76,24 +76,16 @@ _STOPS: tuple[tuple[str, str, Caller, tuple[str, ...], str], ...] = (
 )
 
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib tour
-  toolcrib tour | less -R
-  toolcrib tour --config crib.yaml
-"""
-
-
-@click.command("tour", epilog=_EXAMPLES)
+@click.command("tour", epilog=show_examples("tour", "tour | less -R", "tour --config crib.yaml"))
 @config_options
-def command(**options: Unpack[ConfigOptions]) -> int:
+def command(**options: Unpack[ConfigOptions]) -> None:
     """Walk through `toolcrib explain`: eight callers, every answer with its reason.
 
     The rules are those of a sample, or with --config your own.
     """
     if options["config"] is not None:
         _walk(crib_from_options(options), options["config"], is_sample=False)
-        return 0
+        return
     with as_file(files("toolcrib.doors.cli") / "sample.yaml") as sample:
         click.secho("toolcrib decides who may use which tool, and says why.", bold=True)
         click.echo(f"The rules of this tour stand in {sample}\n")
@@ -101,7 +93,6 @@ def command(**options: Unpack[ConfigOptions]) -> int:
     click.echo("\nNext: copy that file, change a line, and ask again:")
     click.echo("   toolcrib explain --config crib.yaml --channel telegram --group -1 --sender id:7")
     click.echo("   toolcrib lint --config crib.yaml")
-    return 0
 
 
 def _walk(crib: Crib, file: str, *, is_sample: bool) -> None:
