@@ -8,26 +8,12 @@ from typing import Any, assert_never
 
 import orjson
 
-from toolcrib.define.event import (
-    CallDelta,
-    Compacted,
-    Event,
-    Received,
-    Replied,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
+from toolcrib.define import event as events
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Text
 
 
-def event_line(event: Event) -> str:
+def event_line(event: events.Event) -> str:
     """Return the event as JSON in one line, whatever a tool has put into the details of its result."""
     value = event_json(event)
     try:
@@ -47,35 +33,35 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
-def event_json(event: Event) -> dict[str, Any]:  # noqa: C901  one row for each event
+def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row for each event
     """Return the event as an object whose `type` says which it is."""
     match event:
-        case TextDelta(text=text):
+        case events.TextDelta(text=text):
             return {"type": "text", "text": text}
-        case ThinkingDelta(text=text):
+        case events.ThinkingDelta(text=text):
             return {"type": "thinking", "text": text}
-        case CallDelta(at=at, name=name, text=text):
+        case events.CallDelta(at=at, name=name, text=text):
             return {"type": "call", "at": at, "tool": name, "text": text}
-        case Replied(message=message, usage=usage, error=error):
+        case events.Replied(message=message, usage=usage, error=error):
             reply = {"finish": message.finish, "calls": [_call(call) for call in message.calls]}
             return {"type": "replied", **reply, "usage": asdict(usage), "error": error}
-        case ToolStarted(call=call, verdict=verdict):
+        case events.ToolStarted(call=call, verdict=verdict):
             told = {name: value for name, value in asdict(verdict).items() if name != "tool"} if verdict else None
             return {"type": "tool_started", **_call(call), "verdict": told}
-        case ToolProgress(call=call, partial=partial):
+        case events.ToolProgress(call=call, partial=partial):
             return {"type": "tool_progress", "id": call.id, "tool": call.name, "result": partial.to_json()}
-        case ToolFinished(call=call, result=result, markdown=markdown):
+        case events.ToolFinished(call=call, result=result, markdown=markdown):
             told = {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
             return {**told, "markdown": True} if markdown else told
-        case TurnStarted(session=session, model=model, message=message):
+        case events.TurnStarted(session=session, model=model, message=message):
             return {"type": "turn_started", "session": session, "model": model, "message": _words(message)}
-        case Retrying(attempt=attempt, seconds=seconds, error=error):
+        case events.Retrying(attempt=attempt, seconds=seconds, error=error):
             return {"type": "retrying", "attempt": attempt, "seconds": round(seconds, 3), "error": error}
-        case Received(message=message):
+        case events.Received(message=message):
             return {"type": "received", "message": _words(message)}
-        case Compacted(before=before, after=after):
+        case events.Compacted(before=before, after=after):
             return {"type": "compacted", "before": before, "after": after}
-        case TurnFinished():
+        case events.TurnFinished():
             return {"type": "turn_finished", **asdict(event)}
     assert_never(event)
 

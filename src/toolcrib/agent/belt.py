@@ -12,20 +12,10 @@ from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Grounds, Selection
+from toolcrib.policy import settings as policy
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_of, mentions_of
 from toolcrib.policy.resolve import ResolvedCaller, resolve
-from toolcrib.policy.settings import (
-    PROFILES,
-    AgentPolicy,
-    ChannelPolicy,
-    GroupPolicy,
-    ListSettings,
-    PolicySettings,
-    RuleSettings,
-    Section,
-    ToolsSettings,
-)
 from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
 from toolcrib.registry.sources import PROGRAM
 
@@ -33,13 +23,13 @@ _Json = Mapping[str, Any]
 T = TypeVar("T")
 
 
-def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[str]) -> dict[str, Any]:
+def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: frozenset[str]) -> dict[str, Any]:
     """Serialise settings, tools and host as JSON, enough to run the gate again."""
     return {
         "answers": True,  # from here on, what guards and humans say is on record, too
         "host": sorted(host),
         "settings": {
-            "tools": _section(settings.tools, ToolsSettings),
+            "tools": _section(settings.tools, policy.ToolsSettings),
             "agents": {id: _agent(agent) for id, agent in settings.agents.items()},
             "channels": {name: _channel(channel) for name, channel in settings.channels.items()},
             "owners": list(settings.owners),
@@ -56,18 +46,19 @@ def policy_snapshot(catalog: Catalog, settings: PolicySettings, host: frozenset[
     }
 
 
-def settings_from(snapshot: _Json) -> PolicySettings:
+def settings_from(snapshot: _Json) -> policy.PolicySettings:
     """Return the settings that were told; ValueError when they cannot be read."""
     places = dict(snapshot["places"])
-    return PolicySettings(
-        tools=ToolsSettings.model_validate(snapshot["tools"]),
+    return policy.PolicySettings(
+        tools=policy.ToolsSettings.model_validate(snapshot["tools"]),
         agents={id: _agent_from(each) for id, each in snapshot["agents"].items()},
         channels={name: _channel_from(each) for name, each in snapshot["channels"].items()},
         owners=tuple(snapshot["owners"]),
         sandbox=snapshot["sandbox"],
         workspace_access=snapshot["workspaceAccess"],
         sources={
-            name: (origin, ListSettings.model_validate(each)) for name, (origin, each) in snapshot["sources"].items()
+            name: (origin, policy.ListSettings.model_validate(each))
+            for name, (origin, each) in snapshot["sources"].items()
         },
         mandates={
             name: None if tools is None else tuple(tools) for name, tools in snapshot.get("mandates", {}).items()
@@ -108,7 +99,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _section(section: Section, kind: type[Section] | None = None) -> dict[str, Any]:
+def _section(section: policy.Section, kind: type[policy.Section] | None = None) -> dict[str, Any]:
     """Return what is written in a section, and nothing that is not: an absent list is another thing than an empty one.
 
     `kind` is the part of it that policy reads.
@@ -117,21 +108,21 @@ def _section(section: Section, kind: type[Section] | None = None) -> dict[str, A
     return section.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True, include=only)
 
 
-def _places(settings: PolicySettings) -> list[str]:
+def _places(settings: policy.PolicySettings) -> list[str]:
     """Return every path whose place in the file may be asked for."""
     scopes = ["tools", *(f"{agent.origin}.tools" for agent in settings.agents.values())]
     return ["sandbox.workspaceAccess", "built-in subagent depth", *(f"{each}.subagents.maxDepth" for each in scopes)]
 
 
-def _agent(agent: AgentPolicy) -> dict[str, Any]:
-    return {"origin": agent.origin, "tools": _section(agent.tools, ToolsSettings), "sandbox": agent.sandbox}
+def _agent(agent: policy.AgentPolicy) -> dict[str, Any]:
+    return {"origin": agent.origin, "tools": _section(agent.tools, policy.ToolsSettings), "sandbox": agent.sandbox}
 
 
-def _agent_from(snapshot: _Json) -> AgentPolicy:
-    return AgentPolicy(**{**snapshot, "tools": ToolsSettings.model_validate(snapshot["tools"])})
+def _agent_from(snapshot: _Json) -> policy.AgentPolicy:
+    return policy.AgentPolicy(**{**snapshot, "tools": policy.ToolsSettings.model_validate(snapshot["tools"])})
 
 
-def _channel(channel: ChannelPolicy) -> dict[str, Any]:
+def _channel(channel: policy.ChannelPolicy) -> dict[str, Any]:
     return {
         "origin": channel.origin,
         "direct": None if channel.direct is None else _group(channel.direct),
@@ -141,8 +132,8 @@ def _channel(channel: ChannelPolicy) -> dict[str, Any]:
     }
 
 
-def _channel_from(snapshot: _Json) -> ChannelPolicy:
-    return ChannelPolicy(
+def _channel_from(snapshot: _Json) -> policy.ChannelPolicy:
+    return policy.ChannelPolicy(
         origin=snapshot["origin"],
         direct=_group_from(snapshot["direct"]) if snapshot.get("direct") else None,
         groups=_each(snapshot["groups"], _group_from),
@@ -151,7 +142,7 @@ def _channel_from(snapshot: _Json) -> ChannelPolicy:
     )
 
 
-def _group(group: GroupPolicy) -> dict[str, Any]:
+def _group(group: policy.GroupPolicy) -> dict[str, Any]:
     return {
         "origin": group.origin,
         "tools": None if group.tools is None else _section(group.tools),
@@ -159,12 +150,12 @@ def _group(group: GroupPolicy) -> dict[str, Any]:
     }
 
 
-def _group_from(snapshot: _Json) -> GroupPolicy:
+def _group_from(snapshot: _Json) -> policy.GroupPolicy:
     tools = snapshot["tools"]
-    return GroupPolicy(
+    return policy.GroupPolicy(
         origin=snapshot["origin"],
-        tools=None if tools is None else RuleSettings.model_validate(tools),
-        by_sender=_each(snapshot["bySender"], RuleSettings.model_validate),
+        tools=None if tools is None else policy.RuleSettings.model_validate(tools),
+        by_sender=_each(snapshot["bySender"], policy.RuleSettings.model_validate),
     )
 
 
@@ -184,7 +175,7 @@ class Belts:
     def __init__(
         self,
         catalog: Catalog,
-        settings: PolicySettings,
+        settings: policy.PolicySettings,
         *,
         host: frozenset[str] = frozenset(),
         channels: Sequence[str] = (),
@@ -197,8 +188,8 @@ class Belts:
 
     def narrow(self, profile: str | None, only: Iterable[str] | None, extra: tuple[Tool, ...] = ()) -> "Belts":
         """Return the same belts with one more layer for each: nobody has more than this profile and these tools."""
-        if profile is not None and profile not in PROFILES:
-            raise CribError(f"there is no profile {profile[:_NAME_CHARS]!r}; there are {', '.join(PROFILES)}")
+        if profile is not None and profile not in policy.PROFILES:
+            raise CribError(f"there is no profile {profile[:_NAME_CHARS]!r}; there are {', '.join(policy.PROFILES)}")
         if only is None:
             return self if profile is None else self._narrow(profile, None)
         names, known = dict[str, str](), self.catalog_with(extra).tools

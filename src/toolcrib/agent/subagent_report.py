@@ -12,21 +12,9 @@ from pydantic_core import to_jsonable_python
 
 from toolcrib.adapter.cut import cut
 from toolcrib.adapter.trim import result_text
+from toolcrib.define import event as events
 from toolcrib.define.agent import Agent, answer_text
 from toolcrib.define.display import strip
-from toolcrib.define.event import (
-    Compacted,
-    Ending,
-    Event,
-    Replied,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    Usage,
-)
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
@@ -64,32 +52,32 @@ class Activity:
         self._thought, self._shown = "", 0
         self.replies = 0
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: events.Event) -> None:
         """Take an event of the turn."""
         match event:
-            case TextDelta(text=text) | ThinkingDelta(text=text):
+            case events.TextDelta(text=text) | events.ThinkingDelta(text=text):
                 self._hear_thought(text)
                 return
-            case Replied(message=message):
+            case events.Replied(message=message):
                 self._on_reply(message)
-            case ToolStarted(call=call, verdict=verdict):
+            case events.ToolStarted(call=call, verdict=verdict):
                 made: _Json = {"kind": "call", "tool": call.name, "args": self._args(call), "status": "running"}
                 if verdict is not None and verdict.decision != "allow":
                     made["decision"] = verdict.decision
                 self._calls[call.key] = made
                 self._steps.append(made)
-            case ToolProgress(call=call, partial=partial):
+            case events.ToolProgress(call=call, partial=partial):
                 if (step := self._calls.get(call.key)) is None:
                     return
                 step["progress"] = self._end_of(result_text(partial))
-            case ToolFinished(call=call, result=result):
+            case events.ToolFinished(call=call, result=result):
                 if (step := self._calls.pop(call.key, None)) is None:
                     return
                 step.pop("progress", None)
                 step |= {"status": result.status, "result": self._short(result_text(result))}
-            case Retrying(error=error):
+            case events.Retrying(error=error):
                 self._steps.append({"kind": "retry", "text": self._short(error)})
-            case Compacted():
+            case events.Compacted():
                 self._steps.append({"kind": "note", "text": "the conversation was shortened"})
             case _:
                 return
@@ -192,13 +180,13 @@ class Outcome:
     gathered: tuple[Text, ...] = ()
     outside: tuple[str, ...] = ()
     turns: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: events.Usage = field(default_factory=events.Usage)
     cost: float | None = None
     steps: tuple[Mapping[str, Any], ...] = ()
-    end: Ending = "done"
+    end: events.Ending = "done"
 
 
-def ending_of(outcome: Outcome) -> Ending:
+def ending_of(outcome: Outcome) -> events.Ending:
     """Return how a turn of its own, in which the run took place, ended."""
     if outcome.answer is not None:
         return "done"

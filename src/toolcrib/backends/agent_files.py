@@ -21,15 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.backends.stores.accepted import hash_file, read_plain
-from toolcrib.define.agent import (
-    Agent,
-    completion_shape,
-    entry_schema,
-    inputs_shape,
-    is_schema,
-    output_schema,
-    schema_of,
-)
+from toolcrib.define import agent as agents
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, DeclarationError, ToolError
 from toolcrib.define.names import canonical, nearest
@@ -153,12 +145,12 @@ def _is_declared(key: str, value: Any, header: Header, check: Callable[[Mapping[
     if not isinstance(value, Mapping):
         header.say((key,), f"{key}: should be a mapping from names to types, or JSON Schema, not {_kind_of(value)}")
         return False
-    if is_schema(value):
+    if agents.is_schema(value):
         return _is_good((key,), header, partial(check, value, key))
     rows = []
     for name, row in value.items():
         path = (key, name, "type") if isinstance(row, Mapping) and "type" in row else (key, name)
-        rows.append(_is_good(path, header, partial(entry_schema, name, row, key)))
+        rows.append(_is_good(path, header, partial(agents.entry_schema, name, row, key)))
     return all(rows)
 
 
@@ -188,9 +180,9 @@ _KEYS: Mapping[str, _Read] = {
     "max_turns": _whole("max_turns"),
     "timeout_mins": _whole("timeout", 60),
     "max_tokens": _whole("max_tokens"),
-    "inputs": _table(schema_of),
+    "inputs": _table(agents.schema_of),
     "query": _text("query"),
-    "output": _table(output_schema),
+    "output": _table(agents.output_schema),
     "output_name": _text("output_name"),
 }
 
@@ -225,7 +217,7 @@ class AgentFile:
 
     path: Path
     digest: str = ""
-    agent: Agent | None = None
+    agent: agents.Agent | None = None
     lines: Mapping[HeaderPath, int] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
 
@@ -301,7 +293,7 @@ def _bytes(path: Path) -> bytes:
     return raw
 
 
-def read_agent_text(text: str, header: Header, parse: Parse) -> Agent | None:
+def read_agent_text(text: str, header: Header, parse: Parse) -> agents.Agent | None:
     """Return the agent that the text of a file declares, or None after saying everything that is wrong to `header`."""
     front = _read_front(text, header, parse)
     if front is None:
@@ -333,12 +325,12 @@ def _read_front(text: str, header: Header, parse: Parse) -> tuple[Any, str, int]
     return value, *cut[1:]
 
 
-def _make_agent(said: Mapping[str, Any], header: Header) -> Agent | None:
+def _make_agent(said: Mapping[str, Any], header: Header) -> agents.Agent | None:
     key = "name"
     try:
-        agent = Agent(**said)
+        agent = agents.Agent(**said)
         # a file is judged when it is read: a pattern that is none would else be found by the first call
-        for key, shape in (("inputs", inputs_shape(agent)), ("output", completion_shape(agent))):  # noqa: B007  told below
+        for key, shape in (("inputs", agents.inputs_shape(agent)), ("output", agents.completion_shape(agent))):  # noqa: B007  told below
             check_of_schema(shape.schema)
     except DeclarationError as error:
         header.say((key,), str(error))

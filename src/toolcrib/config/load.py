@@ -15,36 +15,18 @@ from pydantic import ValidationError
 from toolcrib.define import session
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import fold_name
+from toolcrib.policy import settings as policies
 from toolcrib.policy.command import CommandRules, judge, look_up_in, rules_from
-from toolcrib.policy.settings import (
-    LOCAL_BELT,
-    AgentPolicy,
-    ChannelPolicy,
-    GroupPolicy,
-    ListSettings,
-    PolicySettings,
-    ScopeSettings,
-    ToolsSettings,
-)
 
+from . import settings
 from .complain import complaint, conceal, failing_keys, unknown_keys
 from .openclaw import Translated, from_openclaw
 from .positions import KeyPath, format_path
 from .read import Document, document, read_document
-from .settings import (
-    UNUSED,
-    ChannelSettings,
-    Config,
-    DirectSettings,
-    GroupSettings,
-    Lines,
-    PluginSettings,
-    ProviderSettings,
-)
 from .values import quote_value
 
 
-def _check_examples(config: Config, translated: Translated) -> None:
+def _check_examples(config: settings.Config, translated: Translated) -> None:
     """Raise ConfigError at the first example that the rules beside it judge otherwise than it says.
 
     Whether a program is installed is no matter of the rules: every name counts as one of a trusted folder.
@@ -60,7 +42,7 @@ def _check_examples(config: Config, translated: Translated) -> None:
                     raise ConfigError(sentence, translated.place((*path, "examples", expected, at)))
 
 
-def _list_examples(config: Config) -> Iterator[tuple[KeyPath, Lines, CommandRules]]:
+def _list_examples(config: settings.Config) -> Iterator[tuple[KeyPath, settings.Lines, CommandRules]]:
     """Yield every list of examples with its place and the rules it is about."""
     own = config.tools.exec
     path: KeyPath = ("tools", "exec")
@@ -88,8 +70,8 @@ class Loaded:
     variables that the file takes from the environment and that stand in for nothing there.
     """
 
-    config: Config
-    policy: PolicySettings
+    config: settings.Config
+    policy: policies.PolicySettings
     translated: Translated = field(repr=False)
     ignored: tuple[str, ...] = ()
     eclipsed: tuple[tuple[str, str], ...] = ()
@@ -206,15 +188,15 @@ def _check(translated: Translated, *, foreign: bool) -> Loaded:
         translated=translated,
         ignored=tuple(dict.fromkeys(map(format_path, ignored))),
         eclipsed=tuple((format_path(lost), format_path(counts)) for lost, counts in translated.eclipsed),
-        unused=tuple(section for section in UNUSED if _is_unused(section, value)),
+        unused=tuple(section for section in settings.UNUSED if _is_unused(section, value)),
         exposed=_find_exposed(translated.document, config),
         foreign=foreign,
     )
 
 
-def _validate(value: Mapping[str, Any]) -> Config:
+def _validate(value: Mapping[str, Any]) -> settings.Config:
     # by alias only: `also_allow` is an unknown key, not another spelling that could stand beside the first
-    return Config.model_validate(value, by_alias=True, by_name=False)
+    return settings.Config.model_validate(value, by_alias=True, by_name=False)
 
 
 def _is_unused(section: str, value: Mapping[str, Any]) -> bool:
@@ -256,19 +238,19 @@ def _drop(value: Any, paths: frozenset[KeyPath], here: KeyPath) -> Any:
 _Origin = Callable[[KeyPath], str]
 
 
-def _policy(config: Config, origin: _Origin) -> PolicySettings:
+def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings:
     """Return what policy reads, every part with the place it stands in."""
-    sources: dict[str, tuple[str, ListSettings]] = {}
+    sources: dict[str, tuple[str, policies.ListSettings]] = {}
     for name, plugin in config.plugins.items():
-        if isinstance(plugin, PluginSettings) and plugin.tools.model_fields_set:
+        if isinstance(plugin, settings.PluginSettings) and plugin.tools.model_fields_set:
             sources[f"plugin:{name}"] = (origin(("plugins", name, "tools")), plugin.tools)
     for name, server in config.mcp_servers.items():
         if server.tools.model_fields_set:
             sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
-    return PolicySettings(
+    return policies.PolicySettings(
         tools=_with_local_belt(config),
         agents={
-            session.to_agent(agent.id or str(key)): AgentPolicy(
+            session.to_agent(agent.id or str(key)): policies.AgentPolicy(
                 origin=origin(("agents", key)), tools=agent.tools, sandbox=agent.sandbox
             )
             for key, agent in config.agents_by_key().items()
@@ -285,21 +267,21 @@ def _policy(config: Config, origin: _Origin) -> PolicySettings:
     )
 
 
-def _with_local_belt(config: Config) -> ToolsSettings:
+def _with_local_belt(config: settings.Config) -> policies.ToolsSettings:
     """Return `tools` with the six tools that the local model gets where `byProvider` says nothing about it.
 
     A small model chooses badly among many. A server of one's own under that name is no such model.
     """
     given = config.models.get("local")
-    is_server = isinstance(given, ProviderSettings) and given.base_url is not None
+    is_server = isinstance(given, settings.ProviderSettings) and given.base_url is not None
     if is_server or any(fold_name(key).partition("/")[0] == "local" for key in config.tools.by_provider):
         return config.tools
-    entry = ScopeSettings(allow=LOCAL_BELT)
+    entry = policies.ScopeSettings(allow=policies.LOCAL_BELT)
     return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, "local": entry}})
 
 
-def _channel(channel: ChannelSettings, path: KeyPath, origin: _Origin) -> ChannelPolicy:
-    return ChannelPolicy(
+def _channel(channel: settings.ChannelSettings, path: KeyPath, origin: _Origin) -> policies.ChannelPolicy:
+    return policies.ChannelPolicy(
         origin=origin(path),
         direct=None if channel.direct is None else _chat(channel.direct, origin((*path, "direct"))),
         groups=_groups(channel.groups, path, origin),
@@ -312,15 +294,17 @@ def _channel(channel: ChannelSettings, path: KeyPath, origin: _Origin) -> Channe
     )
 
 
-def _groups(groups: Mapping[str, GroupSettings], path: KeyPath, origin: _Origin) -> Mapping[str, GroupPolicy]:
+def _groups(
+    groups: Mapping[str, settings.GroupSettings], path: KeyPath, origin: _Origin
+) -> Mapping[str, policies.GroupPolicy]:
     return {id: _chat(group, origin((*path, "groups", id))) for id, group in groups.items()}
 
 
-def _chat(chat: DirectSettings, origin: str) -> GroupPolicy:
-    return GroupPolicy(origin=origin, tools=chat.tools, by_sender=chat.tools_by_sender)
+def _chat(chat: settings.DirectSettings, origin: str) -> policies.GroupPolicy:
+    return policies.GroupPolicy(origin=origin, tools=chat.tools, by_sender=chat.tools_by_sender)
 
 
-def _find_exposed(read_in: Document, config: Config) -> str | None:
+def _find_exposed(read_in: Document, config: settings.Config) -> str | None:
     """Return the name of the file when it holds secrets and others may read it."""
     if not _holds_secrets(config):
         return None
@@ -331,8 +315,8 @@ def _find_exposed(read_in: Document, config: Config) -> str | None:
     return None
 
 
-def _holds_secrets(config: Config) -> bool:
-    providers = [entry for entry in config.models.values() if isinstance(entry, ProviderSettings)]
+def _holds_secrets(config: settings.Config) -> bool:
+    providers = [entry for entry in config.models.values() if isinstance(entry, settings.ProviderSettings)]
     carried = [config.secrets, config.hooks.token, config.web.search.api_key, config.gateway and config.gateway.auth]
     carried += [held for provider in providers for held in (provider.api_key, provider.headers)]
     carried += [held for server in config.mcp_servers.values() for held in (server.env, server.headers)]

@@ -8,20 +8,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
 
-from toolcrib.define.approval import (
-    CHANGE,
-    ApprovalStore,
-    Grant,
-    Lasting,
-    Question,
-    State,
-    digest_of,
-    is_in_time,
-    name_of,
-    person_of,
-    prefix_digests,
-    sheet,
-)
+from toolcrib.define import approval
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape, quote
 from toolcrib.define.errors import ArgumentError, ToolError, make_unasked_error
@@ -33,15 +20,15 @@ from .feature import Core, Feature
 
 log = logging.getLogger("toolcrib")
 
-QuestionListener = Callable[[Question], None]
+QuestionListener = Callable[[approval.Question], None]
 Lend = Callable[[Call, Mapping[str, str]], str | None]
 
 T = TypeVar("T")
 
 _MAX_TRIES = 8
-_PENDING: tuple[State, ...] = ("pending",)
-_ALLOWED: tuple[State, ...] = ("allowed",)
-_OPEN: tuple[State, ...] = ("pending", "allowed")
+_PENDING: tuple[approval.State, ...] = ("pending",)
+_ALLOWED: tuple[approval.State, ...] = ("allowed",)
+_OPEN: tuple[approval.State, ...] = ("pending", "allowed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +80,7 @@ class Approvals:
 
     def __init__(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
-        store: ApprovalStore,
+        store: approval.ApprovalStore,
         *,
         is_owner: Callable[[Caller], bool],
         can_lend: Lend,
@@ -186,7 +173,7 @@ class Approvals:
         question = await self._store.find(id)
         if question is None or not self._is_right(caller, question.person):
             raise ToolError(f"there is no question {id[:64]!r} that this caller may answer", code="not_found")
-        now, by = self._now(), name_of(caller)
+        now, by = self._now(), approval.name_of(caller)
         grant = self._grant(question, which, float(seconds), by) if answer == "lasting" else None
         to: Literal["denied", "allowed"] = "denied" if answer == "no" else "allowed"
         if not await self._store.settle(id, to, of=_PENDING, now=now, by=by, grant=grant):
@@ -214,40 +201,42 @@ class Approvals:
         grant = held.get(id)
         if grant is None or not self._is_right(caller, grant.person) or not await self._store.revoke(id):
             raise ToolError(f"there is no grant {id[:64]!r} that this caller may revoke", code="not_found")
-        await self._write_record(Revoked(id, grant.tool, name_of(caller)))
+        await self._write_record(Revoked(id, grant.tool, approval.name_of(caller)))
         return grant.to_json()
 
     # steps
 
-    def _question(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> Question:
-        shown = self._redact(sheet(caller, call, reason, binding))
+    def _question(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> approval.Question:
+        shown = self._redact(approval.sheet(caller, call, reason, binding))
         if len(shown) > self._terms.largest:
             raise ToolError(
                 f"{call.name} cannot be approved: it takes {len(shown)} characters to show it whole, and a human is "
                 f"shown at most {self._terms.largest}; make the call smaller",
                 code="not_approved",
             )
-        digest, now = digest_of(caller, call, binding), self._now()
+        digest, now = approval.digest_of(caller, call, binding), self._now()
         line, can_lend = self._lenders.get(call.name, ("", self._can_lend))
         once = escape(can_lend(call, binding) or "")
-        prefixes = prefix_digests(caller, call, binding, line) if line and not once else []
+        prefixes = approval.prefix_digests(caller, call, binding, line) if line and not once else []
         # whoever says yes for a time says it to the call, whatever it finds in the file the next time
-        own = digest_of(caller, call, {name: value for name, value in binding.items() if name != CHANGE})
+        own = approval.digest_of(
+            caller, call, {name: value for name, value in binding.items() if name != approval.CHANGE}
+        )
         lasting = [(self._redact(f"every call that begins with {quote(first)}"), each) for first, each in prefixes]
-        return Question(
+        return approval.Question(
             id=token_hex(8),
             digest=digest,
             tool=call.name,
             reason=self._redact(escape(reason)),
             shown=shown,
-            person=person_of(caller),
+            person=approval.person_of(caller),
             asked_at=now,
             expires_at=now + self._terms.seconds,
             once=once,
-            lasting=() if once else tuple(Lasting(*each) for each in [("exactly this call", own), *lasting]),
+            lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", own), *lasting]),
         )
 
-    async def _choose_question(self, asked: Question) -> Question:
+    async def _choose_question(self, asked: approval.Question) -> approval.Question:
         """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""
         question = await self._store.same(asked.digest, self._now())
         if question is None or question.id in self._awaited:
@@ -258,14 +247,14 @@ class Approvals:
         self._awaited[question.id] = asyncio.Event()
         return question
 
-    async def _wait_settled(self, question: Question) -> Question:
+    async def _wait_settled(self, question: approval.Question) -> approval.Question:
         """Wait until a question is answered, here or in another process, or its time is over."""
         event = self._awaited[question.id]
         while True:
             event.clear()
             seen = await self._store.find(question.id) or replace(question, state="withdrawn")
             now = self._now()
-            if seen.state in ("pending", "allowed") and not is_in_time(seen.asked_at, seen.expires_at, now):
+            if seen.state in ("pending", "allowed") and not approval.is_in_time(seen.asked_at, seen.expires_at, now):
                 await self._store.settle(seen.id, "expired", of=_OPEN)
                 seen = replace(seen, state="expired")
             if seen.state != "pending":
@@ -273,7 +262,7 @@ class Approvals:
                 return seen
             await self._pause(event, min(self._terms.look, seen.expires_at - now))
 
-    async def _withdraw(self, question: Question) -> None:
+    async def _withdraw(self, question: approval.Question) -> None:
         """Take a question back; a store that fails must not hide that the call was cancelled."""
         try:
             if await self._finish_step(self._store.settle(question.id, "withdrawn", of=_OPEN)):
@@ -298,7 +287,7 @@ class Approvals:
         if self._record is not None and (writing := self._record.write(entry)) is not None:
             await self._finish_step(writing)
 
-    def _grant(self, question: Question, which: int, seconds: float, by: str) -> Grant:
+    def _grant(self, question: approval.Question, which: int, seconds: float, by: str) -> approval.Grant:
         if not question.lasting:
             raise ToolError(f"{question.tool} can only be allowed once: {question.once}", code="denied")
         if not 0 <= which < len(question.lasting):
@@ -306,7 +295,7 @@ class Approvals:
         if not 0 < seconds <= self._terms.longest_grant:
             raise ArgumentError(f"seconds: a grant lasts 1 to {self._terms.longest_grant:g}, not {seconds:g}")
         now, chosen = self._now(), question.lasting[which]
-        return Grant(
+        return approval.Grant(
             id=token_hex(8),
             digest=chosen.digest,
             tool=question.tool,
@@ -321,9 +310,9 @@ class Approvals:
         """Tell whether this is the person meant, or the owner; never somebody's agent."""
         if caller.parents:
             return False
-        return self._is_owner(caller) or (person != "" and person == person_of(caller))
+        return self._is_owner(caller) or (person != "" and person == approval.person_of(caller))
 
-    def _notify(self, question: Question) -> None:
+    def _notify(self, question: approval.Question) -> None:
         for listener in tuple(self._listeners.values()):
             try:
                 listener(question)
@@ -331,9 +320,9 @@ class Approvals:
                 log.exception("a door failed to show question %s; the others go on", question.id)
 
 
-def _explain_late_answer(question: Question, now: float) -> ToolError:
+def _explain_late_answer(question: approval.Question, now: float) -> ToolError:
     if question.state == "expired" or (
-        question.state == "pending" and not is_in_time(question.asked_at, question.expires_at, now)
+        question.state == "pending" and not approval.is_in_time(question.asked_at, question.expires_at, now)
     ):
         return ToolError(f"the answer is too late: question {question.id} has expired and was refused", code="expired")
     by = f" by {question.by}" if question.by else ""

@@ -21,16 +21,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 from toolcrib.threads import in_thread
 
-from .host import (
-    LastWords,
-    argv_of,
-    find_program,
-    folder_of,
-    launch,
-    limit_facts,
-    read_last_words,
-    start_error,
-)
+from . import host
 from .obeyed import NameMark, ObeyedNames
 from .profile import EMPTY_FILE_NAME, find_masked, is_seen, profile, resolve_inside
 from .running import ProcessTree
@@ -164,15 +155,15 @@ class Bubblewrap:
                 f"the workspace {files}; of the rest only the system's programs can be seen",
                 "no network, unless it is granted", REACHED_BY_NETWORK, "no capabilities, none to be gained", calls,
                 "processes, users, host name and shared memory are its own; all end with the first process",
-                *limit_facts(),
+                *host.limit_facts(),
             ),
         )  # fmt: skip
 
     async def _start(self, command: Command, limits: CommandLimits) -> ProcessTree:
-        bwrap, argv = self._bwrap(), argv_of(command)
+        bwrap, argv = self._bwrap(), host.argv_of(command)
         cwd = self._cwd(command)
         root = "" if self._access == "none" else self._root
-        find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
+        host.find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
         settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
         access: Access = "ro" if command.only_reads and self._access == "rw" else self._access
         seen = await in_thread(self._obeyed.look) if access == "rw" else {}
@@ -203,15 +194,15 @@ class Bubblewrap:
         spawn = Spawn(program=bwrap, argv=words, env={}, fds=extra, args=args, watch=watch)
         self._running += [seen] if seen else []
 
-        def outcome(words: LastWords | None, duration: float) -> CommandEnded:
+        def outcome(words: host.LastWords | None, duration: float) -> CommandEnded:
             self._running = [each for each in self._running if each is not seen]
             tail = process.tail(2_000) if process else b""
-            return _inner_end(read_last_words(words, duration), _read_exit_code(status), tail)
+            return _inner_end(host.read_last_words(words, duration), _read_exit_code(status), tail)
 
         try:
-            process = await launch(self._supervisor, command, limits, spawn, outcome)
+            process = await host.launch(self._supervisor, command, limits, spawn, outcome)
         except OSError as error:
-            raise start_error(error, bwrap) from error
+            raise host.start_error(error, bwrap) from error
         finally:
             if process is None:
                 self._running = [each for each in self._running if each is not seen]
@@ -225,7 +216,7 @@ class Bubblewrap:
             if resolve_inside(self._root, command.cwd) != self._root:
                 raise ToolError(f"no folder {command.cwd!r} here: the workspace is out of reach", code="not_found")
             return self._root
-        cwd, fd = folder_of(self._root, command.cwd, command.folder)
+        cwd, fd = host.folder_of(self._root, command.cwd, command.folder)
         os.close(fd)
         return cwd
 

@@ -25,24 +25,10 @@ import apsw
 import orjson
 from pydantic import BaseModel
 
+from toolcrib.define import record
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.record import (
-    NOTHING,
-    Answered,
-    Decided,
-    Finished,
-    Granted,
-    Head,
-    Judged,
-    RecordEntry,
-    Revoked,
-    Row,
-    Started,
-    entry_text,
-    hash_after,
-)
 from toolcrib.define.verdict import Basis, Grounds, Verdict
 from toolcrib.threads import in_thread
 
@@ -60,7 +46,7 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 Redact = Callable[[str], str]
 
 
-def body_of(entry: RecordEntry, redact: Redact | None = None, longest: int = ARGUMENT_CHARS) -> tuple[str, str]:
+def body_of(entry: record.RecordEntry, redact: Redact | None = None, longest: int = ARGUMENT_CHARS) -> tuple[str, str]:
     """Return the kind of an entry and its JSON; `redact` takes secrets out of a text."""
     kind, body = _to_json(entry, redact, longest)
     return kind, _json(body, redact).decode()
@@ -74,13 +60,13 @@ def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
     return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
 
 
-def _to_json(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
+def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
     match entry:
-        case Decided(call, caller, verdict, reason, grounds):
+        case record.Decided(call, caller, verdict, reason, grounds):
             body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
-        case Judged(call, by, decision, reason, basis):
+        case record.Judged(call, by, decision, reason, basis):
             body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, longest)}, "by": by}
             body |= {"decision": decision, "reason": reason, "rule": basis.rule, "origin": basis.origin}
             if basis.grounds is not None:
@@ -88,17 +74,17 @@ def _to_json(entry: RecordEntry, redact: Redact | None, longest: int) -> tuple[s
                 if _is_kept_whole([call.args, reason, basis.seen], redact, longest):
                     body["seen"] = basis.seen  # without it nobody judges again what is not all there
             return "judged", body
-        case Started(call, tool):
+        case record.Started(call, tool):
             args = _bound(call.args, redact, longest)
             return "started", {"call": {**_identify(call, redact), "args": args}, "tool": tool}
-        case Finished(call, tool, status, code, ran, error):
+        case record.Finished(call, tool, status, code, ran, error):
             outcome = {"status": status, "code": code[:_LONGEST_WORD], "ran": ran} | ({"error": error} if error else {})
             return "finished", {"call": _identify(call, redact), "tool": tool, **outcome}
-        case Answered(call):
+        case record.Answered(call):
             return "answered", {**entry._asdict(), "call": _identify(call, redact)}
-        case Granted():
+        case record.Granted():
             return "granted", {**entry._asdict(), "shown": _bound(entry.shown, redact, longest)}
-        case Revoked():
+        case record.Revoked():
             return "revoked", entry._asdict()
 
 
@@ -208,10 +194,10 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.last = path, 0
-        self.end: Row | None = None  # as it was found
+        self.end: record.Row | None = None  # as it was found
         self._lock = threading.Lock()
 
-    def append(self, rows: Iterable[Row]) -> None:
+    def append(self, rows: Iterable[record.Row]) -> None:
         """Add those of the rows that are not there yet, and wait for the disk."""
         try:
             with self._lock:
@@ -220,7 +206,7 @@ class RecordFile:
             what = f"the record cannot be copied to {self.path.name!r} ({error.strerror}); see audit.file"
             raise ToolError(what, code="unavailable") from error
 
-    def _append(self, rows: Iterable[Row]) -> None:
+    def _append(self, rows: Iterable[record.Row]) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         with open(fd, "r+b") as file:  # noqa: PTH123  by descriptor
@@ -255,16 +241,16 @@ class RecordFile:
         return row.seq
 
 
-def rows_in(path: Path) -> Iterator[Row]:
+def rows_in(path: Path) -> Iterator[record.Row]:
     """Yield the rows of such a file as they stand there; what is no row has the number -1."""
     with path.open("rb") as file:
         for line in file:
-            yield _row(line[:-1]) if line.endswith(b"\n") else Row(-1, line, "")
+            yield _row(line[:-1]) if line.endswith(b"\n") else record.Row(-1, line, "")
 
 
-def _row(line: bytes) -> Row:
+def _row(line: bytes) -> record.Row:
     found = _LINE.fullmatch(line)
-    return Row(-1, line, "") if found is None else Row(int(found[2]), found[1] + b"}", found[3].decode())
+    return record.Row(-1, line, "") if found is None else record.Row(int(found[2]), found[1] + b"}", found[3].decode())
 
 
 T = TypeVar("T")
@@ -297,11 +283,11 @@ class SqliteRecord:
         self._file = file
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
-    def write(self, entry: RecordEntry, /) -> Awaitable[Any]:
+    def write(self, entry: record.RecordEntry, /) -> Awaitable[Any]:
         """Take the entry at once; it is on the disk when what is returned was awaited."""
         kind, body = body_of(entry, self._redact, self._longest)
-        basis = entry.basis if isinstance(entry, Judged) else entry
-        grounds = basis.grounds if isinstance(basis, Decided | Basis) else None
+        basis = entry.basis if isinstance(entry, record.Judged) else entry
+        grounds = basis.grounds if isinstance(basis, record.Decided | Basis) else None
         step = partial(_append_entry, kind, body, self._now(), grounds, self._redact)
         written = self._commits.submit(step, size=len(body))
         return written if self._file is None else asyncio.ensure_future(self._copy(written, self._file))
@@ -333,13 +319,13 @@ class SqliteRows:
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
 
-    async def head(self) -> Head | None:
+    async def head(self) -> record.Head | None:
         return await self._read(partial(_head, self._file.anchor))
 
-    async def after(self, seq: int, most: int, /) -> list[Row]:
+    async def after(self, seq: int, most: int, /) -> list[record.Row]:
         return await self._read(partial(_rows, _AFTER, seq, most))
 
-    async def before(self, seq: int, most: int, /) -> list[Row]:
+    async def before(self, seq: int, most: int, /) -> list[record.Row]:
         return await self._read(partial(_rows, _BEFORE, seq, most))
 
     async def _read(self, step: Callable[[apsw.Connection], T]) -> T:
@@ -361,22 +347,25 @@ def _append_entry(
     seq, hash = head
     for kind, body in rows:
         seq += 1
-        hash = hash_after(hash, entry_text(seq, at, kind.encode(), body.encode()))
+        hash = record.hash_after(hash, record.entry_text(seq, at, kind.encode(), body.encode()))
         db.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?)", (seq, at, kind, body, hash))
     db.execute("UPDATE record_head SET count = ?, hash = ?", (seq, hash))
     return int(seq)
 
 
-def _head(anchor: Anchor | None, db: apsw.Connection) -> Head | None:
+def _head(anchor: Anchor | None, db: apsw.Connection) -> record.Head | None:
     there = anchor.read() if anchor is not None else None  # before the rows, which are written first
     found = db.execute(_HEAD).fetchone()
     if found is None:
         return None
     is_told = there is None and (anchor is None or not commits_in(db))
-    known = (0, NOTHING) if is_told else None if there is None else (there.rows, there.hash)
-    return Head(found[0], found[1].decode("latin-1"), found[2] or 0, known)
+    known = (0, record.NOTHING) if is_told else None if there is None else (there.rows, there.hash)
+    return record.Head(found[0], found[1].decode("latin-1"), found[2] or 0, known)
 
 
-def _rows(sql: str, seq: int, most: int, db: apsw.Connection) -> list[Row]:
+def _rows(sql: str, seq: int, most: int, db: apsw.Connection) -> list[record.Row]:
     found = db.execute(sql, (seq, most))
-    return [Row(seq, entry_text(seq, at, kind, body), hash.decode("latin-1")) for seq, at, kind, body, hash in found]
+    return [
+        record.Row(seq, record.entry_text(seq, at, kind, body), hash.decode("latin-1"))
+        for seq, at, kind, body, hash in found
+    ]

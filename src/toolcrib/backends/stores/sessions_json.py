@@ -16,21 +16,9 @@ from typing import Any, NoReturn, TypeVar, get_args
 
 import orjson
 
+from toolcrib.define import log
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Usage
-from toolcrib.define.log import (
-    Began,
-    Body,
-    Ended,
-    Labelled,
-    Line,
-    Noted,
-    Said,
-    SessionHead,
-    Shortened,
-    Switched,
-    check_lines,
-)
 from toolcrib.define.message import Call, Finish, Message, Part, Role, Thinking
 from toolcrib.define.result import Image, Status, Text
 
@@ -49,7 +37,7 @@ _STATES, _FINISHES = frozenset(get_args(Status)), frozenset(get_args(Finish))
 _COUNTS = ("input", "output", "cached", "written")
 
 
-def write_log(head: SessionHead, lines: Iterable[Line]) -> Iterator[str]:
+def write_log(head: log.SessionHead, lines: Iterable[log.Line]) -> Iterator[str]:
     """Give a whole session as texts of one line each, without their ends; pictures are in them."""
     yield to_text(
         {
@@ -61,10 +49,10 @@ def write_log(head: SessionHead, lines: Iterable[Line]) -> Iterator[str]:
         yield to_text(line_to_json(line))
 
 
-def read_log(texts: Iterable[str]) -> tuple[SessionHead, tuple[Line, ...]]:
+def read_log(texts: Iterable[str]) -> tuple[log.SessionHead, tuple[log.Line, ...]]:
     """Return the session that was written so, all of it; raise ToolError with the number of the line that is none."""
-    head: SessionHead | None = None
-    lines: list[Line] = []
+    head: log.SessionHead | None = None
+    lines: list[log.Line] = []
     known: set[str] = set()
     number = 0
     for number, text in enumerate(texts, 1):
@@ -74,7 +62,7 @@ def read_log(texts: Iterable[str]) -> tuple[SessionHead, tuple[Line, ...]]:
                 head = _head(value)
                 continue
             line = line_from_json(value)
-            check_lines((line,), known.__contains__)
+            log.check_lines((line,), known.__contains__)
         except ToolError as error:
             raise ToolError(f"line {number}: {error}", code="bad_line") from error
         known.add(line.id)
@@ -111,37 +99,37 @@ def from_text(text: str) -> Any:
         raise _bad("it is nested too deep") from None
 
 
-def line_to_json(line: Line, keep: _Keep | None = None) -> dict[str, Any]:
+def line_to_json(line: log.Line, keep: _Keep | None = None) -> dict[str, Any]:
     """Return a line as JSON; pictures are handed to `keep`, which returns the name to fetch them by, or stand in it."""
     kind, body = _body_to_json(line.body, keep)
     return {"type": kind, "id": line.id, "parent": line.parent, "at": _finite(line.at), **body}
 
 
-def line_from_json(value: Any, fetch: Fetch | None = None) -> Line:
+def line_from_json(value: Any, fetch: Fetch | None = None) -> log.Line:
     """Return the line; raise ToolError, without its number, when it is none that this version knows."""
     fields = _Fields(value, "a line")
     body = _body(fields, fetch)
-    return fields.done(Line(fields.text("id"), fields.take("parent", str, NoneType), fields.number("at"), body))
+    return fields.done(log.Line(fields.text("id"), fields.take("parent", str, NoneType), fields.number("at"), body))
 
 
 # Write
 
 
-def _body_to_json(body: Body, keep: _Keep | None) -> tuple[str, dict[str, Any]]:
+def _body_to_json(body: log.Body, keep: _Keep | None) -> tuple[str, dict[str, Any]]:
     match body:
-        case Said(message, usage, cost):
+        case log.Said(message, usage, cost):
             return "said", {"message": _message_to_json(message, keep), **_took_to_json(usage, cost)}
-        case Began(call):
+        case log.Began(call):
             return "began", {"call": _call_to_json(call)}
-        case Shortened(summary, kept, tokens):
+        case log.Shortened(summary, kept, tokens):
             return "shortened", {"summary": summary, "kept": kept, "tokens": tokens}
-        case Switched(model):
+        case log.Switched(model):
             return "switched", {"model": model}
-        case Noted(name, data):
+        case log.Noted(name, data):
             return "noted", {"name": name, "data": _plain(data)}
-        case Labelled(title):
+        case log.Labelled(title):
             return "labelled", {"title": title}
-        case Ended(reason, sentence, usage, cost):
+        case log.Ended(reason, sentence, usage, cost):
             return "ended", {"reason": reason, "sentence": sentence, **_took_to_json(usage, cost)}
 
 
@@ -269,7 +257,7 @@ class _Fields:
         return made
 
 
-def _head(value: Any) -> SessionHead:
+def _head(value: Any) -> log.SessionHead:
     fields = _Fields(value, "the head")
     if fields.text("type") != "session":
         raise _bad("a session begins with its head, of the type 'session'")
@@ -278,31 +266,31 @@ def _head(value: Any) -> SessionHead:
     parents = fields.list("parents")
     if not all(isinstance(each, str) for each in parents):
         raise _bad("'parents' of the head is of another kind")
-    head = SessionHead(
+    head = log.SessionHead(
         key=fields.text("key"), made_at=fields.number("made_at"), changed_at=fields.number("changed_at"),
         parents=tuple(parents), title=fields.text("title", ""), model=fields.text("model", ""),
     )  # fmt: skip
     return fields.done(head)
 
 
-def _body(fields: _Fields, fetch: Fetch | None) -> Body:
+def _body(fields: _Fields, fetch: Fetch | None) -> log.Body:
     match fields.text("type"):
         case "said":
             usage = _usage(fields.take("usage")) if fields.has("usage") else None
-            return Said(_message(fields.take("message"), fetch), usage, fields.number_or_none("cost"))
+            return log.Said(_message(fields.take("message"), fetch), usage, fields.number_or_none("cost"))
         case "began":
-            return Began(_call(fields.take("call")))
+            return log.Began(_call(fields.take("call")))
         case "shortened":
-            return Shortened(fields.text("summary"), fields.text("kept"), fields.whole("tokens"))
+            return log.Shortened(fields.text("summary"), fields.text("kept"), fields.whole("tokens"))
         case "switched":
-            return Switched(fields.text("model"))
+            return log.Switched(fields.text("model"))
         case "noted":
-            return Noted(fields.text("name"), fields.take("data"))
+            return log.Noted(fields.text("name"), fields.take("data"))
         case "labelled":
-            return Labelled(fields.text("title"))
+            return log.Labelled(fields.text("title"))
         case "ended":
             reason, sentence = fields.one_of("reason", _ENDINGS), fields.text("sentence")
-            return Ended(reason, sentence, _usage(fields.take("usage")), fields.number_or_none("cost"))
+            return log.Ended(reason, sentence, _usage(fields.take("usage")), fields.number_or_none("cost"))
         case kind:
             raise _bad(f"it has the unknown type {kind!r}")
 

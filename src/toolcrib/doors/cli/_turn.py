@@ -17,24 +17,10 @@ from toolcrib.adapter.events import event_line
 from toolcrib.adapter.trim import is_cut_note
 from toolcrib.app import Crib
 from toolcrib.backends.stores.sessions_json import to_text
+from toolcrib.define import event as events
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.event import (
-    CallDelta,
-    Compacted,
-    Event,
-    Received,
-    Replied,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Decision, Verdict
@@ -156,35 +142,35 @@ class TurnScreen(ABC):
         self._calls: dict[str, OpenCall] = {}
         self._mentioned = ""  # the call that the last remark is about
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Show an event."""
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._show_words(text)
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 self._show_thought(text)
-            case ToolStarted(call=call, verdict=verdict):
+            case events.ToolStarted(call=call, verdict=verdict):
                 now = self._now()
                 self._calls[call.key] = OpenCall(call, now, now)
                 self._write(self._render_start(call, verdict), of=call)
-            case ToolProgress(call=call, partial=partial):
+            case events.ToolProgress(call=call, partial=partial):
                 if (running := self._calls.get(call.key)) is not None:
                     self._show_progress(running, partial)
-            case ToolFinished(call=call):
+            case events.ToolFinished(call=call):
                 running, before = self._calls.pop(call.key, None), self._mention(call)
                 took = self._now() - running.since if running else 0.0
                 self._write(self._render_outcome(event, before, took), of=call)
-            case Retrying(attempt=attempt, seconds=seconds, error=error):
+            case events.Retrying(attempt=attempt, seconds=seconds, error=error):
                 lost = "; what was said so far does not count" if self._drop_words() else ""
                 self.say(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", "ask")
-            case Received(message=message):
+            case events.Received(message=message):
                 words = " ".join(part.text for part in message.content if isinstance(part, Text))
                 self._write(self.formatter.lines([f"› {flatten(words)}{self.received_note}"], "dim"))
-            case Compacted(before=tokens, after=after):
+            case events.Compacted(before=tokens, after=after):
                 self.say(f"… the history was shortened: {tokens:,} to {after:,} tokens", "dim")
-            case TurnFinished():
+            case events.TurnFinished():
                 self._show_end(event)
-            case TurnStarted() | CallDelta() | Replied():
+            case events.TurnStarted() | events.CallDelta() | events.Replied():
                 self._note(event)
 
     def say(self, text: str, style: Style = "") -> None:
@@ -229,14 +215,14 @@ class TurnScreen(ABC):
     def _show_progress(self, running: OpenCall, partial: Result) -> None: ...
 
     @abstractmethod
-    def _render_outcome(self, event: ToolFinished, before: str, took: float) -> str: ...
+    def _render_outcome(self, event: events.ToolFinished, before: str, took: float) -> str: ...
 
     @abstractmethod
-    def _note(self, event: TurnStarted | CallDelta | Replied) -> None:
+    def _note(self, event: events.TurnStarted | events.CallDelta | events.Replied) -> None:
         """Take note of what is worth no line."""
 
     @abstractmethod
-    def _show_end(self, end: TurnFinished) -> None: ...
+    def _show_end(self, end: events.TurnFinished) -> None: ...
 
     @abstractmethod
     def _write(self, text: str, of: Call | None = None) -> None:
@@ -249,9 +235,9 @@ class JsonLines:
     def __init__(self, judge: CommandJudge) -> None:
         self._out, self._judge = sys.stdout, judge
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Print an event as one object on one line."""
-        if isinstance(event, ToolStarted) and event.verdict is not None:
+        if isinstance(event, events.ToolStarted) and event.verdict is not None:
             event = replace(event, verdict=self._judge(event.call, event.verdict))
         _write_to(self._out, f"{event_line(event)}\n")
 
@@ -303,7 +289,7 @@ class RunScreen(TurnScreen):
         if now - running.mentioned_at >= LONG_SECONDS and (lines := tail_lines(partial, 1)):
             self._say_progress(running, lines[-1], now)
 
-    def _render_outcome(self, event: ToolFinished, before: str, took: float) -> str:
+    def _render_outcome(self, event: events.ToolFinished, before: str, took: float) -> str:
         seconds, result = f" ({took:.0f} s)" if took >= LONG_SECONDS else "", event.result
         text, style = render_result(result).strip(), self.formatter.style
         if result.status == "error":
@@ -318,7 +304,7 @@ class RunScreen(TurnScreen):
         first = truncate(f"  ✓ {before}{flatten(lines[0])}", self.formatter.room - len(more) - len(seconds))
         return f"{style(f'{first}{more}{seconds}', 'dim')}\n"
 
-    def _show_end(self, end: TurnFinished) -> None:
+    def _show_end(self, end: events.TurnFinished) -> None:
         self._end_thought()
         self._end_line()
         if end.sentence:
@@ -331,8 +317,8 @@ class RunScreen(TurnScreen):
             go_on = f"go on with --session {self._session}"
             click.secho("; ".join([*([", ".join(took)] if took else []), go_on]), err=True, dim=True)
 
-    def _note(self, event: TurnStarted | CallDelta | Replied) -> None:
-        if isinstance(event, TurnStarted):
+    def _note(self, event: events.TurnStarted | events.CallDelta | events.Replied) -> None:
+        if isinstance(event, events.TurnStarted):
             self._session = event.session
 
     def _drop_words(self) -> bool:
