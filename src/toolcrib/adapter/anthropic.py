@@ -13,7 +13,7 @@ from toolcrib.define.tool import Tool
 from .cards import Target
 from .conversation import OPENING, prepare
 from .names import NamePreference, assign_names, claude_names, name_for, schema_for
-from .reply import BROKE_OFF, ReplyBuilder
+from .reply import BROKE_OFF, ReplyReader
 from .trim import error_text
 from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
@@ -171,19 +171,14 @@ class _OpenBlock:
     signature: list[str] = field(default_factory=list)
 
 
-class ReplyStream:
-    """Reads one streamed reply, event by event, whatever the events may be."""
+class ReplyStream(ReplyReader):
+    """Reads one streamed reply, event by event."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = ReplyBuilder(target, names)
+        super().__init__(target, names)
         self._block = _OpenBlock()
         self._counts: dict[str, int] = {}
-        self._reason = self._why = self._error = ""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether whatever may still come is left out."""
-        return self._reply.is_over
+        self._reason = self._why = ""
 
     def feed(self, event: Any) -> list[ReplyEvent]:
         """Take the next event, as it was parsed; a ping, and one that nobody knows, says nothing."""
@@ -206,7 +201,6 @@ class ReplyStream:
         return []
 
     def end(self) -> Replied:
-        """Return the whole reply; a stream that gave no reason for its end was broken off."""
         self._reply.use(_usage(self._counts))
         if self._error or not self._reason:
             return self._reply.end("error", self._error or BROKE_OFF)

@@ -14,7 +14,7 @@ from toolcrib.define.tool import Tool
 from .cards import Target
 from .conversation import OPENING, prepare
 from .names import assign_names, name_for, schema_for
-from .reply import BROKE_OFF, ReplyBuilder
+from .reply import BROKE_OFF, ReplyReader
 from .trim import error_text
 from .wire import as_count, as_list, as_object, as_text, provider_error, sanitize
 
@@ -287,27 +287,21 @@ _REFUSED = frozenset(
 _MAX_CALLS = 1_000  # calls; a reply with far fewer is stopped
 
 
-class ReplyStream:
-    """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
+class ReplyStream(ReplyReader):
+    """Reads one streamed reply, chunk by chunk."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = ReplyBuilder(target, names)
+        super().__init__(target, names)
         self._given: list[tuple[str, str]] = []
         self._pieces: _ArgumentPieces | None = None  # of the last call, while it is not finished
-        self._reason = self._why = self._error = self._blocked = ""
+        self._reason = self._why = self._blocked = ""
 
     @property
     def given(self) -> Sequence[tuple[str, str]]:
         """The id and the name of every call so far, as the provider wrote them."""
         return self._given
 
-    @property
-    def is_over(self) -> bool:
-        """Whether whatever may still come is left out."""
-        return self._reply.is_over
-
     def feed(self, chunk: Any) -> list[ReplyEvent]:
-        """Take the next chunk, as it was parsed."""
         said = as_object(chunk)
         if said.get("usageMetadata"):
             self._reply.use(_usage(as_object(said["usageMetadata"])))
@@ -325,7 +319,6 @@ class ReplyStream:
         return events
 
     def end(self) -> Replied:
-        """Return the whole reply; a stream that gave no reason for its end was broken off."""
         self._cut_call()
         if self._error:
             return self._reply.end("error", self._error)
@@ -377,11 +370,7 @@ class ReplyStream:
             self._pieces = None
 
 
-def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
-    """Return a reply that was sent whole."""
-    chunks = ReplyStream(target, names)
-    chunks.feed(response)
-    return chunks.end()
+read_reply = ReplyStream.read_whole
 
 
 def _explain(reason: str, message: Any) -> str:

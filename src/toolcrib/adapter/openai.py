@@ -13,7 +13,7 @@ from .cards import Target
 from .conversation import prepare
 from .forms import can_be_strict
 from .names import schema_for
-from .reply import BROKE_OFF, ReplyBuilder
+from .reply import BROKE_OFF, ReplyReader
 from .wire import (
     as_count,
     as_list,
@@ -147,22 +147,13 @@ _FINISHES: Mapping[str, Finish] = {
 }
 
 
-class ReplyStream:
-    """Reads one streamed reply, chunk by chunk, whatever the chunks may be."""
+class ReplyStream(ReplyReader):
+    """Reads one streamed reply, chunk by chunk."""
 
-    def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = ReplyBuilder(target, names)
-        self._finish: Finish | None = None
-        self._error = ""
-        self._is_refusal = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether whatever may still come is left out."""
-        return self._reply.is_over
+    _finish: Finish | None = None
+    _is_refusal = False
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
-        """Take the next chunk, as it was parsed."""
         said = as_object(chunk)
         if said.get("usage"):
             self._reply.use(_usage(as_object(said["usage"])))
@@ -176,7 +167,6 @@ class ReplyStream:
         return events
 
     def end(self) -> Replied:
-        """Return the whole reply; a stream that gave no reason for its end was broken off."""
         if self._error or self._finish is None:
             return self._reply.end("error", self._error or BROKE_OFF)
         is_refused = self._is_refusal and self._finish in ("stop", "calls")
@@ -217,11 +207,7 @@ class ReplyStream:
         self._finish = known
 
 
-def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
-    """Return a reply that was sent whole."""
-    chunks = ReplyStream(target, names)
-    chunks.feed(response)
-    return chunks.end()
+read_reply = ReplyStream.read_whole
 
 
 def _usage(said: Mapping[str, Any]) -> Usage:

@@ -1,6 +1,7 @@
 """One reply of a model, put together from the pieces in which it streams in."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -190,6 +191,34 @@ class ReplyBuilder:
 
     def _own(self, name: str) -> str:
         return self._names.get(name, name)
+
+
+class ReplyReader(ABC):
+    """Reads one streamed reply of a wire, piece by piece, whatever the pieces may be."""
+
+    def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
+        self._reply = ReplyBuilder(target, names)
+        self._error = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether whatever may still come is left out."""
+        return self._reply.is_over
+
+    @abstractmethod
+    def feed(self, chunk: Any, /) -> list[ReplyEvent]:
+        """Take the next piece, as it was parsed."""
+
+    @abstractmethod
+    def end(self) -> Replied:
+        """Return the whole reply; a stream that gave no reason for its end was broken off."""
+
+    @classmethod
+    def read_whole(cls, response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
+        """Return a reply that was sent whole."""
+        reader = cls(target, names)
+        reader.feed(response)
+        return reader.end()
 
 
 @dataclass(slots=True)

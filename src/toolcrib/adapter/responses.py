@@ -11,7 +11,6 @@ from toolcrib.define.tool import Tool
 from . import openai
 from .cards import Target
 from .conversation import prepare
-from .reply import BROKE_OFF, ReplyBuilder
 from .wire import (
     as_count,
     as_list,
@@ -91,27 +90,18 @@ _CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "
 ENDS = frozenset(f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled"))
 
 
-class ReplyStream:
-    """Reads one streamed reply, event by event, whatever the events may be."""
+class ReplyStream(openai.ReplyStream):
+    """Reads one streamed reply, event by event; it ends as the other one of OpenAI's."""
 
     def __init__(self, target: Target, names: Mapping[str, str] = {}) -> None:
-        self._reply = ReplyBuilder(target, names)
-        self._finish: Finish | None = None
-        self._error = ""
-        self._is_refusal = False
+        super().__init__(target, names)
         self._slots: set[Hashable] = set()
         self._streamed: set[Hashable] = set()
         self._done: set[Hashable] = set()
         # a call whose thought cannot be sent back goes back without its item's id: the two are only taken together
         self._has_lost_thought = False
 
-    @property
-    def is_over(self) -> bool:
-        """Whether whatever may still come is left out."""
-        return self._reply.is_over
-
     def feed(self, chunk: Any) -> list[ReplyEvent]:
-        """Take the next event, as it was parsed."""
         event = as_object(chunk)
         kind, slot = as_text(event.get("type")), _slot(event)
         self._slots.add(slot)
@@ -134,13 +124,6 @@ class ReplyStream:
             case "error":
                 self._error = self._error or provider_error(event.get("error") or event)
         return self._whole(kind, as_object(event.get("response"))) if kind in ENDS else []
-
-    def end(self) -> Replied:
-        """Return the whole reply; a stream without an end was broken off."""
-        if self._error or self._finish is None:
-            return self._reply.end("error", self._error or BROKE_OFF)
-        is_refused = self._is_refusal and self._finish == "stop"
-        return self._reply.end("refused" if is_refused else self._finish)
 
     def _words(self, slot: Hashable, at: int, piece: Any) -> list[ReplyEvent]:
         self._streamed.add((slot, at))
@@ -212,9 +195,8 @@ class ReplyStream:
 
 def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
-    chunks = ReplyStream(target, names)
-    chunks.feed({"type": f"response.{as_text(as_object(response).get('status'))}", "response": response})
-    return chunks.end()
+    last = {"type": f"response.{as_text(as_object(response).get('status'))}", "response": response}
+    return ReplyStream.read_whole(last, target, names)
 
 
 def _slot(event: Mapping[str, Any]) -> Hashable:

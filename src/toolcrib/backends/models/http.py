@@ -14,12 +14,12 @@ import httpx2
 
 from toolcrib.adapter.body import encode_body, names_by_wire_name
 from toolcrib.adapter.cards import Target, card_for, target_for
-from toolcrib.adapter.reply import BROKE_OFF
+from toolcrib.adapter.reply import BROKE_OFF, ReplyReader
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta
 from toolcrib.define.message import Thinking
 from toolcrib.define.model import ModelCard, Request, may_request
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.result import Text
 
 from .answer import Answer
@@ -36,7 +36,7 @@ from .failures import (
     retry_delay,
 )
 from .known import KNOWN, api_for, key_in
-from .wires import WIRES, Chunks
+from .wires import WIRES
 
 _COMPLAINT_BYTES = 65_536  # bytes of an answer that tells of an error
 _REST_BYTES = 65_536  # bytes after the end of a reply that are read so that the connection can be used again
@@ -173,7 +173,7 @@ class HttpModel:
             )
         return self._client
 
-    def _end_reply(self, chunks: Chunks, answer: Answer, failed: FailedError | None) -> Replied:
+    def _end_reply(self, chunks: ReplyReader, answer: Answer, failed: FailedError | None) -> Replied:
         """Return the reply as far as it came. What was complete when the connection broke is complete."""
         replied = chunks.end()
         if failed is None or (failed.is_cut and answer.stage != "open"):
@@ -300,9 +300,8 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     """
     known = KNOWN.get(provider)
     if known is None and not base_url:
-        meant = nearest(provider, KNOWN)
-        hint = f"did you mean {meant[0]!r}?" if meant else f"set models.{provider}.baseUrl to where it answers"
-        raise CribError(f"no model provider is called {provider!r}; {hint}")
+        hint = suggest(provider, KNOWN, f"set models.{provider}.baseUrl to where it answers")
+        raise CribError(f"no model provider is called {provider!r}{hint}")
     base = (base_url or (known.base_url if known else "")).rstrip("/")
     parts = _address(provider, base)
     wire = WIRES[api_for(provider, model, base)]

@@ -2,27 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import quote
 
 from toolcrib.adapter import anthropic, gemini, openai, responses
 from toolcrib.adapter.cards import Api, Target
+from toolcrib.adapter.reply import ReplyReader
 from toolcrib.adapter.wire import as_list, as_object, as_text
-from toolcrib.define.event import Replied, ReplyEvent
+from toolcrib.define.event import Replied
 
 # How far a reply has come: it goes on; the reason of its end is known, and only counts may follow; nothing follows.
 Stage = Literal["open", "closing", "over"]
-
-
-class Chunks(Protocol):
-    """What an adapter makes of one streamed reply."""
-
-    @property
-    def is_over(self) -> bool: ...
-
-    def feed(self, chunk: Any, /) -> list[ReplyEvent]: ...
-
-    def end(self) -> Replied: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +22,7 @@ class Wire:
     api: Api
     path: Callable[[str], str]
     key_headers: Callable[[str], Mapping[str, str]]
-    chunks: Callable[[Target, Mapping[str, str]], Chunks]
+    chunks: Callable[[Target, Mapping[str, str]], ReplyReader]
     whole: Callable[[Any, Target, Mapping[str, str]], Replied]
     stage: Callable[[Mapping[str, Any]], Stage]
     headers: Mapping[str, str] = field(default_factory=dict)
