@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from toolcrib.define.errors import CribError
-from toolcrib.define.names import nearest
+from toolcrib.define.names import suggest
 from toolcrib.define.tool import Tool
 
 from . import anthropic, gemini, mcp, openai, responses
@@ -44,9 +44,8 @@ def losses(tool: Tool, provider: str, *, strict: bool = False) -> list[str]:
 def _adapter(provider: str, strict: bool) -> Callable[[Tool], dict[str, Any]]:
     adapter = PROVIDERS.get(provider)
     if adapter is None:
-        meant = nearest(provider, PROVIDERS)
-        hint = f"did you mean {meant[0]!r}?" if meant else f"there are {', '.join(PROVIDERS)}"
-        raise CribError(f"no adapter for {provider!r}; {hint}")
+        hint = suggest(provider, PROVIDERS, f"there are {', '.join(PROVIDERS)}")
+        raise CribError(f"no adapter for {provider!r}{hint}")
     if not strict:
         return adapter
     if provider not in _STRICT:

@@ -13,15 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import jsonschema_rs
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolcrib.define.errors import CribError, PluginError
-from toolcrib.define.names import canonical, nearest
+from toolcrib.define.names import canonical, suggest
 from toolcrib.define.plugin import Factory, Plugin, takes_caller
+from toolcrib.define.schema.check import retrieve_nothing
 from toolcrib.define.tool import Effect, Tool
 
 MANIFEST = "toolcrib.plugin.json"
@@ -155,7 +156,7 @@ class FoundPlugin:
             return
         try:
             validator = jsonschema_rs.validator_for(
-                self.manifest.config_schema, retriever=_retrieve_nothing, mask="the value"
+                self.manifest.config_schema, retriever=retrieve_nothing, mask="the value"
             )
         except (jsonschema_rs.ValidationError, ValueError) as error:
             line = str(error).splitlines()[0]
@@ -177,10 +178,6 @@ def _unsaid(tool: Tool, said: Tool) -> Iterator[str]:
         yield "ownerOnly"
     if tool.optional and not said.optional:
         yield "optional"
-
-
-def _retrieve_nothing(address: str) -> NoReturn:
-    raise ValueError(f"a schema is written where it is used, not fetched from {address}")
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -254,9 +251,8 @@ def pick(found: Mapping[str, FoundPlugin], wanted: Sequence[str]) -> list[FoundP
     """Return the wanted plugins in order; raise PluginError for one that is not there."""
     for id in wanted:
         if id not in found:
-            meant = nearest(id, found)
-            hint = f"did you mean {meant[0]!r}?" if meant else "install it, or add its folder to plugins.folders"
-            raise PluginError(f"plugins.{id}: no plugin of that name is here; {hint}")
+            hint = suggest(id, found, "install it, or add its folder to plugins.folders")
+            raise PluginError(f"plugins.{id}: no plugin of that name is here{hint}")
     return [found[id] for id in wanted]
 
 

@@ -304,8 +304,9 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
         raise CribError(f"no model provider is called {provider!r}{hint}")
     base = (base_url or (known.base_url if known else "")).rstrip("/")
     parts = _address(provider, base)
-    wire = WIRES[api_for(provider, model, base)]
-    if wire.api == "anthropic" and not parts.path.rstrip("/"):
+    api = api_for(provider, model, base)
+    wire = WIRES[api]
+    if api == "anthropic" and not parts.path.rstrip("/"):
         base += "/v1"  # how the base URL of this one is mostly written
     key = (api_key or key_in(env, known)).strip()
     advice = " or ".join([*(known.keys[:1] if known else ()), f"models.{provider}.apiKey"])
@@ -320,7 +321,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
     return HttpModel(
         card,
-        target_for(provider if is_own or provider != "openai" else "", model, card, api=wire.api),
+        target_for(provider if is_own or provider != "openai" else "", model, card, api=api),
         Endpoint(
             url=base + wire.path(model),
             headers=sent,

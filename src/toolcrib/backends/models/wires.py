@@ -19,7 +19,6 @@ Stage = Literal["open", "closing", "over"]
 class Wire:
     """One API: `path` beneath the base URL for a model, the headers that carry a key, and how its replies are read."""
 
-    api: Api
     path: Callable[[str], str]
     key_headers: Callable[[str], Mapping[str, str]]
     chunks: Callable[[Target, Mapping[str, str]], ReplyReader]
@@ -69,7 +68,6 @@ def _gemini_stage(chunk: Mapping[str, Any]) -> Stage:
 
 WIRES: Mapping[Api, Wire] = {
     "openai": Wire(
-        api="openai",
         path=lambda model: "/chat/completions",
         key_headers=_bearer,
         chunks=openai.ReplyStream,
@@ -77,7 +75,6 @@ WIRES: Mapping[Api, Wire] = {
         stage=_chat_stage,
     ),
     "responses": Wire(
-        api="responses",
         path=lambda model: "/responses",
         key_headers=_bearer,
         chunks=responses.ReplyStream,
@@ -85,7 +82,6 @@ WIRES: Mapping[Api, Wire] = {
         stage=_responses_stage,
     ),
     "anthropic": Wire(
-        api="anthropic",
         path=lambda model: "/messages",
         key_headers=lambda key: {"x-api-key": key},
         chunks=anthropic.ReplyStream,
@@ -94,7 +90,6 @@ WIRES: Mapping[Api, Wire] = {
         headers={"anthropic-version": "2023-06-01"},
     ),
     "gemini": Wire(
-        api="gemini",
         path=_gemini_path,
         key_headers=lambda key: {"x-goog-api-key": key},
         chunks=gemini.ReplyStream,

@@ -44,7 +44,7 @@ def fit_to(schema: Schema, *, coerced: bool = False) -> Check:
             schema,
             validate_formats=True,
             formats=_FORMATS,
-            retriever=_retrieve_nothing,
+            retriever=retrieve_nothing,
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
@@ -85,7 +85,8 @@ def _first_error(validate: Callable[[Any], None], value: Any) -> Iterator[Any]:
         yield error
 
 
-def _retrieve_nothing(address: str) -> NoReturn:
+def retrieve_nothing(address: str) -> NoReturn:
+    """Refuse to fetch what a schema names elsewhere."""
     raise ValueError(f"a schema is written where it is used, not fetched from {address}")
 
 

@@ -13,7 +13,7 @@ from toolcrib.app.sources import file_at, open_accepted
 from toolcrib.backends.stores.accepted import Accepted
 from toolcrib.define.agent import Agent, list_inputs, placeholders
 from toolcrib.define.display import escape_controls
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 
 from ._format import print_json, print_table, truncate
@@ -77,10 +77,7 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> None:
         raise CribError(f"{found.complaints[0]}{more}")
     _print_head(found.agent)
     taken = Accepted(digest=found.digest, name=found.agent.name, file=str(file.absolute()), at=time.time())
-    try:
-        open_accepted(os.environ, None).accept(taken)
-    except ToolError as error:
-        raise CribError(str(error)) from error
+    open_accepted(os.environ, None).accept(taken)
     click.echo(f"{escape_controls(str(file))} is accepted as it is now ({found.digest[:12]})", err=True)
     # now that it counts, whatever else stands in its way is found where it is put beside the others
     listed = ask_owner(options, "agents.registered", import_plugins=True)
@@ -100,10 +97,7 @@ def forget(file: Path, **_: Unpack[ConfigOptions]) -> None:
 
     It works whatever the configuration says, also when it cannot be read.
     """
-    try:
-        gone = open_accepted(os.environ, None).forget(file)
-    except ToolError as error:
-        raise CribError(str(error)) from error
+    gone = open_accepted(os.environ, None).forget(file)
     names = ", ".join(dict.fromkeys(each.name for each in gone))
     click.echo(f"toolcrib: {escape_controls(str(file))} ({escape_controls(names)}) is not accepted any more", err=True)
 
