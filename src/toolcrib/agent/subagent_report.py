@@ -15,7 +15,7 @@ from toolcrib.adapter.trim import result_text
 from toolcrib.define import event as events
 from toolcrib.define.agent import Agent, answer_text
 from toolcrib.define.display import strip
-from toolcrib.define.message import Call, Message, Thinking
+from toolcrib.define.message import Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 
@@ -61,7 +61,8 @@ class Activity:
             case events.Replied(message=message):
                 self._on_reply(message)
             case events.ToolStarted(call=call, verdict=verdict):
-                made: _Json = {"kind": "call", "tool": call.name, "args": self._args(call), "status": "running"}
+                args = self._short(json.dumps(_mask(call.args), ensure_ascii=False, default=str))
+                made: _Json = {"kind": "call", "tool": call.name, "args": args, "status": "running"}
                 if verdict is not None and verdict.decision != "allow":
                     made["decision"] = verdict.decision
                 self._calls[call.key] = made
@@ -121,9 +122,6 @@ class Activity:
     def _end_of(self, text: str) -> str:
         known = self._redact(text[-_READ:])
         return _on_one_line(known[_MARGIN:] if len(text) > _READ else known)[-_STEP_CHARS:]
-
-    def _args(self, call: Call) -> str:
-        return self._short(json.dumps(_mask(call.args), ensure_ascii=False, default=str))
 
 
 def _on_one_line(text: str) -> str:

@@ -269,7 +269,8 @@ def _strip_char(char: str, before: str, after: str) -> str:
     if "\ufe00" <= char <= "\ufe0f":
         return char if _varies(char, before) else ""
     if "\U000e0100" <= char <= "\U000e01ef":
-        return char if _is_ideograph(before) else ""
+        is_ideograph = "\u3400" <= before <= "\U000323af" and unicodedata.category(before) == "Lo"
+        return char if is_ideograph else ""
     if char in "\u115f\u1160":
         return char if any("\u1100" <= near <= "\u11ff" for near in (before, after)) else ""
     return char if char in "\u17b4\u17b5" and "\u1780" <= before <= "\u17ff" else ""
@@ -286,10 +287,6 @@ def _varies(char: str, before: str) -> bool:
     if before in tuple("0123456789#*©®"):  # keycaps, and signs that are older than emoji
         return char in "\ufe0e\ufe0f"
     return before >= "\u2000" and unicodedata.category(before)[0] in "LPS"
-
-
-def _is_ideograph(before: str) -> bool:
-    return "\u3400" <= before <= "\U000323af" and unicodedata.category(before) == "Lo"
 
 
 def _is_right_to_left(near: str) -> bool:

@@ -248,14 +248,13 @@ def _no_form(what: str, at: str = "") -> TypeError:
 
 
 def _block(part: Content) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "text", "text": part.text} if isinstance(part, Text) else _picture_block(part)
+    if isinstance(part, Image):
+        block: dict[str, Any] = {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
+    else:
+        block = {"type": "text", "text": part.text}
     if isinstance(part, Text) and (embed := part.embed) is not None:
         block["embed"] = {"mimeType": embed.mime, "uri": embed.uri, "data": base64.b64encode(embed.data).decode()}
     return block if part.source is None else {**block, "source": part.source}
-
-
-def _picture_block(part: Image) -> dict[str, Any]:
-    return {"type": "image", "data": base64.b64encode(part.data).decode(), "mimeType": part.mime}
 
 
 def _content(block: Any) -> Content:

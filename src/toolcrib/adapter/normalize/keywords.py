@@ -39,14 +39,6 @@ def copy_plain(value: Any, levels: int = _MAX_LEVELS) -> Any:
     return MISFIT
 
 
-def _text(value: Any) -> Any:
-    return value if isinstance(value, str) else MISFIT
-
-
-def _pattern(value: Any) -> Any:
-    return value if isinstance(value, str) and _patterns().is_valid(value) else MISFIT
-
-
 @cache
 def _patterns() -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for({"format": "regex"}, validate_formats=True)
@@ -56,10 +48,6 @@ def _plain_of(*kinds: type) -> Callable[[Any], Any]:
     return lambda value: copy_plain(value) if type(value) in kinds else MISFIT
 
 
-def _step(value: Any) -> Any:
-    return copy_plain(value) if type(value) in (int, float) and value > 0 else MISFIT
-
-
 def _size(value: Any) -> Any:
     if type(value) is float and value.is_integer():
         value = int(value)
@@ -67,11 +55,11 @@ def _size(value: Any) -> Any:
 
 
 FITTING: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("title", "description", "format"), _text),
-    "pattern": _pattern,
+    **dict.fromkeys(("title", "description", "format"), lambda text: text if isinstance(text, str) else MISFIT),
+    "pattern": lambda text: text if isinstance(text, str) and _patterns().is_valid(text) else MISFIT,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _plain_of(int, float)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _size),
-    "multipleOf": _step,
+    "multipleOf": lambda step: copy_plain(step) if type(step) in (int, float) and step > 0 else MISFIT,
     "uniqueItems": _plain_of(bool),
     "default": copy_plain,
     "examples": _plain_of(list, tuple),

@@ -51,7 +51,8 @@ class WorkspaceGuard:
     def of(
         cls, access: Access, protected: Sequence[str], linked: Sequence[str], own: Sequence[str] = ()
     ) -> "WorkspaceGuard":
-        names = (*_PROTECTED, *protected, *(f"/{_literal(path)}" for path in own))
+        literal = (_GLOB.sub(r"[\g<0>]", f"/{path}") for path in own)
+        names = (*_PROTECTED, *protected, *literal)
         return cls(access, _pattern(map(_fold, names)), _pattern(linked))
 
     def check_read(self, path: str) -> None:
@@ -120,10 +121,6 @@ def _set(inside: str) -> str:
     """Return the inside of a glob's set for a regular expression: `!` negates, ranges stay."""
     escaped = inside.replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
     return f"^{escaped[1:]}" if escaped.startswith("!") else escaped.replace("^", r"\^")
-
-
-def _literal(path: str) -> str:
-    return _GLOB.sub(r"[\g<0>]", path)
 
 
 def _fold(path: str) -> str:

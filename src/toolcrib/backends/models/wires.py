@@ -46,10 +46,6 @@ def _chat_stage(chunk: Mapping[str, Any]) -> Stage:
 _RESPONSE_ENDS = responses.ENDS | {"error"}
 
 
-def _responses_stage(event: Mapping[str, Any]) -> Stage:
-    return "over" if as_text(event.get("type")) in _RESPONSE_ENDS else "open"
-
-
 def _anthropic_stage(event: Mapping[str, Any]) -> Stage:
     match as_text(event.get("type")):
         case "error" | "message_stop":
@@ -79,7 +75,7 @@ WIRES: Mapping[Api, Wire] = {
         key_headers=_bearer,
         chunks=responses.ReplyStream,
         whole=responses.read_reply,
-        stage=_responses_stage,
+        stage=lambda event: "over" if as_text(event.get("type")) in _RESPONSE_ENDS else "open",
     ),
     "anthropic": Wire(
         path=lambda model: "/messages",

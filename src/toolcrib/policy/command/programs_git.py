@@ -222,7 +222,8 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
             raise OddUseError(f"--{option}={value} runs git in other repositories")
     skipped = 1 if name == "grep" and not use.has("e") else 0  # the pattern
     paths = use.operands[skipped:]
-    check_paths([*paths, *(_revision_of(word) for word in paths)], within)
+    # either what stands before the colon of `HEAD:a` or the whole word can be a path of this machine
+    check_paths([*paths, *(word.partition(":")[0] or word for word in paths)], within)
 
 
 def restrain_git(args: Sequence[str]) -> tuple[str, ...]:
@@ -278,11 +279,6 @@ def _strip_number(word: str) -> str:
     if len(word) > 2 and word[0] == "-" and word[1] in "MCBX" and word[2:].rstrip("%").isdigit():
         return word[:2]
     return word
-
-
-def _revision_of(word: str) -> str:
-    """Return what stands before the colon of `HEAD:a`: either it or the whole word can be a path of this machine."""
-    return word.partition(":")[0] or word
 
 
 def _check_operands(name: str, words: Sequence[str], use: Use) -> None:

@@ -130,12 +130,8 @@ def inner_of(words: _Words) -> Iterator[Inner]:
     elif wrapper := _PRECISE.get(name):
         # xargs adds words, and puts them wherever it is told to
         yield from _open_wrapper((*words, None) if name == "xargs" else words, wrapper)
-    elif name in _LOOSE or _is_loader(name):
+    elif name in _LOOSE or name.startswith(("ld-linux", "ld-musl")):
         yield from inner_anywhere(words, 1)
-
-
-def _is_loader(name: str) -> bool:
-    return name.startswith(("ld-linux", "ld-musl"))
 
 
 _MAX_TAIL_WORDS = 64  # words of a command that may start anywhere
