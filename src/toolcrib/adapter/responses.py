@@ -118,7 +118,7 @@ class ReplyStream(openai.ReplyStream):
                 return self._reply.call(slot, piece=as_text(event.get("delta")))
             case "output_item.added":
                 item = as_object(event.get("item"))
-                return self._call(slot, item) if item.get("type") == "function_call" else []
+                return self._take_call(slot, item) if item.get("type") == "function_call" else []
             case "output_item.done":
                 return self._item(slot, as_object(event.get("item")))
             case "error":
@@ -146,10 +146,12 @@ class ReplyStream(openai.ReplyStream):
             case "function_call":
                 rest = "" if (slot, "arguments") in self._streamed else as_text(item.get("arguments"))
                 mark = "" if self._has_lost_thought else as_text(item.get("id"))
-                return self._call(slot, item, piece=rest, mark=mark)
+                return self._take_call(slot, item, piece=rest, mark=mark)
         return []
 
-    def _call(self, slot: Hashable, item: Mapping[str, Any], *, piece: str = "", mark: str = "") -> list[ReplyEvent]:
+    def _take_call(
+        self, slot: Hashable, item: Mapping[str, Any], *, piece: str = "", mark: str = ""
+    ) -> list[ReplyEvent]:
         name, call_id = as_text(item.get("name")), as_text(item.get("call_id"))
         return self._reply.call(slot, id=call_id, name=name, piece=piece, mark=mark)
 

@@ -200,7 +200,7 @@ def _read_part(value: Any, fetch: Fetch | None) -> Any:
     left = _PARTS[Text].open(value)
     shape = _PARTS[Thinking if "thinking" in left else Image if "mime" in left else Text]
     known = {"data": _read_data(left, fetch)} if "mime" in left else {}
-    return shape.finish(left, shape.take(left, **known))
+    return shape.finish(left, shape.take(left, None, **known))
 
 
 def _read_data(left: dict[str, Any], fetch: Fetch | None) -> bytes:
