@@ -8,10 +8,7 @@ if TYPE_CHECKING:
     from .define.plugin import MOMENTS, Ask, Block, Factory, Guard, Hook, Moment, Observer, Rewrite
     from .define.ports import Approver
 
-_HOMES = {
-    "define.plugin": "Ask Block Factory Guard Hook MOMENTS Moment Observer Rewrite",
-    "define.ports": "Approver",
-}
+_HOMES = {"define.plugin": "Ask Block Factory Guard Hook MOMENTS Moment Observer Rewrite", "define.ports": "Approver"}
 
 __all__ = [
     "MOMENTS", "Approver", "Ask", "Block", "Factory", "Guard", "Hook", "Moment", "Observer", "Rewrite",

@@ -11,16 +11,7 @@ from toolcrib.define.tool import Tool
 from . import openai
 from .cards import Target
 from .conversation import prepare
-from .wire import (
-    as_count,
-    as_list,
-    as_object,
-    as_text,
-    decode_signature,
-    encode_signature,
-    provider_error,
-    to_json,
-)
+from .wire import as_count, as_list, as_object, as_text, decode_signature, encode_signature, provider_error, to_json
 
 
 def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, Any]:

@@ -283,10 +283,7 @@ class Given:
 
 
 def build(
-    loaded: Loaded,
-    given: Given,
-    mounts: Iterable[Mount] = FEATURES,
-    turn_mounts: Iterable[TurnMount] = TURN_FEATURES,
+    loaded: Loaded, given: Given, mounts: Iterable[Mount] = FEATURES, turn_mounts: Iterable[TurnMount] = TURN_FEATURES
 ) -> Crib:
     """Wire a crib: tools and agents, stores, features, belts, turns, and the features that need turns."""
     folder, env, exits = given.folder, given.env, AsyncExitStack()  # what is opened first is closed last

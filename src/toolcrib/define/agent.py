@@ -38,10 +38,7 @@ def fill(template: str, values: Mapping[str, Any], declared: Iterable[str]) -> s
     What is inserted is never looked at again, so a value cannot ask for another one.
     """
     names = frozenset(declared)
-    return _PLACEHOLDER.sub(
-        lambda found: _as_text(values.get(found[1])) if found[1] in names else found[0],
-        template,
-    )
+    return _PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])) if found[1] in names else found[0], template)
 
 
 def placeholders(template: str) -> tuple[str, ...]:

@@ -43,11 +43,7 @@ class FunctionModel:
     """
 
     def __init__(
-        self,
-        answer: Callable[[Request], Reply | Awaitable[Reply]],
-        card: ModelCard = _CARD,
-        *,
-        keep: bool = True,
+        self, answer: Callable[[Request], Reply | Awaitable[Reply]], card: ModelCard = _CARD, *, keep: bool = True
     ) -> None:
         self._answer, self.card, self._keep = answer, card, keep
         self.asked: list[RecordedRequest] = []

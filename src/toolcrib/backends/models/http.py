@@ -323,10 +323,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
         card,
         target_for(provider if is_own or provider != "openai" else "", model, card, api=api),
         Endpoint(
-            url=base + wire.path(model),
-            headers=sent,
-            is_here=is_here,
-            proxy=None if is_here else _proxy(env, parts),
+            url=base + wire.path(model), headers=sent, is_here=is_here, proxy=None if is_here else _proxy(env, parts)
         ),
         ProviderLabel(
             provider=provider,

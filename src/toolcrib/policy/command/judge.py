@@ -72,12 +72,7 @@ class Judgement:
 
 
 def judge(
-    line: str,
-    rules: CommandRules,
-    look_up: LookUp,
-    *,
-    within: IsWithin = is_beneath,
-    env: Mapping[str, str] = _NO_ENV,
+    line: str, rules: CommandRules, look_up: LookUp, *, within: IsWithin = is_beneath, env: Mapping[str, str] = _NO_ENV
 ) -> Judgement:
     """Judge a command line.
 

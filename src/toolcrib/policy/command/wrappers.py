@@ -65,8 +65,7 @@ _PRECISE: Mapping[str, _Wrapper] = {
     "chroot": _Wrapper(long=_long_names("userspec groups"), operands=1),
     "flock": _Wrapper(short="wE", long=_long_names("timeout wait conflict-exit-code"), operands=1, text="c"),
     "xargs": _Wrapper(
-        short="adEInPsL",
-        long=_long_names("arg-file delimiter max-args max-procs max-chars max-lines replace eof"),
+        short="adEInPsL", long=_long_names("arg-file delimiter max-args max-procs max-chars max-lines replace eof")
     ),
     "watch": _Wrapper(short="nq", long=_long_names("interval equexit"), joined=True),
     "eval": _Wrapper(joined=True),

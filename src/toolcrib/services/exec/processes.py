@@ -238,12 +238,7 @@ class Processes:
 
     @rpc("process.keys", scope="write")
     async def keys(
-        self,
-        caller: Caller,
-        id: str,
-        keys: Sequence[str] = (),
-        hex: Sequence[str] = (),
-        literal: str = "",
+        self, caller: Caller, id: str, keys: Sequence[str] = (), hex: Sequence[str] = (), literal: str = ""
     ) -> dict[str, Any]:
         """Type text, bytes in hex and keys by their tmux names, in this order."""
         data, warnings = encode_keys(keys, hex, literal)

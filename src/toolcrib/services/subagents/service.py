@@ -122,9 +122,7 @@ class Subagents:
 
     @rpc("subagents.list", scope="read")
     async def list_runs(
-        self,
-        caller: Caller,
-        minutes: Annotated[int, Field(ge=1, le=1440, description="how far back to look")] = 30,
+        self, caller: Caller, minutes: Annotated[int, Field(ge=1, le=1440, description="how far back to look")] = 30
     ) -> list[dict[str, Any]]:
         """List the caller's subagents: those that run, and those that ended or were interrupted lately."""
         own, since = self._key(caller), self._now() - minutes * 60
