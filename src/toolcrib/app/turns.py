@@ -14,20 +14,10 @@ from toolcrib.agent.prompt import subagent_prompt, system_prompt
 from toolcrib.agent.turn import Turns
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import Config, LimitSettings
+from toolcrib.define import event as events
 from toolcrib.define import session
 from toolcrib.define.agent import prompts_of
 from toolcrib.define.errors import CribError
-from toolcrib.define.event import (
-    CallDelta,
-    Event,
-    Replied,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    TurnFinished,
-)
 from toolcrib.define.message import Message
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of
@@ -36,7 +26,7 @@ from .belt import BeltSource
 from .models import Models
 from .subagents import describe_place, outside_entries, today
 
-Emit = Callable[[Event], None]
+Emit = Callable[[events.Event], None]
 
 _UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out
 _NO_LOOP = (
@@ -48,7 +38,7 @@ class _Link:
     """Room for one event; it has come once there is a `next` link."""
 
     __slots__ = ("event", "next")
-    event: Event
+    event: events.Event
 
     def __init__(self) -> None:
         self.next: _Link | None = None
@@ -59,11 +49,11 @@ class _Events:
 
     def __init__(self) -> None:
         self.first = self._last = _Link()
-        self.done: asyncio.Task[TurnFinished] | None = None
+        self.done: asyncio.Task[events.TurnFinished] | None = None
         self._waiting: set[asyncio.Future[None]] = set()
         self._count, self._fold_at = 0, _UNFOLDED_EVENTS
 
-    def add(self, event: Event) -> None:
+    def add(self, event: events.Event) -> None:
         """Append an event and wake who waits for one."""
         link = self._last
         link.event, link.next = event, _Link()
@@ -74,7 +64,7 @@ class _Events:
         if self._waiting:
             self._wake()
 
-    def close(self, done: "asyncio.Task[TurnFinished]") -> None:
+    def close(self, done: "asyncio.Task[events.TurnFinished]") -> None:
         """Take note that nothing more will come."""
         self.done = done
         self._wake()
@@ -106,14 +96,14 @@ class _Events:
         for link in reversed(links):
             link.next = following
             match link.event:
-                case TextDelta() | ThinkingDelta() | CallDelta():
+                case events.TextDelta() | events.ThinkingDelta() | events.CallDelta():
                     is_kept = not is_whole
-                case ToolProgress(call=call) | ToolFinished(call=call):
-                    is_kept = isinstance(link.event, ToolFinished) or call.key not in shown
+                case events.ToolProgress(call=call) | events.ToolFinished(call=call):
+                    is_kept = isinstance(link.event, events.ToolFinished) or call.key not in shown
                     shown.add(call.key)
                 case event:
                     is_kept = True
-                    is_whole = is_whole or isinstance(event, Replied | Retrying)
+                    is_whole = is_whole or isinstance(event, events.Replied | events.Retrying)
             if is_kept:
                 following = link
                 self._count += 1
@@ -121,17 +111,17 @@ class _Events:
         self._fold_at = 2 * self._count + _UNFOLDED_EVENTS
 
 
-class Subscription(AsyncIterator[Event]):
+class Subscription(AsyncIterator[events.Event]):
     """One reader of a turn: every event from the first one on, in order, however late or slowly it reads.
 
     Of a very long turn a reader who is far behind gets no pieces of replies and no progress of calls that have come
     whole since. Raises what the turn failed with. It holds up nobody, and may be dropped at any time.
     """
 
-    def __init__(self, events: _Events) -> None:
-        self._events, self._at = events, events.first
+    def __init__(self, kept: _Events) -> None:
+        self._events, self._at = kept, kept.first
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> events.Event:
         link = self._at
         while link.next is None:
             if (done := self._events.done) is not None:
@@ -143,7 +133,7 @@ class Subscription(AsyncIterator[Event]):
         return link.event
 
 
-class Running(AsyncIterator[Event]):
+class Running(AsyncIterator[events.Event]):
     """A turn that goes on: iterate over its events, or wait for its `end`.
 
     async with crib.turn("list the files in src", caller=toolcrib.OWNER) as turn:
@@ -153,7 +143,7 @@ class Running(AsyncIterator[Event]):
     number of others may follow it, each by a `subscribe()` of its own.
     """
 
-    def __init__(self, session: str, run: Callable[[Emit, Inbox], Coroutine[Any, Any, TurnFinished]]) -> None:
+    def __init__(self, session: str, run: Callable[[Emit, Inbox], Coroutine[Any, Any, events.TurnFinished]]) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -161,12 +151,12 @@ class Running(AsyncIterator[Event]):
         self.session = session
         self._inbox, self._events = Inbox(), _Events()
         self._own = self.subscribe()
-        self._end: TurnFinished | None = None
+        self._end: events.TurnFinished | None = None
         self._task = loop.create_task(run(self._emit, self._inbox))
         self._task.add_done_callback(self._events.close)
 
-    def _emit(self, event: Event) -> None:
-        if isinstance(event, TurnFinished):
+    def _emit(self, event: events.Event) -> None:
+        if isinstance(event, events.TurnFinished):
             self._end = event
         self._events.add(event)
 
@@ -174,15 +164,15 @@ class Running(AsyncIterator[Event]):
         """Return one more reader of this turn, which gets every event from the beginning, also after the end."""
         return Subscription(self._events)
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> events.Event:
         return await anext(self._own)
 
-    async def end(self) -> TurnFinished:
+    async def end(self) -> events.TurnFinished:
         """Wait for the end; raise what the turn failed with."""
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (error := self._task.exception()):
             raise error
-        return self._end or TurnFinished("stopped", sentence="stopped before it was done")
+        return self._end or events.TurnFinished("stopped", sentence="stopped before it was done")
 
     def steer(self, message: str | Message) -> None:
         """Say something that is heard as soon as the calls under way are done."""

@@ -24,22 +24,8 @@ from typing import Any
 
 from toolcrib.define.errors import ToolError
 
+from . import stage as staging
 from .beneath import Beneath, stat_name
-from .stage import (
-    StagedFile,
-    exchange,
-    is_stage_name,
-    is_staged_name,
-    open_left_over,
-    remove_stage,
-    remove_stale_stages,
-    rename_new,
-    stage,
-    stat_moved,
-    sync_folder,
-    version_of,
-    write_synced,
-)
 
 _PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
 _PAUSE = 0.01
@@ -89,7 +75,7 @@ class ChangeJournal:
         if self._folder.is_dir():
             with self.lock():
                 self.recover()
-        remove_stale_stages(self._beneath.fd)
+        staging.remove_stale_stages(self._beneath.fd)
 
     def recover(self) -> None:
         """Undo what a crash left half done; to be called under the lock."""
@@ -104,7 +90,7 @@ class ChangeJournal:
             if record["root"] != _identity(os.fstat(self._beneath.fd)):
                 path.unlink()  # of another folder that had this name before
                 continue
-            with open_left_over(self._beneath.fd, record["stage"]) as at:
+            with staging.open_left_over(self._beneath.fd, record["stage"]) as at:
                 if at is not None and path.suffix == ".json":
                     self._undo(record, at)
             self._forget(path, record)
@@ -112,7 +98,7 @@ class ChangeJournal:
     def apply(self, folders: Sequence[str], steps: Sequence[FileStep]) -> list[os.stat_result | None]:
         """Make the folders, outermost first, then take the steps: all of them or none. To be called under the lock."""
         root = self._beneath.fd
-        with stage(root) as own:
+        with staging.stage(root) as own:
             staged = [None if step.data is None else own.write(step.data, step.like or step.before) for step in steps]
             record = {
                 "root": _identity(os.fstat(root)),
@@ -126,7 +112,7 @@ class ChangeJournal:
                 own.keep()
                 written = self._take(own.folder, record, steps, staged)
                 path.rename(path.with_suffix(".done"))
-                sync_folder(self._folder)
+                staging.sync_folder(self._folder)
             except BaseException:
                 self._undo(record, own.folder)  # when this fails too, the record stays and the next start tries again
                 self._forget(path, record)
@@ -139,12 +125,12 @@ class ChangeJournal:
         done = path.with_suffix(".done")
         if path.exists():  # undone, and not to be undone again
             path.rename(done)
-        if remove_stage(self._beneath.fd, record["stage"]):
+        if staging.remove_stage(self._beneath.fd, record["stage"]):
             with suppress(OSError):
                 done.unlink()
 
     def _take(
-        self, at: int, record: Any, steps: Sequence[FileStep], staged: Sequence[StagedFile | None]
+        self, at: int, record: Any, steps: Sequence[FileStep], staged: Sequence[staging.StagedFile | None]
     ) -> list[os.stat_result | None]:
         written = list[os.stat_result | None]()
         for folder in record["folders"]:
@@ -153,12 +139,12 @@ class ChangeJournal:
         for row, step, new in zip(record["steps"], steps, staged, strict=True):
             with self._beneath.place(step.path, follow=False) as place:
                 _take_one(at, row, step, place.name, place.folder)
-                written.append(stat_moved(new.stat, place.name, place.folder) if new else None)
+                written.append(staging.stat_moved(new.stat, place.name, place.folder) if new else None)
         changed = (*record["folders"], *(step.path for step in steps))
         for folder in {path.rpartition("/")[0] or "." for path in changed}:
             fd = self._beneath.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                sync_folder(fd)
+                staging.sync_folder(fd)
             finally:
                 os.close(fd)
         return written
@@ -168,7 +154,7 @@ class ChangeJournal:
             try:
                 with self._beneath.place(row["path"], follow=False) as place:
                     _undo_one(at, row, place.name, place.folder)
-                    sync_folder(place.folder)
+                    staging.sync_folder(place.folder)
             except ToolError as error:
                 if error.code != "not_found":  # a folder on the way had not been made yet
                     raise
@@ -180,9 +166,9 @@ class ChangeJournal:
         path = self._folder / f"{secrets.token_hex(8)}.json"
         new = path.with_suffix(".new")
         try:
-            write_synced(new, json.dumps(record).encode())
+            staging.write_synced(new, json.dumps(record).encode())
             new.rename(path)
-            sync_folder(self._folder)
+            staging.sync_folder(self._folder)
         except BaseException:
             new.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
@@ -212,7 +198,7 @@ def _read_record(path: Path) -> Any:
 
 
 def _is_record(record: Any) -> bool:
-    if not isinstance(record, dict) or not is_stage_name(record.get("stage")):
+    if not isinstance(record, dict) or not staging.is_stage_name(record.get("stage")):
         return False
     folders, steps = record.get("folders"), record.get("steps")
     return (
@@ -226,28 +212,30 @@ def _is_record(record: Any) -> bool:
 
 def _is_row(row: Mapping[str, Any]) -> bool:
     new, inode = row.get("new"), row.get("inode")
-    is_new = is_staged_name(new) and isinstance(inode, int)
-    return isinstance(row.get("path"), str) and is_staged_name(row.get("old")) and (is_new or new is inode is None)
+    is_new = staging.is_staged_name(new) and isinstance(inode, int)
+    return (
+        isinstance(row.get("path"), str) and staging.is_staged_name(row.get("old")) and (is_new or new is inode is None)
+    )
 
 
-def _row(step: FileStep, new: StagedFile | None) -> Mapping[str, Any]:
+def _row(step: FileStep, new: staging.StagedFile | None) -> Mapping[str, Any]:
     name, inode = (None, None) if new is None else (new.name, new.stat.st_ino)
     return {"path": step.path, "new": name, "inode": inode, "old": secrets.token_hex(8)}
 
 
 def _take_one(at: int, row: Any, step: FileStep, name: str, folder: int) -> None:
     if step.before is None:
-        rename_new(row["new"], at, name, folder)
+        staging.rename_new(row["new"], at, name, folder)
         return
     if step.data is None:
         os.rename(name, row["old"], src_dir_fd=folder, dst_dir_fd=at)
-    elif exchange(row["new"], at, name, folder):
+    elif staging.exchange(row["new"], at, name, folder):
         os.rename(row["new"], row["old"], src_dir_fd=at, dst_dir_fd=at)
     else:
         os.link(name, row["old"], src_dir_fd=folder, dst_dir_fd=at, follow_symlinks=False)
         os.rename(row["new"], name, src_dir_fd=at, dst_dir_fd=folder)
     old = os.stat(row["old"], dir_fd=at, follow_symlinks=False)
-    if version_of(old, moved=True) != version_of(step.before, moved=True):
+    if staging.version_of(old, moved=True) != staging.version_of(step.before, moved=True):
         raise ToolError(f"{step.path!r} changed at this very moment; read it again", code="changed")
 
 

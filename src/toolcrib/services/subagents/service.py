@@ -31,20 +31,7 @@ from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.feature import Feature, TurnCore
 
-from .runs import (
-    LABEL_CHARS,
-    STOPPED,
-    AgentListing,
-    Cleanup,
-    SpawnRequest,
-    SubagentHost,
-    SubagentRun,
-    SubagentSlots,
-    outside_source,
-    row_of,
-    row_of_log,
-    run_id,
-)
+from . import runs
 
 log = logging.getLogger("toolcrib")
 
@@ -75,13 +62,13 @@ class Subagents:
         self,
         store: SessionStore,
         policy: PolicySettings,
-        host: SubagentHost,
-        slots: SubagentSlots,
+        host: runs.SubagentHost,
+        slots: runs.SubagentSlots,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._policy, self._host, self._slots, self._now = store, policy, host, slots, now
-        self._runs: dict[str, SubagentRun] = {}
+        self._runs: dict[str, runs.SubagentRun] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._resuming = asyncio.Lock()
         self._is_closing = False
@@ -91,18 +78,18 @@ class Subagents:
         self,
         caller: Caller,
         task: Annotated[str, Field(min_length=1, max_length=_TASK_CHARS, description="what is to be done")],
-        label: Annotated[str, Field(max_length=LABEL_CHARS, description="a short name for it")] = "",
+        label: Annotated[str, Field(max_length=runs.LABEL_CHARS, description="a short name for it")] = "",
         agent: Annotated[str, "who does it; the caller's own agent when empty"] = "",
         model: Annotated[str, "a model that the configuration names; only the owner may choose"] = "",
         thinking: Annotated[str, "how hard to think: off, low, medium or high"] = "",
         seconds: Annotated[float, Field(ge=0, le=604_800, description="how long it may take; 0 is the usual")] = 0,
-        cleanup: Cleanup = "keep",
+        cleanup: runs.Cleanup = "keep",
     ) -> dict[str, Any]:
         """Start a subagent in a session of its own and return at once; its outcome is told to the caller's session."""
         if not task.strip():
             raise ToolError("the task is blank; say what is to be done", code="bad_arguments")
         target = self._choose_target(caller, agent)
-        request = SpawnRequest(
+        request = runs.SpawnRequest(
             key=f"agent:{target}:subagent:{uuid4()}",
             agent=target,
             text=task,
@@ -115,7 +102,7 @@ class Subagents:
         return {
             "status": "accepted",
             "childSessionKey": run.key,
-            "runId": run_id(run.key),
+            "runId": runs.run_id(run.key),
             "agentId": target,
             "label": run.label,
         }
@@ -128,10 +115,10 @@ class Subagents:
         own, since = self._key(caller), self._now() - minutes * 60
         going = {run.key: run for run in self._runs.values() if run.parent == own}
         shown = [run for run in going.values() if run.end is None or (run.ended or 0) >= since]
-        rows = [row_of(run, await self._store.lines(run.key) if run.end else (), self._now()) for run in shown]
+        rows = [runs.row_of(run, await self._store.lines(run.key) if run.end else (), self._now()) for run in shown]
         for head in await self._heads(own):
             if head.key not in going and head.changed_at >= since:
-                rows.append(row_of_log(head, await self._store.lines(head.key)))
+                rows.append(runs.row_of_log(head, await self._store.lines(head.key)))
         rows.sort(key=lambda row: (row["state"] != "running", -row["startedAt"]))
         return rows[:_LISTED_RUNS]
 
@@ -145,7 +132,7 @@ class Subagents:
         """Tell a subagent something; one that has ended or was interrupted goes on with it in its session."""
         async with self._resuming:  # of two who speak to one that has ended, the second speaks to one that runs
             key, label = await self._find(caller, target)
-            running, told = self._runs.get(key), {"childSessionKey": key, "runId": run_id(key)}
+            running, told = self._runs.get(key), {"childSessionKey": key, "runId": runs.run_id(key)}
             if running is not None and running.turn is not None:
                 running.turn.steer(self._host.message(caller, message))
                 return {"status": "steered", **told}
@@ -153,7 +140,7 @@ class Subagents:
                 raise ToolError("its session was deleted; start another subagent", code="not_found")
             # what it was started under may not hold any more
             agent = self._choose_target(caller, agent_from_key(key))
-            await self._start(caller, SpawnRequest(key=key, agent=agent, text=message, label=label), "keep")
+            await self._start(caller, runs.SpawnRequest(key=key, agent=agent, text=message, label=label), "keep")
             return {"status": "resumed", **told}
 
     @rpc("subagents.stop", scope="write")
@@ -185,7 +172,7 @@ class Subagents:
         rest = {each for each in (self._host.agents if "*" in allowed else allowed) if not self._host.is_tool(each)}
         rows = []
         for id in dict.fromkeys((own, *sorted({*rest, *tools} - {own}))):
-            name, what = self._host.agents.get(id, AgentListing()).name, tools.get(id, "")
+            name, what = self._host.agents.get(id, runs.AgentListing()).name, tools.get(id, "")
             told = {"name": name, "description": what}
             given = {key: value for key, value in told.items() if value}
             rows.append({"id": id, **given, "configured": id in self._host.agents})
@@ -203,7 +190,7 @@ class Subagents:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
 
-    async def _start(self, caller: Caller, request: SpawnRequest, cleanup: Cleanup) -> SubagentRun:
+    async def _start(self, caller: Caller, request: runs.SpawnRequest, cleanup: runs.Cleanup) -> runs.SubagentRun:
         root = root_of(caller)
         self._slots.take(root, max_subagents(self._policy, caller))
         try:
@@ -214,7 +201,7 @@ class Subagents:
             if isinstance(error, CribError) and not isinstance(error, ToolError):
                 raise ToolError(str(error), code="unavailable") from error
             raise
-        run = SubagentRun(request.key, self._key(caller), request.label, request.text, turn, self._now(), cleanup)
+        run = runs.SubagentRun(request.key, self._key(caller), request.label, request.text, turn, self._now(), cleanup)
         self._runs.pop(request.key, None)
         self._runs[request.key] = run
         ended = [key for key, run in self._runs.items() if run.end is not None]
@@ -225,7 +212,7 @@ class Subagents:
         watching.add_done_callback(self._watching.discard)
         return run
 
-    async def _watch(self, run: SubagentRun, turn: TurnHandle, root: str) -> None:
+    async def _watch(self, run: runs.SubagentRun, turn: TurnHandle, root: str) -> None:
         """Wait for the end of a run and tell it to whom it may concern."""
         try:
             run.end = end = await self._end_of(run.key, turn, root)
@@ -251,9 +238,9 @@ class Subagents:
         finally:
             self._slots.release(root)
 
-    async def _conclude(self, run: SubagentRun, end: TurnFinished) -> None:
+    async def _conclude(self, run: runs.SubagentRun, end: TurnFinished) -> None:
         if run.is_stopped:
-            await self._host.add(run.key, Noted(STOPPED, True))
+            await self._host.add(run.key, Noted(runs.STOPPED, True))
         else:
             report = _report(run, end, await self._store.lines(run.key), self._now())
             await self._host.tell(run.parent, report)
@@ -286,7 +273,7 @@ class Subagents:
         raise ToolError(f"{own} may not start {escape(agent[:64])!r}; {how}", code="denied")
 
     def _may_start(self, own: str) -> tuple[str, ...]:
-        listing = self._host.agents.get(own, AgentListing())
+        listing = self._host.agents.get(own, runs.AgentListing())
         return tuple(each if each == "*" else to_agent(each) for each in listing.may_start)
 
     def _choose_model(self, caller: Caller, model: str) -> str:
@@ -305,8 +292,8 @@ class Subagents:
         heads = await self._store.list(most=1_000)
         # one that was waited for is not in the background; whoever spoke in the session of another agent stands
         # behind that session
-        runs = (head for head in heads if is_subagent(head.key) and not is_called(head.key))
-        return [head for head in runs if own in head.parents[-2:]]
+        behind = (head for head in heads if is_subagent(head.key) and not is_called(head.key))
+        return [head for head in behind if own in head.parents[-2:]]
 
     async def _find(self, caller: Caller, target: str) -> tuple[str, str]:
         """Return the key and the label of the run that is meant, among the caller's own."""
@@ -315,7 +302,7 @@ class Subagents:
         for head in await self._heads(own):
             known.setdefault(head.key, head.title)
         for key, label in reversed(known.items()):
-            if wanted and wanted in (key, run_id(key), label):
+            if wanted and wanted in (key, runs.run_id(key), label):
                 return key, label
         hint = "subagents list shows them" if known else "this session has started none"
         raise ToolError(f"there is no subagent {escape(wanted[:100])!r} of this session; {hint}", code="not_found")
@@ -326,7 +313,7 @@ def root_of(caller: Caller) -> str:
     return caller.parents[0] if caller.parents else caller.session or agent_of(caller)
 
 
-def _report(run: SubagentRun, end: TurnFinished, lines: Sequence[Line], now: float) -> Message:
+def _report(run: runs.SubagentRun, end: TurnFinished, lines: Sequence[Line], now: float) -> Message:
     """Return how a run went, for the session that it worked for: as somebody's report, never as an order."""
     name = f" {run.label!r}" if run.label else ""
     how = "is done" if end.reason == "done" else f"ended without finishing: {end.sentence or end.reason}"
@@ -337,7 +324,7 @@ def _report(run: SubagentRun, end: TurnFinished, lines: Sequence[Line], now: flo
         f"The subagent{name} that you started ({run.key}) {how}. It took {seconds:.0f} s, "
         f"{end.steps} {'reply' if end.steps == 1 else 'replies'} and {tokens:,} tokens{cost}. "
     )
-    source, outside = f"subagent:{run.key}", outside_source(lines)
+    source, outside = f"subagent:{run.key}", runs.outside_source(lines)
     parts: tuple[Text, ...] = (Text(f"{head}It said nothing."),)
     if end.text.strip():
         words = fence(end.text[:_OUTCOME_CHARS], source, new_token())
