@@ -184,7 +184,7 @@ class Turns:
                 made_at=self._now(),
                 changed_at=self._now(),
                 parents=request.caller.parents,
-                title=_title(request.message),
+                title=title_of(_words(request.message)),
             )
         )
         if known is not None and request.leaf is None and known.count == head.count:
@@ -213,9 +213,9 @@ class Turns:
             self._known.popitem(last=False)
 
 
-def _title(message: Message) -> str:
+def title_of(words: str) -> str:
     """Return what a new session is called until somebody names it: how it began."""
-    return " ".join(_words(message)[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    return " ".join(words[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
 
 
 def _words(message: Message) -> str:

@@ -17,6 +17,7 @@ from toolcrib.agent.prompt import subagent_prompt
 from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
 from toolcrib.agent.subagent_report import result_of
+from toolcrib.agent.turn import title_of
 from toolcrib.config.load import Loaded
 from toolcrib.config.settings import LimitSettings
 from toolcrib.define.agent import Agent, make_called_key, prompts_of
@@ -39,7 +40,6 @@ from toolcrib.services.subagents.service import root_of
 
 from .models import Models
 
-_TITLE_CHARS = 80
 _EVERY_AGENT = "group:agents"
 
 
@@ -122,10 +122,8 @@ class SubagentRunner:
         if self._store is None:
             return None
         now, key = time(), setup.caller.session or ""
-        title = " ".join(query[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
-        await self._store.make(
-            SessionHead(key=key, made_at=now, changed_at=now, parents=setup.caller.parents, title=title)
-        )
+        head = SessionHead(key=key, made_at=now, changed_at=now, parents=setup.caller.parents, title=title_of(query))
+        await self._store.make(head)
         return Journal(setup.pipeline.record, self._store, key)
 
     def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> TurnSetup:

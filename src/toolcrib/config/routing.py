@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from toolcrib.define import session
 from toolcrib.define.caller import Caller, Sender
@@ -36,6 +36,7 @@ class Route:
 
 
 _ALIKE = {"direct": "dm", "channel": "group"}
+_SCOPES = get_args(session.DmScope)
 _MATCHED = frozenset({"channel", "accountId", "peer", "guildId"})
 
 
@@ -120,9 +121,9 @@ def _direct_key(raw: Mapping[str, Any], caller: Caller, agent: str, channel: str
     scope = _section(raw, "session").get("dmScope")
     if caller.group is not None or scope in (None, "main"):
         return None
-    peer = (caller.sender and (caller.sender.e164 or caller.sender.id)) or "unknown"
-    words = {"per-peer": [], "per-channel-peer": [channel]}.get(str(scope), [channel, caller.account or "default"])
-    return ":".join(["agent", agent, *words, "dm", peer]).lower()
+    id = (caller.sender and (caller.sender.e164 or caller.sender.id)) or "unknown"
+    peer = session.Peer(channel=channel, id=id, account=caller.account or "")
+    return session.to_peer_key(agent, peer, scope=scope if scope in _SCOPES else "per-account-channel-peer")
 
 
 def _refuse(

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerStep, Selection, Verdict
+
+from .resolve import ResolvedCaller
 
 COLUMNS = ("tool", "verdict", "layer", "because")
 
@@ -35,11 +36,11 @@ def verdict_json(verdict: Verdict, tool: Tool) -> dict[str, Any]:
     }
 
 
-def caller_json(caller: Caller, *, owner: bool, sandboxed: bool, agent: str) -> dict[str, Any]:
+def caller_json(who: ResolvedCaller) -> dict[str, Any]:
     """Return who was asked about, with what was decided about them."""
-    told = asdict(replace(caller, agent=agent, owner=owner, sandboxed=sandboxed))
+    told = asdict(replace(who.caller, agent=who.agent, owner=who.is_owner, sandboxed=who.is_sandboxed))
     del told["parent_models"]
-    return {**told, "parents": list(caller.parents)}
+    return {**told, "parents": list(who.caller.parents)}
 
 
 def explain_json(

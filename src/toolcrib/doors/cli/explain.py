@@ -75,8 +75,7 @@ def command(tool: str | None, **options: Unpack[_Options]) -> None:
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     doubts = route.list_doubts(only or "")
     if options["as_json"]:
-        who = resolve(crib.loaded.policy, caller)
-        told = caller_json(caller, owner=who.is_owner, sandboxed=who.is_sandboxed, agent=who.agent)
+        told = caller_json(resolve(crib.loaded.policy, caller))
         answer = explain_json(told, handle.selection, handle.catalog.tools, only, route.judge)
         print_json({**answer, "uncertain": list(doubts)} if doubts else answer)
         return
@@ -106,9 +105,8 @@ def who(tool: str, **options: Unpack[JsonOptions]) -> None:
     for route in dict.fromkeys(crib.route(each) for each in list_callers(crib)):
         caller, doubts = crib.models.assign(route.caller), route.list_doubts(name)
         verdict, known = route.judge(crib.belt(caller).verdicts[name]), resolve(crib.loaded.policy, caller)
-        shown = caller_json(caller, owner=known.is_owner, sandboxed=known.is_sandboxed, agent=known.agent)
         rule = {"layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin, "reason": verdict.reason}
-        told.append({"caller": shown, "decision": verdict.decision, **rule, "uncertain": list(doubts)})
+        told.append({"caller": caller_json(known), "decision": verdict.decision, **rule, "uncertain": list(doubts)})
         because = "; ".join([verdict.reason, *(f"not certain: {doubt}" for doubt in doubts)])
         rows.append((_describe(route.caller, known.agent), verdict.decision, verdict.layer or "-", because))
     if options["as_json"]:
