@@ -138,22 +138,13 @@ class FakeCtx(Ctx):
 
     __slots__ = ()
     ports: FakePorts
-
-    @property
-    def workspace(self) -> MemoryWorkspace:
-        return self.ports.workspace
-
-    @property
-    def http(self) -> FakeHttp:
-        return self.ports.http
+    workspace: MemoryWorkspace
+    http: FakeHttp
+    blobs: MemoryBlobs
 
     @property
     def rpc(self) -> FakeRpc:
         return self.ports.rpc
-
-    @property
-    def blobs(self) -> MemoryBlobs:
-        return self.ports.blobs
 
     @property
     def shown(self) -> list[Result]:

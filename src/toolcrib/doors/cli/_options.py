@@ -46,8 +46,8 @@ class JsonOptions(ConfigOptions):
     as_json: bool
 
 
-class CallerOptions(JsonOptions):
-    """What `caller_options` adds, with --json."""
+class CallerOptions(ConfigOptions):
+    """What `config_options` and `caller_options` add."""
 
     session: str | None
     agent: str | None

@@ -27,27 +27,22 @@ Examples:
 _HASH_CHARS = 12  # of a hash that are shown
 
 
-class _Options(JsonOptions):
-    is_list: bool
-    is_forget: bool
-
-
 @click.command("accept", epilog=_EXAMPLES)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--list", "is_list", is_flag=True, help="List what was accepted, and whether it is there as it was.")
 @click.option("--forget", "is_forget", is_flag=True, help="Take the yes to each PATH back.")
 @json_options
-def command(paths: tuple[Path, ...], **options: Unpack[_Options]) -> None:
+def command(paths: tuple[Path, ...], is_list: bool, is_forget: bool, **options: Unpack[JsonOptions]) -> None:
     """Accept files and folders of a workspace as they are now: look at them first.
 
     Programs that tools.exec.allow names by their path, plugins and scripts of MCP servers that lie in a workspace are
     used only as they were accepted. What changes has to be accepted anew.
     """
-    if options["is_list"] == bool(paths):
+    if is_list == bool(paths):
         raise CribError("name what to accept, or write --list alone; `toolcrib accept --help` shows how")
-    store, is_forget = open_accepted(os.environ, None), options["is_forget"]
+    store = open_accepted(os.environ, None)
     try:
-        if options["is_list"]:
+        if is_list:
             rows = [(each, _compare(each)) for each in store.list_all()]
         elif is_forget:
             rows = [(each, "forgotten") for path in paths for each in store.forget(path)]

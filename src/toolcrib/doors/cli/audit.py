@@ -42,12 +42,6 @@ _ARGUMENT_CHARS = 40
 _SHOWN_CALLS = 50
 
 
-class _ShowOptions(JsonOptions):
-    session: str
-    tool: str
-    sender: str
-
-
 @click.group("audit", cls=CommandGroup)
 def command() -> None:
     """Check the record of calls, and see what is in it."""
@@ -82,18 +76,20 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOp
 @click.option("--verdict", type=click.Choice(["allow", "ask", "deny", "unknown"]), help="Only calls decided so.")
 @click.option("--sender", metavar="S", default="", help="Only calls of this sender, like id:7.")
 @json_options
-def show(last: int, since: str | None, verdict: str | None, **options: Unpack[_ShowOptions]) -> None:
+def show(
+    session: str, tool: str, last: int, since: str | None, verdict: str | None, sender: str,
+    **options: Unpack[JsonOptions],
+) -> None:  # fmt: skip
     """List the last calls: who asked for what, what was decided by which rule, and what came of it."""
-    wanted = {"session": options["session"], "tool": options["tool"], "decision": verdict or "", "most": last}
-    wanted |= {"sender": options["sender"], "since": _parse_since(since) if since else 0.0}
+    chosen = {"session": session, "tool": tool, "decision": verdict or "", "sender": sender}
+    wanted = {**chosen, "most": last, "since": _parse_since(since) if since else 0.0}
     calls = ask_owner(options, "audit.tail", wanted)
     if options["as_json"]:
         print_json({"calls": calls})
     elif calls:
         print_table(_COLUMNS, map(_row, calls), colour=5)
     else:
-        is_chosen = since or verdict or options["session"] or options["tool"] or options["sender"]
-        click.echo("no such call was recorded" if is_chosen else "nothing was recorded yet")
+        click.echo("no such call was recorded" if since or any(chosen.values()) else "nothing was recorded yet")
 
 
 def _parse_since(text: str) -> float:

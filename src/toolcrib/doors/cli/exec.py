@@ -19,10 +19,6 @@ Examples:
 """
 
 
-class _ExplainOptions(JsonOptions):
-    agent: str | None
-
-
 @click.group("exec", cls=CommandGroup)
 def command() -> None:
     """Say what would become of a command line, without running it."""
@@ -32,13 +28,13 @@ def command() -> None:
 @click.argument("line")
 @json_options
 @click.option("--agent", metavar="ID", help="Whose command it is; else the default agent's.")
-def explain(line: str, **options: Unpack[_ExplainOptions]) -> None:
+def explain(line: str, agent: str | None, **options: Unpack[JsonOptions]) -> None:
     """Show how a command LINE is read, each program in it, the rule about it, and the verdict.
 
     Nothing runs. It is judged as a call would be: programs are looked up in the trusted folders of this machine, paths
     and repositories are those of the workspace.
     """
-    crib, agent = crib_from_options(options, told=False), options["agent"] or ""
+    crib = crib_from_options(options, told=False)
     if agent and not crib.config.agent(agent):
         known = ", ".join(id for id, _ in crib.config.list_agents()) or "none"
         raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")

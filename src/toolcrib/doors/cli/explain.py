@@ -47,16 +47,12 @@ Examples:
 _ANYBODY = Sender(id="*")
 
 
-class _Options(CallerOptions):
-    tools: str | None
-
-
 @click.command("explain", epilog=_EXAMPLES)
 @click.argument("tool", required=False)
 @json_options
 @caller_options
 @tools_option
-def command(tool: str | None, **options: Unpack[_Options]) -> None:
+def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpack[CallerOptions]) -> None:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
     Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
@@ -71,10 +67,10 @@ def command(tool: str | None, **options: Unpack[_Options]) -> None:
         return route.caller
 
     caller = mark_terminal_owner(caller_from_options(crib, options, follow))
-    handle = crib.belt(caller, load_tools(options["tools"]))
+    handle = crib.belt(caller, load_tools(tools))
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     doubts = route.list_doubts(only or "")
-    if options["as_json"]:
+    if as_json:
         told = caller_json(resolve(crib.loaded.policy, caller))
         answer = explain_json(told, handle.selection, handle.catalog.tools, only, route.judge)
         print_json({**answer, "uncertain": list(doubts)} if doubts else answer)

@@ -23,13 +23,6 @@ Examples:
 """
 
 
-class _Options(JsonOptions):
-    provider: str | None
-    tools: str | None
-    level: Level
-    expect: str | None
-
-
 @click.command("lint", epilog=_EXAMPLES)
 @json_options
 @click.option(
@@ -38,25 +31,26 @@ class _Options(JsonOptions):
 @tools_option
 @click.option("--level", type=click.Choice(LEVELS), default="note", help="Leave out what weighs less than that.")
 @click.option("--expect", metavar="FILE", help="A file of promises (`expect: [..]`) beside the configuration.")
-def command(**options: Unpack[_Options]) -> int:
+def command(
+    provider: str | None, tools: str | None, level: Level, expect: str | None, **options: Unpack[JsonOptions]
+) -> int:
     """Find unknown, dead, shadowed, empty, plugin-only and widening rules, dropped denies and failed expectations.
 
     The heaviest come first. Leaves with 1 when there is an error or a warning; notes alone leave with 0.
     """
     crib = crib_from_options(options, told=False, fills=True)
-    shown = LEVELS[: LEVELS.index(options["level"]) + 1]
-    tools, promises = load_tools(options["tools"]), _load_promises(options["expect"])
-    found = crib.lint(options["provider"], tools=tools, expect=promises)
+    shown = LEVELS[: LEVELS.index(level) + 1]
+    found = crib.lint(provider, tools=load_tools(tools), expect=_load_promises(expect))
     findings = sorted((each for each in found if each.level in shown), key=lambda each: LEVELS.index(each.level))
     failing = [finding for finding in findings if finding.level != "note"]
-    counts = {level: count for level in shown if (count := sum(each.level == level for each in findings))}
+    counts = {each: count for each in shown if (count := sum(found.level == each for found in findings))}
     if options["as_json"]:
         print_json({"findings": [asdict(finding) for finding in findings], "failing": len(failing)})
     elif findings:
         rows = [(f.level, f.kind, f.origin, f"{f.message}; {f.remedy}") for f in findings]
         print_table(("level", "kind", "where", "what"), rows, colour=0)
         if len(findings) > 1:
-            click.echo(", ".join(f"{count} {level}{'s' * (count > 1)}" for level, count in counts.items()))
+            click.echo(", ".join(f"{count} {each}{'s' * (count > 1)}" for each, count in counts.items()))
     else:
         click.echo("nothing to complain about")
     return 1 if failing else 0

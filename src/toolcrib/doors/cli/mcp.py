@@ -50,16 +50,6 @@ Examples:
 """
 
 
-class _ServeOptions(CallerOptions):
-    profile: str | None
-    http: int | None
-    ask: bool
-
-
-class _AcceptOptions(ConfigOptions):
-    yes: bool
-
-
 @click.group("mcp", cls=CommandGroup)
 def command() -> None:
     """Give your tools to MCP clients, and use the tools of MCP servers."""
@@ -87,7 +77,7 @@ def list_(**options: Unpack[JsonOptions]) -> int:
 @click.argument("tool", required=False, default="")
 @click.option("--yes", is_flag=True, help="Accept without being asked.")
 @config_options
-def accept(server: str, tool: str, **options: Unpack[_AcceptOptions]) -> int:
+def accept(server: str, tool: str, yes: bool, **options: Unpack[ConfigOptions]) -> int:
     """Show what an MCP server declares otherwise than before, and accept it: one TOOL, or all of them.
 
     TOOL is the tool as its server calls it. Exactly what is shown is accepted.
@@ -99,7 +89,7 @@ def accept(server: str, tool: str, **options: Unpack[_AcceptOptions]) -> int:
             click.echo("\n".join(_show_change(change)))
         if not changes:
             click.echo(f"nothing of the MCP server {server!r} waits to be accepted")
-        elif options["yes"] or click.confirm(f"Accept {len(changes)} of {server}?"):
+        elif yes or click.confirm(f"Accept {len(changes)} of {server}?"):
             for each in changes:
                 await ask("mcp.accept", {"server": server, "tool": each["tool"], "digest": each["digest"]})
             click.echo(f"accepted: {', '.join(flatten(change['tool']) for change in changes)}")
@@ -160,7 +150,7 @@ def _lines(definition: Definition) -> list[str]:
 @click.option("--profile", type=click.Choice(list(PROFILES)), help="Serve nothing that is not in this profile.")
 @click.option("--http", type=click.IntRange(0, 65535), metavar="PORT", help="Serve on 127.0.0.1; 0 is a free port.")
 @click.option("--ask", is_flag=True, help="Let calls that need a yes wait for `toolcrib approvals`.")
-def serve(**options: Unpack[_ServeOptions]) -> int:
+def serve(profile: str | None, http: int | None, ask: bool, **options: Unpack[CallerOptions]) -> int:
     """Serve the tools that a caller may use to MCP clients, over stdin and stdout or over HTTP.
 
     The caller is you, the owner, unless the options say who. A call that needs a person's yes is refused where nobody
@@ -178,11 +168,11 @@ def serve(**options: Unpack[_ServeOptions]) -> int:
             raise
         needs = f"`toolcrib mcp serve` needs the package {package}"
         raise CribError(f"{needs}; install it with: pip install 'toolcrib[mcp]'") from None
-    token = None if options["http"] is None else token_from_environment()
+    token = None if http is None else token_from_environment()
     # what a plugin prints while it is loaded, and what a tool prints, is not part of the protocol
-    with wire(options["http"]) as line:
+    with wire(http) as line:
         crib = crib_from_options(options, import_plugins=True, keeps=True)
-        caller, profile = mark_terminal_owner(caller_from_options(crib, options)), options["profile"]
+        caller = mark_terminal_owner(caller_from_options(crib, options))
         refusal = terms_of(crib.loaded)(caller).refusal
         if refusal:
             click.echo(f"toolcrib: {refusal}. Tools for files and commands are not served.", err=True)
@@ -192,5 +182,5 @@ def serve(**options: Unpack[_ServeOptions]) -> int:
             tools = {each: tool for each, tool in belt.tools.items() if tool.group not in ("fs", "runtime")}
             return replace(belt, selection=replace(belt.selection, tools=tools)) if refusal else belt
 
-        serving = Serving(crib, find_belt, asks=options["ask"])
+        serving = Serving(crib, find_belt, asks=ask)
         return asyncio.run(serving.run(line, token))

@@ -49,11 +49,6 @@ _MESSAGE_BYTES = 1024 * 1024  # bytes of a message from stdin
 _Surface = JsonLines | RunScreen
 
 
-class _Options(CallerOptions):
-    verbose: bool
-    last: bool
-
-
 @click.command("run", epilog=_EXAMPLES)
 @click.argument("words", metavar="MESSAGE", nargs=-1, required=True)
 @config_options
@@ -61,7 +56,7 @@ class _Options(CallerOptions):
 @click.option("--continue", "-c", "last", is_flag=True, help="Go on with the agent's latest session.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and nothing else.")
 @click.option("--verbose", "-v", is_flag=True, help="Show thoughts and the whole of results, too.")
-def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
+def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **options: Unpack[CallerOptions]) -> int:
     """Answer MESSAGE, one word or many, with the tools you may use; `-` reads it from stdin.
 
     The session is kept: `--session KEY` goes on with one. Without a model's key the offline model answers, which knows
@@ -70,7 +65,7 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     Exit codes: 0 done; 1 ended by a limit, a refusal or a failure, or a call was refused or failed on the way; 2 bad
     input or configuration; 130 interrupted.
     """
-    if options["last"] and options["session"]:
+    if last and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
     crib = crib_from_options(options, import_plugins=True, keeps=True)
@@ -78,13 +73,13 @@ def command(words: tuple[str, ...], **options: Unpack[_Options]) -> int:
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     judge = judge_commands(crib, lambda: mark_terminal_owner(request.caller))
-    shows = JsonLines(judge) if options["as_json"] else RunScreen(verbose=options["verbose"], judge=judge)
+    shows = JsonLines(judge) if as_json else RunScreen(verbose=verbose, judge=judge)
     # whoever does not see the question cannot answer it
-    attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not options["as_json"]
+    attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
-            return asyncio.run(_answer(crib, request, shows, attended=attended, last=options["last"]))
+            return asyncio.run(_answer(crib, request, shows, attended=attended, last=last))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
 

@@ -85,16 +85,16 @@ def show(name: str, **options: Unpack[JsonOptions]) -> None:
 @click.argument("args", metavar="[JSON]", default="{}")
 @json_options
 @caller_options
-def call_by_name(name: str, args: str, **options: Unpack[CallerOptions]) -> int:
+def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed = _parse_args(args)
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     handle = crib.belt(mark_terminal_owner(caller_from_options(crib, options)))
-    door = ask_at_terminal(crib.approvals) if is_attended() and not options["as_json"] else contextlib.nullcontext()
+    door = ask_at_terminal(crib.approvals) if is_attended() and not as_json else contextlib.nullcontext()
     # what a tool prints is not its answer
     with contextlib.redirect_stdout(sys.stderr):
         result = asyncio.run(_call_tool(crib, handle, name, parsed, door))
-    if options["as_json"]:
+    if as_json:
         known = canonical(name)
         verdict = handle.verdicts.get(known) if known else None
         shown = verdict_json(verdict, handle.catalog[verdict.tool]) if verdict else None

@@ -39,25 +39,19 @@ Examples:
 """
 
 
-class _Options(CallerOptions):
-    anew: bool
-    plain: bool
-
-
 @click.command("chat", epilog=_EXAMPLES)
 @config_options
 @caller_options
 @click.option("--new", "anew", is_flag=True, help="Begin a new session.")
 @click.option("--plain", is_flag=True, help="Lines only: no colours, and the cursor never moves back.")
-def command(**options: Unpack[_Options]) -> int:
+def command(anew: bool, plain: bool, **options: Unpack[CallerOptions]) -> int:
     """Talk at the terminal, with the tools you may use.
 
     It goes on with the latest chat of the agent in this folder. Without a model's key the offline model answers, which
     knows six verbs. `/help` shows what can be said to the chat itself.
     """
-    if options["anew"] and options["session"]:
+    if anew and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")
-    options["as_json"] = False
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     caller = caller_from_options(crib, options)
     if caller.session is not None:
@@ -65,19 +59,19 @@ def command(**options: Unpack[_Options]) -> int:
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     if options["model"]:
         crib.models.get(options["model"])
-    return asyncio.run(_run_chat(crib, caller, options))
+    return asyncio.run(_run_chat(crib, caller, options["model"], anew=anew, plain=plain))
 
 
-async def _run_chat(crib: Crib, caller: Caller, options: _Options) -> int:
+async def _run_chat(crib: Crib, caller: Caller, model: str | None, *, anew: bool, plain: bool) -> int:
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    plain = options["plain"] or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+    plain = plain or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
     colour = not plain and not os.environ.get("NO_COLOR")
     async with crib:
         with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as lock:
-            chat = ChatSession(crib, caller, Path.cwd(), options["model"], lock)
+            chat = ChatSession(crib, caller, Path.cwd(), model, lock)
             loop = ChatLoop(chat, attended=has_terminal)
             surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
-            return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=options["anew"])
+            return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=anew)
 
 
 def _terminal(chat: ChatSession, loop: ChatLoop, *, colour: bool) -> PromptTerminal:
