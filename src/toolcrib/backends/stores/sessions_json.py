@@ -121,11 +121,11 @@ class _Member(NamedTuple):
     def take(self, left: dict[str, Any], what: str, fetch: Fetch | None = None) -> Any:
         """Return the value, taken out of an object; raise ToolError for one that is missing or not known."""
         name, kinds, default, words, _, read, _ = self
-        value = left.pop(name, ...)
-        if value is ...:
+        if name not in left:
             if default is ...:
                 raise _bad(f"{what} has no {name!r}")
             return default
+        value = left.pop(name)
         if kinds and type(value) not in kinds:
             raise _bad(f"{name!r} of {what} is of another kind")
         if words and value not in words:
@@ -137,14 +137,14 @@ class _Shape(Generic[T]):
     """How things of one type are written and read: `what` complaints call them, and their members by attribute."""
 
     def __init__(self, what: str, make: Callable[..., T], **members: _Member) -> None:
-        self.what, self._make, self._members = what, make, members
+        self.what, self._make, self._members = what, make, tuple(members.items())
 
     def write(self, thing: T, keep: _Keep | None = None) -> dict[str, Any]:
         told: dict[str, Any] = {}
-        for attribute, member in self._members.items():
+        for attribute, (name, _, default, _, write, _, is_told) in self._members:
             value = getattr(thing, attribute)
-            if member.is_told or value != member.default:
-                told[member.name] = value if member.write is None else member.write(value, keep)
+            if is_told or value != default:
+                told[name] = value if write is None else write(value, keep)
         return told
 
     def read(self, value: Any, fetch: Fetch | None = None) -> T:
@@ -157,7 +157,7 @@ class _Shape(Generic[T]):
         return value.copy()
 
     def take(self, left: dict[str, Any], fetch: Fetch | None = None, **known: Any) -> T:
-        taken = {name: member.take(left, self.what, fetch) for name, member in self._members.items()}
+        taken = {name: member.take(left, self.what, fetch) for name, member in self._members}
         return self._make(**known, **taken)
 
     def finish(self, left: dict[str, Any], thing: T) -> T:
