@@ -213,6 +213,28 @@ class SkillSettings(Section):
     folders: tuple[Words, ...] = ()
 
 
+class OAuthSettings(Section):
+    """How our client signs in to a server that asks for it; all of it may be left out where clients register."""
+
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client_id: Words | None = Field(default=None, alias="clientId")
+    client_secret: Words | None = Field(default=None, alias="clientSecret", repr=False)
+    private_key: Words | None = Field(default=None, alias="privateKey", repr=False)  # PEM; signs RS256, or ES256
+    issuer: Url | None = None
+    port: Port | None = None  # of this machine, for the page that a person comes back to
+
+    @model_validator(mode="after")
+    def _goes_to_its_issuer(self) -> Self:
+        has_secret = bool(self.client_secret or self.private_key)
+        if has_secret and not (self.client_id and self.issuer):
+            raise ValueError("a secret needs clientId and issuer: it is shown to that authorization server alone")
+        if (self.grant == "client_credentials" and not has_secret) or (self.private_key and self.client_secret):
+            raise ValueError("client_credentials needs either clientSecret or privateKey")
+        if self.private_key and self.grant != "client_credentials":
+            raise ValueError("privateKey is for grant: client_credentials")
+        return self
+
+
 class McpSettings(Section):
     command: Words | None = None
     args: tuple[Str, ...] = Field(default=(), repr=False)
@@ -220,12 +242,15 @@ class McpSettings(Section):
     cwd: Words | None = None
     url: Url | None = Field(default=None, repr=False)
     headers: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
+    auth: Annotated[Annotated[Literal["oauth"], _TEXT] | Annotated[OAuthSettings, _MAP], _FORM] | None = None
     tools: ListSettings = ListSettings()
 
     @model_validator(mode="after")
     def _one_way_to_reach_it(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("write either command (a program to start) or url (a server to reach)")
+        if self.auth and (self.url is None or "authorization" in map(str.lower, self.headers)):
+            raise ValueError("auth is for a server with a url and without a header Authorization; write one of them")
         return self
 
 

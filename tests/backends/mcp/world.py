@@ -139,7 +139,7 @@ def mounted(config: Mapping[str, Any], state: Path, *, terms: McpTerms = QUICK, 
     loaded = load(config, {})
     return mount_servers(
         loaded.config.mcp_servers,
-        McpReach(os.environ, link),
+        McpReach(os.environ, link, state=state),
         SqlitePins(SqliteFile(state / STATE_FILE)),
         is_owner=lambda caller: is_owner(loaded.policy, caller),
         secrets_of=partial(find_secrets, loaded.document, "mcpServers"),

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 
@@ -25,13 +25,19 @@ _SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"
 _SESSION_CHARS = 512
 
 
-class HttpLink:
-    """Posts to one address, with the headers that its operator gave."""
+class Signer(Protocol):
+    """Sends what has to be signed."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], peer: ServerPeer) -> None:
-        self._url, self._headers, self._peer = url, headers, peer
+    async def send(self, client: httpx2.AsyncClient, request: httpx2.Request, /) -> httpx2.Response: ...
+
+
+class HttpLink:
+    """Posts to one address, with the headers that its operator gave, or signed."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], peer: ServerPeer, signer: Signer | None) -> None:
+        self._url, self._headers, self._peer, self._signer = url, headers, peer, signer
         self._session, self._version = "", ""
-        is_secure = url.startswith("https:")
+        is_secure = signer is not None or url.startswith("https:")
         self._client = httpx2.AsyncClient(
             verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             timeout=httpx2.Timeout(connect=_CONNECT, read=_IDLE, write=_IDLE, pool=_IDLE),
@@ -54,7 +60,7 @@ class HttpLink:
                 self._peer.lose("does not know this session any more")
                 return
             if response.status_code >= 300:
-                raise ToolError(_status(response.status_code), code="unavailable")
+                raise ToolError(_status(response, self._signer is not None), code="unavailable")
             if message.get("method") == "initialize":
                 self._session = response.headers.get(_SESSION, "")[:_SESSION_CHARS]
             if "id" not in message or "method" not in message:
@@ -97,11 +103,14 @@ class HttpLink:
         last_id = ""
         while True:
             stream = EventReader(MESSAGE_BYTES)
-            with contextlib.suppress(ToolError):  # who answers requests is asked again later
+            try:
                 async with self._request("GET", after=last_id) as response:
                     if not _is_stream(response):
                         return
                     await self._take(response, self._peer.receive, stream)
+            except ToolError as error:  # who answers requests is asked again later, but not for a token
+                if error.code == "denied":
+                    return
             last_id = stream.last_id
             await asyncio.sleep(_delay(stream))
 
@@ -130,7 +139,10 @@ class HttpLink:
         headers |= {name: value for name, value in more.items() if value}
         try:
             request = self._client.build_request(method, self._url, content=body, headers=headers)
-            response = await self._client.send(request, stream=True)
+            sending = (
+                self._signer.send(self._client, request) if self._signer else self._client.send(request, stream=True)
+            )
+            response = await sending
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise ToolError(f"it could not be reached ({type(error).__name__})", code="unavailable") from None
         finally:
@@ -145,7 +157,7 @@ class HttpLink:
         is_stream = "event-stream" in response.headers.get("content-type", "")
         whole, size = bytearray(), 0
         try:
-            async for piece in _pieces(response):
+            async for piece in read_pieces(response):
                 size += len(piece)
                 if size > (_STREAM_BYTES if is_stream else MESSAGE_BYTES):
                     raise ToolError(
@@ -170,10 +182,12 @@ class HttpLink:
             take(_message(data), weight)
 
 
-async def connect_over_http(url: str, headers: Mapping[str, str], terms: LinkTerms, make_peer: MakePeer) -> Linked:
+async def connect_over_http(
+    url: str, headers: Mapping[str, str], terms: LinkTerms, make_peer: MakePeer, signer: Signer | None = None
+) -> Linked:
     """Shake hands with a server at an address; raise ToolError when that fails."""
     peer = make_peer(lambda message: transport.send(message))
-    transport = HttpLink(url, headers, peer)
+    transport = HttpLink(url, headers, peer, signer)
     link = Linked(peer, transport, terms)
     await link.open()
     transport.listen()
@@ -198,7 +212,8 @@ def _delay(stream: EventReader) -> float:
     return min(max(stream.retry or _AGAIN, _SOON), _LATE)
 
 
-async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+async def read_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Yield an answer as it comes, unpacked; raise ToolError when it breaks off."""
     try:
         unpacked = Unpacker(response.headers.get("content-encoding", ""))
         async for raw in response.aiter_raw():
@@ -219,7 +234,12 @@ def _message(data: bytes) -> Any:
         raise ToolError("it sent a message that is no JSON") from None
 
 
-def _status(status: int) -> str:
+def _status(response: httpx2.Response, is_signed: bool) -> str:
+    status = response.status_code
+    if is_signed and status in (401, 403):
+        return f"it answered {status}: the token that it has given does not let us in"
+    if status == 401 and "authorization" not in response.request.headers:
+        return "it answered 401: it wants you to sign in; write auth: oauth for it, or a token in headers"
     if status in (401, 403):
         return f"it answered {status}: the headers in the configuration do not let us in"
     if 300 <= status < 400:

@@ -1,16 +1,22 @@
 """How MCP servers are reached: programs are started by one supervisor and end with us; others have an address."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.backends.exec.supervisor import SupervisorClient
+from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, Link, LinkTerms
 from toolcrib.define.tool import Tool
 from toolcrib.threads import in_thread
 
+if TYPE_CHECKING:
+    from .oauth import OAuth
+
+_LOGIN_SECONDS = 360.0  # for a handshake that a person has a part in
 # What a program may take for granted; all else it is given by name, in `env`.
 _BASICS = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
@@ -30,15 +36,22 @@ class ServerSettings(Protocol):
     def url(self) -> str | None: ...
     @property
     def headers(self) -> Mapping[str, str]: ...
+    @property
+    def auth(self) -> Any: ...
 
 
 class McpReach:
     """Connects to servers, and makes tools of what they declare. What only some servers need is loaded with them."""
 
     def __init__(
-        self, env: Mapping[str, str], terms: LinkTerms | None = None, admit: Callable[[Any], Any] = lambda same: same
+        self,
+        env: Mapping[str, str],
+        terms: LinkTerms | None = None,
+        admit: Callable[[Any], Any] = lambda same: same,
+        state: Path | None = None,
     ) -> None:
         self._env, self._terms, self.admit = env, terms or LinkTerms(), admit
+        self._tokens, self._signers = state / "mcp-auth" if state else None, dict[str, "OAuth"]()
         self._supervisor: SupervisorClient | None = None
 
     async def connect(
@@ -50,7 +63,8 @@ class McpReach:
         if settings.url is not None:
             from .http import connect_over_http  # noqa: PLC0415  likewise
 
-            return await connect_over_http(settings.url, dict(settings.headers), self._terms, make_peer)
+            signer = self._find_signer(name, settings) if settings.auth else None
+            return await connect_over_http(settings.url, dict(settings.headers), self._terms, make_peer, signer)
         from .stdio import Program, connect_over_stdio  # noqa: PLC0415  likewise
 
         settings = await in_thread(self.admit, settings)
@@ -59,6 +73,39 @@ class McpReach:
         program = Program((settings.command or "", *settings.args), built, cwd)
         self._supervisor = self._supervisor or SupervisorClient()
         return await connect_over_stdio(program, self._supervisor, self._terms, make_peer)
+
+    def _find_signer(self, name: str, settings: ServerSettings) -> "OAuth":
+        from .oauth import OAuth  # noqa: PLC0415  likewise
+
+        if settings.url is None or not settings.auth:
+            what = f"the MCP server {name!r} is not one that anybody signs in to"
+            raise ToolError(f"{what}; write url and auth: oauth for it in the configuration", code="bad_arguments")
+        if self._tokens or name not in self._signers:  # where nothing is kept on a disk, the one there is has the token
+            auth = None if settings.auth == "oauth" else settings.auth
+            self._signers[name] = OAuth(name, settings.url, auth, self._tokens)
+            self._signers[name].load()
+        return self._signers[name]
+
+    def secrets(self, name: str, /) -> Iterator[str]:
+        return self._signers[name].secrets() if name in self._signers else iter(())
+
+    async def sign_in(
+        self, name: str, settings: ServerSettings, redact: Callable[[str], str], show: Callable[[str], None], /
+    ) -> str:
+        signer = self._find_signer(name, settings)
+        signer.show = show
+        patient = McpReach(self._env, replace(self._terms, handshake=_LOGIN_SECONDS, listing=_LOGIN_SECONDS))
+        patient._signers[name] = signer
+        link = await patient.connect(name, settings, redact, lambda *_: None)
+        try:
+            await link.fetch_offer()  # many say who they are to anybody, and what they have to nobody
+            return link.about
+        finally:
+            signer.show = None
+            await link.close()
+
+    def sign_out(self, name: str, settings: ServerSettings, /) -> bool:
+        return self._find_signer(name, settings).forget()
 
     def make_tools(
         self,

@@ -2,9 +2,12 @@
 
 import asyncio
 import difflib
-from collections.abc import Iterator, Sequence
+import os
+import sys
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import click
 import orjson
@@ -17,6 +20,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.tool import Tool
 from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.policy.settings import PROFILES
+from toolcrib.services.mcp import ServerTools
 
 from ._format import flatten, print_json, print_table
 from ._options import (
@@ -34,7 +38,9 @@ from ._options import (
     show_examples,
     with_owner,
 )
+from .approvals import is_attended
 
+T = TypeVar("T")
 _SERVE = """\b
 Examples:
   toolcrib mcp serve
@@ -99,6 +105,51 @@ def accept(server: str, tool: str, yes: bool, **options: Unpack[ConfigOptions]) 
         return 0
 
     return with_owner(options, look)
+
+
+@command.command("login", epilog=show_examples("mcp login weather", "mcp logout weather"))
+@click.argument("server")
+@config_options
+def login(server: str, **options: Unpack[ConfigOptions]) -> int:
+    """Sign in to an MCP server that the configuration names with auth: oauth.
+
+    You are sent to a page of the server's, in a browser where there is one here. What it gives is kept in the state
+    folder, for this server alone, and renewed by itself.
+    """
+
+    def show(url: str) -> None:
+        click.echo(f"Sign in here (waiting five minutes; Ctrl-C stops it):\n  {escape_controls(url)}", err=True)
+        if is_attended() and (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()):
+            webbrowser.open(url)
+
+    about = _with_server_tools(options, lambda tools: tools.sign_in(server, show))
+    click.echo(f"{escape_controls(server)}: signed in ({escape_controls(about)})")
+    return 0
+
+
+@command.command("logout", epilog=show_examples("mcp logout weather"))
+@click.argument("server")
+@config_options
+def logout(server: str, **options: Unpack[ConfigOptions]) -> int:
+    """Forget the token for an MCP server. It may be good elsewhere until it expires: the server is not told."""
+
+    async def forget(tools: ServerTools) -> bool:
+        return tools.sign_out(server)
+
+    had = _with_server_tools(options, forget)
+    click.echo(f"{escape_controls(server)}: {'signed out' if had else 'nobody was signed in'}")
+    return 0
+
+
+def _with_server_tools(options: ConfigOptions, talk: Callable[[ServerTools], Awaitable[T]]) -> T:
+    async def main() -> T:
+        crib = crib_from_options(options, keeps=True, told=False)
+        try:  # not `async with`: that would start the MCP servers
+            return await talk(crib.mcp_tools)
+        finally:
+            await crib.close()
+
+    return asyncio.run(main())
 
 
 def _choose(found: dict[str, Any], server: str, tool: str) -> list[dict[str, Any]]:

@@ -42,6 +42,15 @@ class McpBackend(Protocol):
     async def connect(self, name: str, settings: McpSettings, redact: _Redact, changed: Callable[..., None], /) -> Link:
         """Connect to a server that is admitted now; raise ToolError when that fails."""
 
+    async def sign_in(self, name: str, settings: McpSettings, redact: _Redact, show: Callable[[str], None], /) -> str:
+        """Have a person sign in at the address that `show` is given; return what the server calls itself."""
+
+    def sign_out(self, name: str, settings: McpSettings, /) -> bool:
+        """Forget the token of a server, and tell whether there was one."""
+
+    def secrets(self, name: str, /) -> Iterator[str]:
+        """Yield the tokens that are in use for a server."""
+
     def make_tools(
         self, name: str, definitions: Mapping[str, Definition], call: Callable[..., Awaitable[Any]], redact: _Redact, /
     ) -> tuple[Mapping[str, Tool], Mapping[str, str]]:
@@ -60,7 +69,7 @@ def mount(core: Core, backend: Callable[..., McpBackend]) -> Feature:
     """Mount the servers of the configuration. None is started, and nothing on disk is touched but to read the pins."""
     return mount_servers(
         core.config.mcp_servers,
-        backend(core.env, admit=core.admit_server),
+        backend(core.env, admit=core.admit_server, state=core.state),
         core.stores.pins,
         is_owner=core.is_owner,
         secrets_of=partial(core.secrets_below, "mcpServers"),
@@ -92,7 +101,7 @@ def mount_servers(
         except ToolError as error:
             faults.append(escape_unprintable(f"the MCP server {name!r} was left out: {error}"))
             continue
-        redacts[name] = _make_redact(settings, secrets_of(name))
+        redacts[name] = _make_redact(settings, secrets_of(name), partial(backend.secrets, name))
         connects[name] = partial(backend.connect, name, settings, redacts[name])
     service = Mcp(connects, pins, is_owner=is_owner, terms=terms or McpTerms(), faults=faults)
 
@@ -103,7 +112,7 @@ def mount_servers(
         await service.close()
         await backend.close()
 
-    tools = ServerTools(service, backend, redacts)
+    tools = ServerTools(service, backend, redacts, {name: servers[name] for name in redacts})
     return Feature(services=(service, tools), tools=tools, start=start, close=close)
 
 
@@ -116,8 +125,14 @@ class ServerTools:
 
     run_as: Callable[[Caller, Tool, Mapping[str, Any]], Awaitable[Result]]
 
-    def __init__(self, service: Mcp, backend: McpBackend, redacts: Mapping[str, _Redact]) -> None:
-        self._service, self._backend, self._redacts = service, backend, redacts
+    def __init__(
+        self,
+        service: Mcp,
+        backend: McpBackend,
+        redacts: Mapping[str, _Redact],
+        settings: Mapping[str, McpSettings],
+    ) -> None:
+        self._service, self._backend, self._redacts, self._settings = service, backend, redacts, settings
         self._made: dict[str, dict[str, tuple[str, Tool | None, str]]] = {}  # by digest, and what is wrong with it
         self._reading: dict[str, Sequence[Tool]] = {}
 
@@ -138,6 +153,15 @@ class ServerTools:
     def on_change(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Have `listener` called when a server offers something else, comes or goes."""
         return self._service.on_change(listener)
+
+    async def sign_in(self, server: str, show: Callable[[str], None]) -> str:
+        """Have a person sign in to a server at the address that `show` is given; return what it calls itself."""
+        settings = self._service.require(server, self._settings)
+        return await self._backend.sign_in(server, settings, self._redacts[server], show)
+
+    def sign_out(self, server: str) -> bool:
+        """Forget the token of a server, and tell whether there was one."""
+        return self._backend.sign_out(server, self._service.require(server, self._settings))
 
     @rpc("mcp.prompts", scope="read")
     async def prompts(
@@ -208,7 +232,7 @@ class ServerTools:
         return self._reading[name]
 
 
-def _make_redact(settings: McpSettings, given: Iterator[str]) -> _Redact:
+def _make_redact(settings: McpSettings, given: Iterator[str], tokens: Callable[[], Iterator[str]]) -> _Redact:
     """Return what takes the secrets of a server out of a text: it may say back what it was given."""
     hidden = {part for value in settings.headers.values() for part in (value, value.rpartition(" ")[2])}
     hidden |= {value for variable, value in settings.env.items() if _is_secret(variable, value)}
@@ -221,7 +245,7 @@ def _make_redact(settings: McpSettings, given: Iterator[str]) -> _Redact:
     words = sorted((word for word in hidden if len(word.strip()) >= _MIN_SECRET_CHARS), key=len, reverse=True)
 
     def redact(text: str) -> str:
-        for word in words:
+        for word in (*tokens(), *words):
             text = text.replace(word, "…")
         return text
 

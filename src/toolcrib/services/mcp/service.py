@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
@@ -21,6 +21,7 @@ from toolcrib.define.ports import rpc
 from .servers import KnownServer
 
 log = logging.getLogger("toolcrib")
+T = TypeVar("T")
 
 Connect = Callable[[Callable[..., None]], Awaitable[Link]]
 """Connects to a server; what it is given is to be called when the server says that its offer has changed, and with the
@@ -130,6 +131,13 @@ class Mcp:
                 task.cancel()
             await asyncio.wait(tasks)
 
+    def require(self, server: str, found: Mapping[str, T]) -> T:
+        """Return what belongs to a server of the configuration; raise ToolError when there is no such server."""
+        if server not in found:
+            hint = suggest(server, found)
+            raise ToolError(f"the configuration has no MCP server {server[:64]!r}{hint}", code="not_found")
+        return found[server]
+
     # what tools do
 
     async def call(self, server: str, tool: str, args: Mapping[str, Any], progress: Progressed | None = None) -> Any:
@@ -223,10 +231,7 @@ class Mcp:
 
     async def _link(self, server: str) -> Link:
         """Return the connection to a server; wait for one that is being made, bring back one that is down."""
-        each = self._known.get(server)
-        if each is None:
-            hint = suggest(server, self._known)
-            raise ToolError(f"the configuration has no MCP server {server[:64]!r}{hint}", code="not_found")
+        self.require(server, self._known)
         if self._is_closed:
             raise ToolError(f"the MCP server {server!r} was let go: this crib is closed", code="unavailable")
         self.start()

@@ -1,0 +1,116 @@
+"""How a person signs in: which addresses a server may name for it, and the page here that the browser comes back to."""
+
+import asyncio
+import ipaddress
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import Self
+from urllib.parse import parse_qsl, urlsplit
+
+from toolcrib.adapter.trim import error_text
+from toolcrib.backends.models.failures import is_loopback
+from toolcrib.define.errors import ToolError
+
+_PERSON_SECONDS = 300.0  # to sign in, and to come back
+_HEAD_BYTES, _HEAD_SECONDS, _MAX_FIELDS = 16 * 1024, 10.0, 20
+_PATH = "/callback"
+_BACK = b"toolcrib has what it waited for. You can close this page; the terminal says how it went.\n"
+_ELSE = b"There is nothing here.\n"
+
+
+async def judge_address(url: str, own: str) -> None:
+    """Raise ToolError for an address that the server at `own` may not send us to.
+
+    It is a server's word where we knock with secrets: encrypted, and no nearer to us than the server itself is. So one
+    on the internet cannot point at this machine, its network or the address where a cloud gives out credentials. A name
+    that resolves otherwise a moment later has to show a certificate of its own.
+    """
+    there, here = urlsplit(url), urlsplit(own)
+    host, port = there.hostname or "", there.port or (443 if there.scheme == "https" else 80)
+    is_safe = there.scheme == "https" or (there.scheme == "http" and is_loopback(host))
+    if not is_safe:
+        raise ToolError(f"signing in goes through {_name(url)}, which is not encrypted", code="denied")
+    if (there.scheme, there.netloc) == (here.scheme, here.netloc):
+        return
+    if max(await _measure(host, port)) > min(await _measure(here.hostname or "", here.port or 443)):
+        raise ToolError(f"signing in goes through {_name(url)}, an address in a private network", code="denied")
+
+
+async def _measure(host: str, port: int) -> list[int]:
+    """Tell how near the addresses of a host are: 0 anywhere, 1 a private network, 2 this machine, 3 something else."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise ToolError(
+            f"signing in goes through {error_text(host)}, which has no address", code="unavailable"
+        ) from None
+    near = []
+    for each in found:
+        at = ipaddress.ip_address(str(each[4][0]).partition("%")[0])
+        at = (at.ipv4_mapped or at) if isinstance(at, ipaddress.IPv6Address) else at
+        odd = at.is_link_local or at.is_unspecified or at.is_multicast
+        near.append(3 if odd else 2 if at.is_loopback else 0 if at.is_global else 1)
+    return near
+
+
+def _name(url: str) -> str:
+    there = urlsplit(url)
+    return error_text(f"{there.scheme}://{there.netloc.rpartition('@')[2]}")
+
+
+class CallbackPage:
+    """A page on this machine, at a port of its own, that hears one answer to a question with this state."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=_HEAD_BYTES)
+        except OSError as error:
+            raise ToolError(f"port {self._port} of this machine cannot be had: {error.strerror}", code="busy") from None
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    @property
+    def url(self) -> str:
+        """Where the browser is sent back to."""
+        return f"http://127.0.0.1:{self._port}{_PATH}"
+
+    async def wait(self, state: str) -> Mapping[str, str]:
+        """Return what the browser brought back; raise ToolError when that is no yes, or answers another question."""
+        try:
+            async with asyncio.timeout(_PERSON_SECONDS):
+                answer = await self._answer
+        except TimeoutError:
+            words = f"nobody came back from the page within {_PERSON_SECONDS:g} seconds"
+            raise ToolError(words, code="timeout") from None
+        if not secrets.compare_digest(answer["state"].encode(), state.encode()):
+            raise ToolError("the page came back with another state than it was given; nothing was taken", code="denied")
+        if "error" in answer:
+            raise ToolError(f"the page came back without a yes ({error_text(answer['error'][:80])})", code="denied")
+        return answer
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, target, _ = head.partition(b"\r\n")[0].decode().split(" ")
+                there = urlsplit(target)
+                fields = dict(parse_qsl(there.query, max_num_fields=_MAX_FIELDS))
+                is_answer = method == "GET" and there.path == _PATH and "state" in fields
+                body, status = (_BACK, "200 OK") if is_answer else (_ELSE, "404 Not Found")
+                kind = f"content-type: text/plain\r\ncontent-length: {len(body)}\r\nconnection: close"
+                writer.write(f"HTTP/1.1 {status}\r\n{kind}\r\n\r\n".encode() + body)
+                await writer.drain()
+                if is_answer and not self._answer.done():
+                    self._answer.set_result(fields)
+        except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return  # a browser that only looked, or somebody else
+        finally:
+            writer.close()
