@@ -135,3 +135,19 @@ def test_secrets_and_progress() -> None:
         ctx.secret("OTHER")
     ctx.progress(Result.text("half"))
     assert ctx.shown == [Result.text("half")]
+
+
+@tool(effects=set())
+async def rename(ctx: Ctx) -> str:
+    """Rename the cat."""
+    form = await ctx.ask("What is it called?", {"type": "object", "properties": {"name": {"type": "string"}}})
+    return "no name" if form is None else form["name"]
+
+
+async def test_a_person_answers_what_a_body_asks_in_their_order() -> None:
+    ctx = fake_ctx(answers=[{"name": "Tom"}, None, {"name": 1}])
+    said = [await call(rename, ctx=ctx) for _ in range(3)]
+    assert [(each.status, each.plain_text) for each in said[:2]] == [("ok", "Tom"), ("ok", "no name")]
+    with pytest.raises(AssertionError, match=r"nobody expected to be asked: What is it called\?"):
+        await call(rename, ctx=ctx)
+    assert "nobody can be asked here" in (await call(rename)).plain_text

@@ -6,10 +6,11 @@ from types import MethodType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from .caller import Caller
-from .errors import ToolError
+from .errors import ArgumentError, ToolError
 from .message import Call
-from .ports import Absent, Blobs, Http, OutsideAnswer, Progress, Rpc, Workspace
+from .ports import Absent, AskPerson, Blobs, Http, OutsideAnswer, Progress, Rpc, Workspace
 from .result import Result
+from .schema.check import check_of_schema
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +33,10 @@ def _no_secret(name: str) -> str:
     raise ToolError(f"this crib holds no secret {name!r}", code="unavailable")
 
 
+async def _no_person(message: str, schema: Mapping[str, Any]) -> NoReturn:
+    raise ToolError("nobody can be asked here; do without, or have the user say it first", code="unavailable")
+
+
 async def _no_agents(agent: Any, ctx: Any, args: Mapping[str, Any]) -> NoReturn:
     raise ToolError(f"this crib has nothing that could run the agent {agent.name}", code="unavailable")
 
@@ -49,6 +54,7 @@ class Ports:
     rpc: Rpc = _NO_RPC
     blobs: Blobs = _NO_BLOBS
     secret: Callable[[str], str] = _no_secret
+    ask: AskPerson = _no_person
     # runs an Agent for this caller, within what this caller has; only the tools that agents become reach for it
     perform: "Callable[[Any, Ctx, Mapping[str, Any]], Awaitable[Result]]" = _no_agents
 
@@ -117,6 +123,19 @@ class Ctx(NamedTuple):
     def secret(self, name: str) -> str:
         """Return a secret that the configuration lends to tools by name."""
         return self.ports.secret(name)
+
+    async def ask(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Have whoever uses the client fill in a small form; None when they will not.
+
+        What comes back fits the schema, an object of plain values, and is never a yes to a call: a client may let its
+        model answer. ToolError where nobody can be asked.
+        """
+        check = check_of_schema(schema)
+        answer = await self.ports.ask(message, schema)
+        try:
+            return None if answer is None else check(answer)
+        except ArgumentError as error:
+            raise ToolError(f"what was filled in does not fit what was asked for: {error}") from None
 
     def progress(self, partial: Result) -> None:
         """Show watchers how far the work has come."""

@@ -13,7 +13,7 @@ All else are parameters, passed by name and checked against their annotations. W
 
 from __future__ import annotations  # so that who only declares a tool does not load the words about files
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from .caller import Caller
@@ -136,6 +136,10 @@ class Http(Protocol):
     """Requests to the outside, guarded by address."""
 
     async def get(self, url: str, /) -> Page: ...
+
+
+AskPerson = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+"""Shows whoever uses the client a form: a sentence, and the JSON Schema of what to fill in; None when they will not."""
 
 
 class Blobs(Protocol):

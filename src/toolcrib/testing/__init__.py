@@ -20,7 +20,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.ports import Progress
+from toolcrib.define.ports import AskPerson, Progress
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, as_tool
 
@@ -161,8 +161,12 @@ def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
     files: Mapping[str, bytes | str] | None = None,
     rpc: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str] | None = None,
+    answers: Iterable[Mapping[str, Any] | None] | None = None,
 ) -> FakeCtx:
-    """Return a context for one call of the tool `name`, in a world of these pages, files, methods and secrets."""
+    """Return a context for one call of the tool `name`, in a world of these pages, files, methods and secrets.
+
+    `answers` are what a person says who is asked with `ctx.ask`, one after the other; without them nobody can be asked.
+    """
     shown: list[Result] = []
     course = CallState()
     course.watch = shown.append
@@ -176,6 +180,7 @@ def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
             rpc=FakeRpc(rpc),
             blobs=MemoryBlobs(),
             secret=_secret_from(secrets or {}),
+            ask=Ports().ask if answers is None else _person_with(answers),
             shown=shown,
         ),
     )
@@ -194,6 +199,18 @@ async def call(
         return await this.run(ctx or fake_ctx(this.name, checked), checked)
     except ToolError as error:
         return Result.error(str(error), code=error.code, source=error.source)
+
+
+def _person_with(answers: Iterable[Mapping[str, Any] | None]) -> AskPerson:
+    left = iter(list(answers))
+
+    async def ask(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        try:
+            return next(left)
+        except StopIteration:
+            raise AssertionError(f"nobody expected to be asked: {message}") from None
+
+    return ask
 
 
 def _secret_from(secrets: Mapping[str, str]) -> Callable[[str], str]:

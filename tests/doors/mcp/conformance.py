@@ -91,6 +91,50 @@ async def test_reconnection() -> str:
     return "Reconnection test completed successfully"
 
 
+PLAIN = ["option1", "option2", "option3"]
+ONE = [{{"const": f"value{{n}}", "title": f"Option {{n}}"}} for n in (1, 2, 3)]
+WORD = {{"type": "string"}}
+FORMS = {{
+    "who": {{"username": WORD, "email": WORD}},
+    "defaults": {{
+        "name": WORD | {{"default": "John Doe"}},
+        "age": {{"type": "integer", "default": 30}},
+        "score": {{"type": "number", "default": 95.5}},
+        "status": WORD | {{"enum": ["active", "inactive", "pending"], "default": "active"}},
+        "verified": {{"type": "boolean", "default": True}},
+    }},
+    "enums": {{
+        "untitledSingle": WORD | {{"enum": PLAIN}},
+        "titledSingle": WORD | {{"oneOf": ONE}},
+        "legacyEnum": WORD | {{"enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]}},
+        "untitledMulti": {{"type": "array", "items": WORD | {{"enum": PLAIN}}}},
+        "titledMulti": {{"type": "array", "items": {{"anyOf": ONE}}}},
+    }},
+}}
+
+
+async def fill_in(ctx: Ctx, message: str, form: str) -> str:
+    return f"User response: {{await ctx.ask(message, {{'type': 'object', 'properties': FORMS[form]}})}}"
+
+
+@tool(effects=set())
+async def test_elicitation(ctx: Ctx, message: str) -> str:
+    """Ask who it is."""
+    return await fill_in(ctx, message, "who")
+
+
+@tool(effects=set())
+async def test_elicitation_sep1034_defaults(ctx: Ctx) -> str:
+    """Ask with defaults."""
+    return await fill_in(ctx, "Is that so?", "defaults")
+
+
+@tool(effects=set())
+async def test_elicitation_sep1330_enums(ctx: Ctx) -> str:
+    """Ask to choose."""
+    return await fill_in(ctx, "Which?", "enums")
+
+
 ADDRESS = {{"type": "object", "properties": {{"street": {{"type": "string"}}, "city": {{"type": "string"}}}}}}
 
 
@@ -114,7 +158,7 @@ plugin = Plugin(
     tools=(
         test_simple_text, test_image_content, test_audio_content, test_embedded_resource, test_multiple_content_types,
         test_tool_with_logging, test_tool_with_progress, test_error_handling, test_reconnection,
-        json_schema_2020_12_tool,
+        json_schema_2020_12_tool, test_elicitation, test_elicitation_sep1034_defaults, test_elicitation_sep1330_enums,
     ),
 )
 '''
@@ -123,7 +167,7 @@ plugin = Plugin(
 def crib_in(folder: Path, picture: str) -> Path:
     """Return the configuration of a crib that has what the suite asks for."""
     code = TOOLS.format(picture=picture)
-    names = re.findall(r"^async def (\w+)", code, re.MULTILINE)
+    names = re.findall(r"^@tool.*?^async def (\w+)", code, re.MULTILINE | re.DOTALL)
     manifest = {"tools": [{"name": name, "description": name, "effects": []} for name in names]}
     plugins = plugin_folder(folder / "plugins", code, id="conformance", manifest=manifest)
     server, work = Path(__file__).with_name("conformance_server.py"), folder / "work"
