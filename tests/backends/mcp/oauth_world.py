@@ -23,6 +23,7 @@ class Site:
 
     def __init__(self) -> None:
         self.url = ""
+        self.serving: set[Any] = set()
         self.seen: list[tuple[str, Mapping[str, str], str]] = []
         self.changed: dict[str, Answer] = {}
 
@@ -30,6 +31,7 @@ class Site:
         return 404, {}, b""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.add(task := asyncio.current_task())
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:]) if name}
@@ -42,12 +44,17 @@ class Site:
             writer.write(b"connection: close\r\n\r\n" + content)
             await writer.drain()
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        self.serving.discard(task)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as listening:
             self.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
             yield
+            if self.serving:
+                await asyncio.wait(self.serving, timeout=60)
 
     def bodies(self, path: str) -> list[dict[str, str]]:
         return [{key: each[0] for key, each in parse_qs(body).items()} for at, _, body in self.seen if at == path]

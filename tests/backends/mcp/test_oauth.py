@@ -100,6 +100,8 @@ async def test_a_call_that_needs_more_rights_is_told_and_a_person_can_give_them(
         await sign_in(world)
         assert authority.scope == "mcp:write"
         assert (await world.call("srv__echo", HI))[0] == "ok"
+        authority.token = "renewed-by-the-connection-that-was-there-before"
+        assert "you showed Bearer …" in (await world.call("srv__echo", HI))[1]
 
 
 async def test_who_signs_out_has_no_token_any_more(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from secrets import token_hex
@@ -35,21 +35,16 @@ _ours: ContextVar[bool] = ContextVar("signing in", default=False)
 class OAuth:
     """Signs what is sent to one server. `show` has a person look at an address; without it, nobody is asked.
 
-    `settings` are `auth` of the configuration, None where our client is to register itself.
+    `settings` are `auth` of the configuration, None where our client is to register itself. `seen` is given every
+    secret that was ever used for the server: it may say it back, and nobody may read it.
     """
 
     show: Callable[[str], None] | None = None
 
-    def __init__(self, name: str, url: str, settings: Any, folder: Path | None) -> None:
-        self._name, self._url, self._settings, self._lock = name, url, settings, asyncio.Lock()
+    def __init__(self, name: str, url: str, settings: Any, folder: Path | None, seen: set[str]) -> None:
+        self._name, self._url, self._settings, self._lock, self._seen = name, url, settings, asyncio.Lock(), seen
         self._path = folder / f"{hashlib.sha256(url.encode()).hexdigest()}.json" if folder else None
         self._kept: Mapping[str, Any] = {}
-
-    def secrets(self) -> Iterator[str]:
-        """Yield what the server may say back, and nobody may read."""
-        for part, name in (("tokens", "access_token"), ("tokens", "refresh_token"), ("client", "client_secret")):
-            if value := self._kept.get(part, {}).get(name):
-                yield value
 
     def load(self) -> None:
         """Take what is kept; what cannot be read is not there, so a person signs in anew."""
@@ -60,7 +55,12 @@ class OAuth:
         except (OSError, ValueError):
             kept = {}
         is_good = isinstance(kept, dict) and kept.get("url") == self._url
-        self._kept = kept if is_good and all(isinstance(kept.get(part, {}), dict) for part in _PARTS) else {}
+        self._take(kept if is_good and all(isinstance(kept.get(part, {}), dict) for part in _PARTS) else {})
+
+    def _take(self, kept: Mapping[str, Any]) -> None:
+        self._kept = kept
+        for part, name in (("tokens", "access_token"), ("tokens", "refresh_token"), ("client", "client_secret")):
+            self._seen |= {str(value) for value in (kept.get(part, {}).get(name),) if value}
 
     def forget(self) -> bool:
         """Remove what is kept, and tell whether there was anything."""
@@ -120,7 +120,7 @@ class OAuth:
         )  # fmt: skip
         pairs = zip(_PARTS, found, strict=True)
         dumped = {part: value.model_dump(mode="json", exclude_none=True) for part, value in pairs if value}
-        self._kept = {"url": self._url, **dumped}
+        self._take({"url": self._url, **dumped})
         await in_thread(self._save)
 
     def _make_provider(self, page: CallbackPage | None) -> Any:

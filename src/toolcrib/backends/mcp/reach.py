@@ -52,6 +52,7 @@ class McpReach:
     ) -> None:
         self._env, self._terms, self.admit = env, terms or LinkTerms(), admit
         self._tokens, self._signers = state / "mcp-auth" if state else None, dict[str, "OAuth"]()
+        self._seen = dict[str, set[str]]()
         self._supervisor: SupervisorClient | None = None
 
     async def connect(
@@ -82,12 +83,12 @@ class McpReach:
             raise ToolError(f"{what}; write url and auth: oauth for it in the configuration", code="bad_arguments")
         if self._tokens or name not in self._signers:  # where nothing is kept on a disk, the one there is has the token
             auth = None if settings.auth == "oauth" else settings.auth
-            self._signers[name] = OAuth(name, settings.url, auth, self._tokens)
+            self._signers[name] = OAuth(name, settings.url, auth, self._tokens, self._seen.setdefault(name, set()))
             self._signers[name].load()
         return self._signers[name]
 
     def secrets(self, name: str, /) -> Iterator[str]:
-        return self._signers[name].secrets() if name in self._signers else iter(())
+        return iter(sorted(self._seen.get(name, ()), key=len, reverse=True))
 
     async def sign_in(
         self, name: str, settings: ServerSettings, redact: Callable[[str], str], show: Callable[[str], None], /

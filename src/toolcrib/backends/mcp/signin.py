@@ -1,6 +1,7 @@
 """How a person signs in: which addresses a server may name for it, and the page here that the browser comes back to."""
 
 import asyncio
+import contextlib
 import ipaddress
 import secrets
 import socket
@@ -14,6 +15,7 @@ from toolcrib.define.errors import ToolError
 
 _PERSON_SECONDS = 300.0  # to sign in, and to come back
 _HEAD_BYTES, _HEAD_SECONDS, _MAX_FIELDS = 16 * 1024, 10.0, 20
+_GOODBYE = 1.0
 _PATH = "/callback"
 _BACK = b"toolcrib has what it waited for. You can close this page; the terminal says how it went.\n"
 _ELSE = b"There is nothing here.\n"
@@ -63,7 +65,7 @@ class CallbackPage:
     """A page on this machine, at a port of its own, that hears one answer to a question with this state."""
 
     def __init__(self, port: int) -> None:
-        self._port = port
+        self._port, self._serving = port, set["asyncio.Task[None] | None"]()
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> Self:
@@ -76,6 +78,8 @@ class CallbackPage:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        if serving := [task for task in self._serving if task]:  # the browser is to read what it was sent
+            await asyncio.wait(serving, timeout=_GOODBYE)
 
     @property
     def url(self) -> str:
@@ -97,6 +101,7 @@ class CallbackPage:
         return answer
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.add(task := asyncio.current_task())
         try:
             async with asyncio.timeout(_HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -114,3 +119,6 @@ class CallbackPage:
             return  # a browser that only looked, or somebody else
         finally:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            self._serving.discard(task)
