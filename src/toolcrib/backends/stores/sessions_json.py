@@ -12,15 +12,29 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 import orjson
 
-from toolcrib.define import log
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Usage
+from toolcrib.define.log import (
+    Began,
+    Body,
+    Ended,
+    Labelled,
+    Line,
+    Noted,
+    Said,
+    SessionHead,
+    Shortened,
+    Switched,
+    check_lines,
+)
 from toolcrib.define.message import Call, Finish, Message, Part, Role, Thinking
 from toolcrib.define.result import Image, Status, Text
+
+T = TypeVar("T")
 
 VERSION = 1
 _MAX_DEPTH = 100  # objects and lists inside each other
@@ -30,29 +44,37 @@ Fetch = Callable[[str], bytes]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _HALVES = re.compile("[\ud800-\udfff]")
+_ENDINGS, _ROLES = frozenset(get_args(Ending)), frozenset(get_args(Role))
+_STATES, _FINISHES = frozenset(get_args(Status)), frozenset(get_args(Finish))
+_COUNTS = ("input", "output", "cached", "written")
 
 
-def write_log(head: log.SessionHead, lines: Iterable[log.Line]) -> Iterator[str]:
+def write_log(head: SessionHead, lines: Iterable[Line]) -> Iterator[str]:
     """Give a whole session as texts of one line each, without their ends; pictures are in them."""
-    yield to_text({"type": "session", "version": VERSION, **_HEAD.write(head)})
+    yield to_text(
+        {
+            "type": "session", "version": VERSION, "key": head.key, "made_at": head.made_at,
+            "changed_at": head.changed_at, **_non_empty(parents=list(head.parents), title=head.title, model=head.model),
+        }
+    )  # fmt: skip
     for line in lines:
         yield to_text(line_to_json(line))
 
 
-def read_log(texts: Iterable[str]) -> tuple[log.SessionHead, tuple[log.Line, ...]]:
+def read_log(texts: Iterable[str]) -> tuple[SessionHead, tuple[Line, ...]]:
     """Return the session that was written so, all of it; raise ToolError with the number of the line that is none."""
-    head: log.SessionHead | None = None
-    lines: list[log.Line] = []
+    head: SessionHead | None = None
+    lines: list[Line] = []
     known: set[str] = set()
     number = 0
     for number, text in enumerate(texts, 1):
         try:
             value = from_text(text)
             if head is None:
-                head = _read_head(value)
+                head = _head(value)
                 continue
             line = line_from_json(value)
-            log.check_lines((line,), known.__contains__)
+            check_lines((line,), known.__contains__)
         except ToolError as error:
             raise ToolError(f"line {number}: {error}", code="bad_line") from error
         known.add(line.id)
@@ -89,206 +111,249 @@ def from_text(text: str) -> Any:
         raise _bad("it is nested too deep") from None
 
 
-def line_to_json(line: log.Line, keep: _Keep | None = None) -> dict[str, Any]:
+def line_to_json(line: Line, keep: _Keep | None = None) -> dict[str, Any]:
     """Return a line as JSON; pictures are handed to `keep`, which returns the name to fetch them by, or stand in it."""
-    kind = _KINDS[type(line.body)]
-    return {"type": kind, **_LINE.write(line), **_SHAPES[kind].write(line.body, keep)}
+    kind, body = _body_to_json(line.body, keep)
+    return {"type": kind, "id": line.id, "parent": line.parent, "at": _finite(line.at), **body}
 
 
-def line_from_json(value: Any, fetch: Fetch | None = None) -> log.Line:
+def line_from_json(value: Any, fetch: Fetch | None = None) -> Line:
     """Return the line; raise ToolError, without its number, when it is none that this version knows."""
-    left = _LINE.open(value)
-    if (kind := _Member("type").take(left, _LINE.what)) not in _SHAPES:
-        raise _bad(f"it has the unknown type {kind!r}")
-    body = _SHAPES[kind].take(left, fetch)
-    return _LINE.finish(left, _LINE.take(left, body=body))
+    fields = _Fields(value, "a line")
+    body = _body(fields, fetch)
+    return fields.done(Line(fields.text("id"), fields.take("parent", str, NoneType), fields.number("at"), body))
 
 
-T = TypeVar("T")
+# Write
 
 
-class _Member(NamedTuple):
-    """One member of an object: its name, the kinds of its value (none for any), and what it is where it is left out."""
-
-    name: str
-    kinds: tuple[type, ...] = (str,)
-    default: Any = ...
-    words: Collection[str] = ()  # of which it is one
-    write: Callable[[Any, _Keep | None], Any] | None = None
-    read: Callable[[Any, Fetch | None], Any] | None = None
-    is_told: bool = False  # also where it is the default
-
-    def take(self, left: dict[str, Any], what: str, fetch: Fetch | None = None) -> Any:
-        """Return the value, taken out of an object; raise ToolError for one that is missing or not known."""
-        name, kinds, default, words, _, read, _ = self
-        if name not in left:
-            if default is ...:
-                raise _bad(f"{what} has no {name!r}")
-            return default
-        value = left.pop(name)
-        if kinds and type(value) not in kinds:
-            raise _bad(f"{name!r} of {what} is of another kind")
-        if words and value not in words:
-            raise _bad(f"{name!r} of {what} is {value!r:.40}, which is not known")
-        return value if read is None else read(value, fetch)
+def _body_to_json(body: Body, keep: _Keep | None) -> tuple[str, dict[str, Any]]:
+    match body:
+        case Said(message, usage, cost):
+            return "said", {"message": _message_to_json(message, keep), **_took_to_json(usage, cost)}
+        case Began(call):
+            return "began", {"call": _call_to_json(call)}
+        case Shortened(summary, kept, tokens):
+            return "shortened", {"summary": summary, "kept": kept, "tokens": tokens}
+        case Switched(model):
+            return "switched", {"model": model}
+        case Noted(name, data):
+            return "noted", {"name": name, "data": _plain(data)}
+        case Labelled(title):
+            return "labelled", {"title": title}
+        case Ended(reason, sentence, usage, cost):
+            return "ended", {"reason": reason, "sentence": sentence, **_took_to_json(usage, cost)}
 
 
-class _Shape(Generic[T]):
-    """How things of one type are written and read: `what` complaints call them, and their members by attribute."""
-
-    def __init__(self, what: str, make: Callable[..., T], **members: _Member) -> None:
-        self.what, self._make, self._members = what, make, tuple(members.items())
-
-    def write(self, thing: T, keep: _Keep | None = None) -> dict[str, Any]:
-        told: dict[str, Any] = {}
-        for attribute, (name, _, default, _, write, _, is_told) in self._members:
-            value = getattr(thing, attribute)
-            if is_told or value != default:
-                told[name] = value if write is None else write(value, keep)
-        return told
-
-    def read(self, value: Any, fetch: Fetch | None = None) -> T:
-        return self.finish(left := self.open(value), self.take(left, fetch))
-
-    def open(self, value: Any) -> dict[str, Any]:
-        """Return the members of an object, each to be taken once."""
-        if type(value) is not dict:
-            raise _bad(f"{self.what} is no object")
-        return value.copy()
-
-    def take(self, left: dict[str, Any], fetch: Fetch | None = None, **known: Any) -> T:
-        taken = {name: member.take(left, self.what, fetch) for name, member in self._members}
-        return self._make(**known, **taken)
-
-    def finish(self, left: dict[str, Any], thing: T) -> T:
-        """Return what was made; raise ToolError when a member was not taken."""
-        if left:
-            raise _bad(f"{self.what} has the unknown {next(iter(left))!r:.40}")
-        return thing
+def _message_to_json(message: Message, keep: _Keep | None) -> dict[str, Any]:
+    value: dict[str, Any] = {"role": message.role, "content": [_part_to_json(part, keep) for part in message.content]}
+    if message.calls:
+        value["calls"] = [_call_to_json(call) for call in message.calls]
+    if message.call_id is not None:
+        value["call_id"] = message.call_id
+    if message.status != "ok":
+        value["status"] = message.status
+    if message.finish != "stop":
+        value["finish"] = message.finish
+    if message.offers:
+        value["offers"] = list(message.offers)
+    if message.by:
+        value["by"] = message.by
+    if message.at:
+        value["at"] = _finite(message.at)
+    return value
 
 
-def _finite(number: float | None, _: object) -> float | None:
-    if number is not None and not math.isfinite(number):
+def _part_to_json(part: Part, keep: _Keep | None) -> dict[str, Any]:
+    match part:
+        case Text(text, source):
+            return {"text": text} if source is None else {"text": text, "source": source}
+        case Image(data, mime, source):
+            kept = {"data": base64.b64encode(data).decode()} if keep is None else {"blob": keep(data)}
+            return {**kept, "mime": mime} if source is None else {**kept, "mime": mime, "source": source}
+        case Thinking(text, mark):
+            return {"thinking": text, **_non_empty(mark=mark)}
+
+
+def _call_to_json(call: Call) -> dict[str, Any]:
+    rest = _non_empty(key=call.key, mark=call.signature, flaw=call.parse_error)
+    return {"id": call.id, "name": call.name, "args": _plain(call.args), **rest}
+
+
+def _took_to_json(usage: Usage | None, cost: float | None) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    if usage is not None:
+        value["usage"] = {name: count for name in _COUNTS if (count := getattr(usage, name))}
+    if cost is not None:
+        value["cost"] = _finite(cost)
+    return value
+
+
+def _non_empty(**values: Any) -> dict[str, Any]:
+    """Return what is not empty."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
         raise _no_json(f"the number {number}")
     return number
 
 
-def _plain(value: Any, _: object = None, depth: int = 0) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value made of plain JSON and nothing else: what a reader would get back, or an error."""
     if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if depth > _MAX_DEPTH:
         raise _no_json("what is nested too deep")
     if isinstance(value, list | tuple):
-        return [_plain(each, depth=depth + 1) for each in value]
+        return [_plain(each, depth + 1) for each in value]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise _no_json("a name that is no text")
-        return {key: _plain(each, depth=depth + 1) for key, each in value.items()}
+        return {key: _plain(each, depth + 1) for key, each in value.items()}
     raise _no_json(repr(value) if isinstance(value, float) else f"a {type(value).__name__}")
 
 
-def _write_part(part: Part, keep: _Keep | None) -> dict[str, Any]:
-    told = _PARTS[type(part)].write(part)
-    if not isinstance(part, Image):
-        return told
-    kept = {"data": base64.b64encode(part.data).decode()} if keep is None else {"blob": keep(part.data)}
-    return {**kept, **told}
+# Read
 
 
-def _read_part(value: Any, fetch: Fetch | None) -> Any:
-    left = _PARTS[Text].open(value)
-    shape = _PARTS[Thinking if "thinking" in left else Image if "mime" in left else Text]
-    known = {"data": _read_data(left, fetch)} if "mime" in left else {}
-    return shape.finish(left, shape.take(left, None, **known))
+class _Fields:
+    """The fields of one object, each taken once; what is left at the end is not known."""
+
+    __slots__ = ("_left", "_what")
+
+    def __init__(self, value: Any, what: str) -> None:
+        if type(value) is not dict:
+            raise _bad(f"{what} is no object")
+        self._left, self._what = value.copy(), what
+
+    def has(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str, *kinds: type, default: Any = ...) -> Any:
+        """Return the value of a field, of one of these kinds, else of any."""
+        value = self._left.pop(name, default)
+        if value is ...:
+            raise _bad(f"{self._what} has no {name!r}")
+        if kinds and type(value) not in kinds:
+            raise _bad(f"{name!r} of {self._what} is of another kind")
+        return value
+
+    def text(self, name: str, default: Any = ...) -> Any:
+        return self.take(name, str, default=default)
+
+    def text_or_none(self, name: str) -> Any:
+        return self.take(name, str, NoneType, default=None)
+
+    def number(self, name: str, default: Any = ...) -> Any:
+        return self.take(name, float, int, default=default)
+
+    def number_or_none(self, name: str) -> Any:
+        return self.take(name, float, int, NoneType, default=None)
+
+    def whole(self, name: str, default: Any = ...) -> Any:
+        return self.take(name, int, default=default)
+
+    def list(self, name: str) -> Any:
+        return self.take(name, list, tuple, default=())
+
+    def one_of(self, name: str, words: Collection[str], default: Any = ...) -> Any:
+        value = self.text(name, default)
+        if value not in words:
+            raise _bad(f"{name!r} of {self._what} is {value!r:.40}, which is not known")
+        return value
+
+    def done(self, made: T) -> T:
+        """Return what was made of the fields; raise ToolError when one was not taken."""
+        if self._left:
+            raise _bad(f"{self._what} has the unknown {next(iter(self._left))!r:.40}")
+        return made
 
 
-def _read_data(left: dict[str, Any], fetch: Fetch | None) -> bytes:
-    if fetch is not None and "blob" in left:
-        return fetch(_Member("blob").take(left, _PART))
+def _head(value: Any) -> SessionHead:
+    fields = _Fields(value, "the head")
+    if fields.text("type") != "session":
+        raise _bad("a session begins with its head, of the type 'session'")
+    if (version := fields.whole("version")) != VERSION:
+        raise _bad(f"it is of version {version}, and {VERSION} is known")
+    parents = fields.list("parents")
+    if not all(isinstance(each, str) for each in parents):
+        raise _bad("'parents' of the head is of another kind")
+    head = SessionHead(
+        key=fields.text("key"), made_at=fields.number("made_at"), changed_at=fields.number("changed_at"),
+        parents=tuple(parents), title=fields.text("title", ""), model=fields.text("model", ""),
+    )  # fmt: skip
+    return fields.done(head)
+
+
+def _body(fields: _Fields, fetch: Fetch | None) -> Body:
+    match fields.text("type"):
+        case "said":
+            usage = _usage(fields.take("usage")) if fields.has("usage") else None
+            return Said(_message(fields.take("message"), fetch), usage, fields.number_or_none("cost"))
+        case "began":
+            return Began(_call(fields.take("call")))
+        case "shortened":
+            return Shortened(fields.text("summary"), fields.text("kept"), fields.whole("tokens"))
+        case "switched":
+            return Switched(fields.text("model"))
+        case "noted":
+            return Noted(fields.text("name"), fields.take("data"))
+        case "labelled":
+            return Labelled(fields.text("title"))
+        case "ended":
+            reason, sentence = fields.one_of("reason", _ENDINGS), fields.text("sentence")
+            return Ended(reason, sentence, _usage(fields.take("usage")), fields.number_or_none("cost"))
+        case kind:
+            raise _bad(f"it has the unknown type {kind!r}")
+
+
+def _message(value: Any, fetch: Fetch | None) -> Message:
+    fields = _Fields(value, "a message")
+    message = Message(
+        role=fields.one_of("role", _ROLES), content=tuple(_part(each, fetch) for each in fields.list("content")),
+        calls=tuple(map(_call, fields.list("calls"))), call_id=fields.text_or_none("call_id"),
+        status=fields.one_of("status", _STATES, "ok"), finish=fields.one_of("finish", _FINISHES, "stop"),
+        by=fields.text("by", ""), at=fields.number("at", 0.0),
+        offers=tuple(map(str, fields.list("offers"))),
+    )  # fmt: skip
+    return fields.done(message)
+
+
+def _part(value: Any, fetch: Fetch | None) -> Part:
+    fields = _Fields(value, "a part of a message")
+    part: Part
+    if fields.has("thinking"):
+        part = Thinking(fields.text("thinking"), fields.text("mark", ""))
+    elif fields.has("mime"):
+        part = Image(_data(fields, fetch), fields.text("mime"), fields.text_or_none("source"))
+    else:
+        part = Text(fields.text("text"), fields.text_or_none("source"))
+    return fields.done(part)
+
+
+def _data(fields: _Fields, fetch: Fetch | None) -> bytes:
+    if fetch is not None and fields.has("blob"):
+        return fetch(fields.text("blob"))
     try:
-        return base64.b64decode(_Member("data").take(left, _PART), validate=True)
+        return base64.b64decode(fields.text("data"), validate=True)
     except ValueError as error:
         raise _bad("a picture's data is not base64") from error
 
 
-def _read_parents(parents: Sequence[Any], _: object) -> tuple[str, ...]:
-    if not all(isinstance(each, str) for each in parents):
-        raise _bad("'parents' of the head is of another kind")
-    return tuple(parents)
+def _call(value: Any) -> Call:
+    fields = _Fields(value, "a call")
+    call = Call(
+        fields.text("id"), fields.text("name"), fields.take("args", dict), fields.text("key", ""),
+        fields.text("mark", ""), fields.text("flaw", ""),
+    )  # fmt: skip
+    return fields.done(call)
 
 
-_PART = "a part of a message"
-_LIST, _NUMBER, _TEXT_OR_NONE = (list, tuple), (float, int), (str, NoneType)
-_AT = _Member("at", _NUMBER, write=_finite)
-_COST = _Member("cost", (*_NUMBER, NoneType), None, write=_finite)
-_SOURCE = _Member("source", _TEXT_OR_NONE, None)
-_MARK = _Member("mark", default="")
-
-_PARTS: Mapping[type, _Shape[Any]] = {
-    Text: _Shape(_PART, Text, text=_Member("text"), source=_SOURCE),
-    Image: _Shape(_PART, Image, mime=_Member("mime"), source=_SOURCE),
-    Thinking: _Shape(_PART, Thinking, text=_Member("thinking"), signature=_MARK),
-}
-_COUNTS = ("input", "output", "cached", "written")
-_USAGE = _Shape("a usage", Usage, **{name: _Member(name, (int,), 0) for name in _COUNTS})
-_CALL = _Shape(
-    "a call", Call, id=_Member("id"), name=_Member("name"), args=_Member("args", (dict,), write=_plain),
-    key=_Member("key", default=""), signature=_MARK, parse_error=_Member("flaw", default=""),
-)  # fmt: skip
-_CONTENT = _Member(
-    "content", _LIST, (), is_told=True, write=lambda parts, keep: [_write_part(part, keep) for part in parts],
-    read=lambda parts, fetch: tuple(_read_part(part, fetch) for part in parts),
-)  # fmt: skip
-_CALLS = _Member(
-    "calls", _LIST, (), write=lambda calls, _: [_CALL.write(call) for call in calls],
-    read=lambda calls, _: tuple(_CALL.read(call) for call in calls),
-)  # fmt: skip
-_MESSAGE = _Shape(
-    "a message", Message, role=_Member("role", words=get_args(Role)), content=_CONTENT, calls=_CALLS,
-    call_id=_Member("call_id", _TEXT_OR_NONE, None), status=_Member("status", default="ok", words=get_args(Status)),
-    finish=_Member("finish", default="stop", words=get_args(Finish)), by=_Member("by", default=""),
-    at=_AT._replace(default=0.0),
-)  # fmt: skip
-
-_SAID = _Member("message", (), write=_MESSAGE.write, read=_MESSAGE.read)
-_TOOK = _Member("usage", (), write=_USAGE.write, read=_USAGE.read)
-_BODIES: Mapping[str, tuple[type, Mapping[str, _Member]]] = {
-    "said": (log.Said, {"message": _SAID, "usage": _TOOK._replace(default=None), "cost": _COST}),
-    "began": (log.Began, {"call": _Member("call", (), write=_CALL.write, read=_CALL.read)}),
-    "shortened": (
-        log.Shortened,
-        {"summary": _Member("summary"), "kept": _Member("kept"), "tokens": _Member("tokens", (int,))},
-    ),
-    "switched": (log.Switched, {"model": _Member("model")}),
-    "noted": (log.Noted, {"name": _Member("name"), "data": _Member("data", (), write=_plain)}),
-    "labelled": (log.Labelled, {"title": _Member("title")}),
-    "ended": (
-        log.Ended,
-        {
-            "reason": _Member("reason", words=get_args(Ending)), "sentence": _Member("sentence"), "usage": _TOOK,
-            "cost": _COST,
-        },
-    ),
-}  # fmt: skip
-_SHAPES = {kind: _Shape("a line", make, **members) for kind, (make, members) in _BODIES.items()}
-_KINDS = {make: kind for kind, (make, _) in _BODIES.items()}
-_LINE = _Shape("a line", log.Line, id=_Member("id"), parent=_Member("parent", _TEXT_OR_NONE), at=_AT)
-_HEAD = _Shape(
-    "the head", log.SessionHead, key=_Member("key"), made_at=_Member("made_at", _NUMBER),
-    changed_at=_Member("changed_at", _NUMBER),
-    parents=_Member("parents", _LIST, (), write=lambda parents, _: list(parents), read=_read_parents),
-    title=_Member("title", default=""), model=_Member("model", default=""),
-)  # fmt: skip
-
-
-def _read_head(value: Any) -> log.SessionHead:
-    left = _HEAD.open(value)
-    if _Member("type").take(left, _HEAD.what) != "session":
-        raise _bad("a session begins with its head, of the type 'session'")
-    if (version := _Member("version", (int,)).take(left, _HEAD.what)) != VERSION:
-        raise _bad(f"it is of version {version}, and {VERSION} is known")
-    return _HEAD.finish(left, _HEAD.take(left))
+def _usage(value: Any) -> Usage:
+    fields = _Fields(value, "a usage")
+    return fields.done(Usage(*(fields.whole(name, 0) for name in _COUNTS)))
 
 
 def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
