@@ -54,7 +54,9 @@ def test_a_card_says_what_its_maker_says(
 
 @pytest.mark.parametrize(("provider", "model"), [("acme", "m-1"), ("openai", "davinci"), ("anthropic", "clod")])
 def test_a_model_that_nobody_knows_has_a_common_window_and_no_price(provider: str, model: str) -> None:
-    assert card_for(provider, model) == ModelCard(provider=provider, model=model, window=128_000, price=None)
+    assert card_for(provider, model) == ModelCard(
+        provider=provider, model=model, window=128_000, price=None, is_window_known=False
+    )
 
 
 @pytest.mark.parametrize(

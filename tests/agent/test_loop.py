@@ -417,7 +417,7 @@ async def test_the_model_reads_that_it_made_a_call_before_and_watchers_see_the_r
     model = ScriptedModel([*again, text_reply("done")])
     world = World(model)
     await world.run()
-    assert world.answers() == {"c0": "again", "c1": f"again{REPEATED.text}"}
+    assert world.answers() == {"c0": "again", "c1": REPEATED.text}
     results = [event.result.plain_text for event in world.events if isinstance(event, ToolFinished)]
     assert results == ["again", "again"]
     await world.check_whole()

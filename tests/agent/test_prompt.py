@@ -4,9 +4,9 @@ from toolcrib.agent.prompt import system_prompt
 
 
 def test_it_is_short_and_says_what_a_model_must_know() -> None:
-    text = system_prompt(("read", "result_get"), agent="main", date="2026-02-03")
-    assert len(text) < 1_500
-    for words in ("2026-02-03", "EXTERNAL_UNTRUSTED_CONTENT", "Do not repeat what was denied", "key"):
+    text = system_prompt(("read",), agent="main", date="2026-02-03")
+    assert len(text) < 900
+    for words in ("2026-02-03", "EXTERNAL_UNTRUSTED_CONTENT", "What was refused is not to be tried again"):
         assert words in text
 
 
@@ -19,7 +19,7 @@ def test_it_mentions_no_tool_that_is_not_on_the_belt_and_nothing_it_was_not_told
 
 def test_it_names_the_folder_and_how_paths_are_written_where_tools_use_them() -> None:
     text = system_prompt(("read",), date="2026-02-03", place="/home/me/shop on Linux")
-    assert "You work in the folder /home/me/shop on Linux. Write paths relative to it, with slashes" in text
+    assert "The current folder is /home/me/shop on Linux. Paths are relative to it, with slashes" in text
     assert "/home/me" not in system_prompt(("session_status",), place="/home/me/shop on Linux")
 
 

@@ -17,6 +17,10 @@ pytestmark = pytest.mark.anyio
 TELL = "Do not try again; tell the user."
 
 
+LOOK = "Use read to see what a file holds."
+ALL = "Leave out offset and limit to read all of it at once."
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (root := tmp_path / "ws").mkdir()
@@ -36,21 +40,26 @@ async def call(root: Path, name: str, args: dict[str, Any], **results: int) -> R
 @pytest.mark.parametrize(
     ("name", "args", "head", "end"),
     [
-        ("ls", {"path": "notes"}, "2 entries in notes:", "[end of the list]"),
-        ("ls", {}, "2 entries in the workspace:", "[end of the list]"),
-        ("ls", {"path": "notes", "limit": 1}, "2 entries in notes:", ""),
-        ("find", {"pattern": "*.md"}, "2 names found in the workspace:", "[end of the list]"),
+        ("ls", {"path": "notes"}, "notes has 2 entries:", "That is all of notes."),
+        ("ls", {}, "the workspace has 2 entries:", "That is all of the workspace."),
+        ("ls", {"path": "notes", "limit": 1}, "notes has 2 entries:", ""),
+        ("find", {"pattern": "*.md"}, "2 names found in the workspace:", f"That is all. {LOOK}"),
         ("find", {"pattern": "*.md", "limit": 1}, "1 name found in the workspace:", ""),
-        ("find", {"pattern": "*.zip"}, "", ""),
-        ("grep", {"pattern": "TODO"}, "2 matches in 2 files of the workspace:", "[end of the matches]"),
-        ("grep", {"pattern": "second", "path": "notes"}, "1 match in 1 file of notes:", "[end of the matches]"),
+        ("find", {"pattern": "*.zip"}, "No name in the workspace matches. Use grep to search what files hold.", ""),
+        ("grep", {"pattern": "TODO"}, "2 matches in 2 files of the workspace:", "That is all."),
+        ("grep", {"pattern": "second", "path": "notes"}, "1 match in 1 file of notes:", "That is all."),
         ("grep", {"pattern": "TODO", "limit": 1}, "1 match in 1 file of the workspace:", ""),
-        ("grep", {"pattern": "nowhere"}, "", ""),
-        ("read", {"path": "notes/one.md"}, "notes/one.md, 2 lines:", "[end of the file]"),
-        ("read", {"path": "notes/one.md", "limit": 1}, "notes/one.md, lines 1 to 1 of 2:", ""),
-        ("read", {"path": "notes/one.md", "offset": 2}, "notes/one.md, lines 2 to 2 of 2:", "[end of the file]"),
+        ("grep", {"pattern": "nowhere"}, "No line of the workspace matches. Try another word.", ""),
+        ("read", {"path": "notes/one.md"}, "notes/one.md has 2 lines:", "That is all of notes/one.md."),
+        ("read", {"path": "notes/one.md", "limit": 1}, "Lines 1 to 1 of 2 in notes/one.md:", ALL),
+        (
+            "read",
+            {"path": "notes/one.md", "offset": 2},
+            "Lines 2 to 2 of 2 in notes/one.md:",
+            "That is all of notes/one.md.",
+        ),
         ("read", {"path": "empty"}, "empty is empty.", ""),
-        ("exec", {"command": "echo hi"}, "The command exited with code 0; it printed:", "[end of the output]"),
+        ("exec", {"command": "echo hi"}, "The command exited with code 0; it printed:", "That is all it printed."),
         ("exec", {"command": "true"}, "The command exited with code 0.", ""),
     ],
 )

@@ -27,7 +27,7 @@ from .outcome import Refused, is_same
 Json = dict[str, Any]
 
 _OURS = {tool.name: tool for tool in (*SHELF, *CHANNEL_TOOLS["whatsapp"])}
-_NEWER = frozenset({"grep", "find", "ls", "subagents", "result_get"})  # tools the original does not have
+_NEWER = frozenset({"grep", "find", "ls", "subagents", "result_get", "find_tools"})  # tools the original does not have
 _KNOWN = tuple(name for name in _OURS if name not in _NEWER)
 
 

@@ -355,7 +355,7 @@ def test_complaints_have_the_line_of_what_moved(tmp_path: Path) -> None:
         load(path, {})
     assert str(caught.value) == (
         f"{path}:6: agents.list[1].tools.profile: no profile is called 'super'; "
-        "there are minimal, coding, messaging, full"
+        "there are minimal, coding, messaging, full, small"
     )
 
 

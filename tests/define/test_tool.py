@@ -144,6 +144,7 @@ def test_a_tool_has_the_defaults_of_the_design() -> None:
         "requires": (),
         "aliases": {},
         "narrow": None,
+        "late": "",
         "make": None,
     }
 
@@ -169,6 +170,7 @@ def test_every_option_reaches_the_tool() -> None:
         requires=("browser",),
         aliases={"b": "a"},
         narrow=narrow,
+        late="it is dark",
     )(lambda args: "")
     assert described(made) == {
         "name": "probe",
@@ -188,6 +190,7 @@ def test_every_option_reaches_the_tool() -> None:
         "requires": ("browser",),
         "aliases": {"b": "a"},
         "narrow": narrow,
+        "late": "it is dark",
         "make": None,
     }
 

@@ -219,6 +219,15 @@ def test_one_tool_in_words_says_what_the_json_says(crib: Path, capsys: Capture) 
     assert shown == [(s["layer"], s["decision"], s["rule"] or "-", s["origin"] or "-") for s in document]
 
 
+def test_it_says_when_a_model_is_told_of_a_tool(capsys: Capture) -> None:
+    words = ask(capsys, "explain", "process").out
+    assert words.splitlines()[1] == "A model is told of it once a command is in the background."
+    small, large = (
+        ask(capsys, "explain", "generalist", "--model", model, "--json").json for model in ("desk:m", "openai:gpt-5")
+    )
+    assert (small["later"], "later" in large) == ("a message asks for it", False)
+
+
 def test_the_library_opens_a_path_given_as_text(crib: Path) -> None:
     assert toolcrib.open(str(crib)).belt(toolcrib.OWNER).verdicts["process"].reason == "deny has 'process' (tools)"
 

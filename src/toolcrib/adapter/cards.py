@@ -7,7 +7,7 @@ model that nobody wrote down has a window of 128,000 tokens and no price.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -171,8 +171,11 @@ _FREE = Price(input=0, output=0)
 
 
 @lru_cache(maxsize=256)
-def card_for(provider: str, model: str) -> ModelCard:
-    """Return what is known of a model; a server of one's own asks nothing."""
+def card_for(provider: str, model: str, window: int | None = None) -> ModelCard:
+    """Return what is known of a model; a server of one's own asks nothing. `window` is what its owner says it has.
+
+    A server of one's own shows a model as much as it was started with, whatever is known of the model.
+    """
     asked = _ALSO.get(provider, provider)
     own_first = sorted([*_MADE.items(), ("", _OPEN)], key=lambda entry: entry[0] != asked)
     name = model.lower().rpartition("/")[2]
@@ -182,14 +185,23 @@ def card_for(provider: str, model: str) -> ModelCard:
     )
     price = _FREE if asked in _HERE else None
     if family is None:
-        return ModelCard(provider=provider, model=model, price=price)
-    if family.price and (asked == maker or asked in _PASSES_ON):
+        return _with_window(ModelCard(provider=provider, model=model, price=price, is_window_known=False), window)
+    is_hosted = asked == maker or asked in _PASSES_ON
+    if family.price and is_hosted:
         first, output, *more = family.price
         cached, written = [*more, first][:2]
         price = Price(input=first, output=output, cached=cached, written=written)
-    return ModelCard(
-        provider=provider, model=model, window=family.window, longest=family.longest, sees=family.sees, price=price
-    )
+    card = ModelCard(
+        provider=provider, model=model, window=family.window, longest=family.longest, sees=family.sees, price=price,
+        is_window_known=is_hosted,
+    )  # fmt: skip
+    return _with_window(card, window)
+
+
+def _with_window(card: ModelCard, window: int | None) -> ModelCard:
+    if window is None:
+        return card
+    return replace(card, window=window, longest=min(card.longest, window), is_window_known=True)
 
 
 def target_for(provider: str, model: str, card: ModelCard, *, api: Api) -> Target:

@@ -229,7 +229,7 @@ def assign_ids(conversation: Iterable[Exchange], ids: CallIds) -> list[Message]:
 def answer_message(call: Call, result: Result, at: float = 0.0) -> Message:
     """Return what a model is told of a call: the result's content, marked as an error when it is one."""
     status = "error" if is_failure(result) else result.status
-    return Message(role="tool", content=result.framed, call_id=call.id, status=status, at=at)
+    return Message(role="tool", content=result.framed, call_id=call.id, status=status, at=at, offers=result.offers)
 
 
 def _with_ids(exchange: Exchange, ids: CallIds) -> Iterator[Message]:

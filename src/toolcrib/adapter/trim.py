@@ -49,7 +49,8 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     content = (*shown, *note)
     if content == result.content:
         return result
-    return result._replace(content=content, end="" if note else result.end)
+    offers = (*result.offers, "result_get") if key and note else result.offers
+    return result._replace(content=content, end="" if note else result.end, offers=offers)
 
 
 def attribute(result: Result, source: str) -> Result:
@@ -64,9 +65,9 @@ def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
     if redact(said) != said:
         details = redact_value(details, redact)
     shown = redact(str(result.display)) if result.display else ""
-    head, end = (redact(words) if words else "" for words in (result.head, result.end))
+    head, end, told = (redact(words) if words else "" for words in (result.head, result.end, result.for_model))
     content = redact_parts(result.content, redact)
-    return result._replace(content=content, details=details, display=shown, head=head, end=end)
+    return result._replace(content=content, details=details, display=shown, head=head, end=end, for_model=told)
 
 
 def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P, ...]:

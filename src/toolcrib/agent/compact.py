@@ -327,6 +327,7 @@ def shortener(
             hopeless = history.tokens * 11 // 10
             return None
         shorter.history.outside.update(history.outside)
+        shorter.history.offered = history.offered
         kept = journal.line_of(history[shorter.at])
         if kept is not None:
             journal.add(Shortened(shorter.summary, kept, shorter.before))

@@ -451,8 +451,9 @@ def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, 
             words = f"{name} failed ({kind}): {words or 'it did not say why'}"
         else:
             words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
-    result = failure_result(name, words, code, pipeline, source)
-    return result._replace(for_model=getattr(error, "for_model", ""))
+    result, told = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))
+    # words from outside are fenced, and these would stand without a fence
+    return result if source or defuse(told) != told else result._replace(for_model=told)
 
 
 def _read(error: BaseException) -> str:

@@ -70,8 +70,7 @@ class Spent:
 _TOKEN = re.compile(f'{MARK} id="[0-9a-f]+"')
 _CYCLE_STEPS = 3  # steps: a, then b, then c, then a again ...
 REPEATED = Text(
-    "[You have made this call before, with the same result. Unless something has changed since, do not repeat it: "
-    "answer, or try something else.]"
+    "This call was made before, and its result stands above. Do not repeat it: answer the user, or call another tool."
 )
 
 
@@ -87,10 +86,17 @@ class Repeats:
         self._seen: set[int] = set()
 
     def mark(self, call: Call, result: Result) -> Result:
-        """Return the result as the model reads it: a call of an earlier step, with the same result, says so."""
+        """Return the result as the model reads it: a call of an earlier step, with the same result, says only that.
+
+        A small model that reads the same twice makes the call a third time.
+        """
         if self._seen and _key_of(call, result) in self._seen:
-            return result._replace(content=(*result.content, REPEATED))
+            return result._replace(content=(REPEATED,), head="", end="", for_model="")
         return result
+
+    def forget(self) -> None:
+        """Take note that what earlier calls gave is no longer there to be read."""
+        self._seen.clear()
 
     def count(self, done: Iterable[tuple[Call, Result]]) -> int:
         """Note the calls of a step; return how often they came now where that is one time too many, else 0."""

@@ -43,6 +43,7 @@ from toolcrib.define.verdict import Basis, Selection
 
 from .compact import ShortHistory
 from .deadline import Clock, Unhurried, wait_to_end
+from .declare import Declarations
 from .hooks import outside_guard
 from .invoke import CallPipeline, failure_result, invoke, new_key
 from .limits import Repeats, Spent
@@ -128,7 +129,7 @@ class Loop:
             ceiling=setup.model.card.window,
             approver=None if approver is None else Unhurried(approver, self._clock),
         )
-        self._tools = setup.belt.shown if setup.shown is None else setup.shown
+        self.declarations = Declarations(setup.belt, setup.model.card)
         above = current_turn()
         self._spent = Spent(setup.limits, above.spent if above else None)
         self._repeats = Repeats(setup.limits.repeats)
@@ -235,7 +236,7 @@ class Loop:
         setup = self.setup
         return Request(
             history=history,
-            tools=self._tools,
+            tools=self.declarations.choose(history.offered) if setup.shown is None else setup.shown,
             system=setup.system,
             choice=choice,
             effort=setup.effort,
@@ -262,6 +263,7 @@ class Loop:
             return
         asked = History([*self.history, Message(role="user", content=(Text(_LAST_WORDS.format(why=sentence)),))])
         asked.outside.update(self.history.outside)
+        asked.offered = self.history.offered
         try:
             async with asyncio.timeout(min(_GRACE_SECONDS, self.setup.limits.seconds or _GRACE_SECONDS)):
                 once = replace(self.setup.retries, tries=1)
@@ -326,6 +328,7 @@ class Loop:
             return False
         self._spent.add_aside(shorter.usage, self.setup.model.card.price)
         self.history = shorter.history
+        self._repeats.forget()
         return True
 
     async def _run_calls(self) -> list[tuple[Call, Result]]:

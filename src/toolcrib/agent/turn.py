@@ -21,6 +21,7 @@ from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 
 from .compact import shortener
+from .declare import Declarations
 from .hooks import Moments, sources_of
 from .loop import Loop, TurnSetup
 from .mailbox import Inbox
@@ -132,6 +133,8 @@ class Turns:
         if not session.count:
             await moments.tell("session_start", caller, sessionKey=key)
         message, system = await self._apply_hooks(request, setup.system, len(session.history))
+        asked = Declarations(setup.belt, setup.model.card).list_asked(_words(message))
+        message = replace(message, offers=asked)
         session.history.append(message)
         journal.add(Said(message))
         await journal.flush()
@@ -191,9 +194,9 @@ class Turns:
             return known
         found, journal = await self._recall(key, request.leaf)
         await journal.flush()
-        found.history.outside.update(
-            sources_of(line.body.message for line in found.path if isinstance(line.body, Said))
-        )
+        said = [line.body.message for line in found.path if isinstance(line.body, Said)]
+        found.history.outside.update(sources_of(said))
+        found.history.offered = dict.fromkeys(name for message in said for name in message.offers)
         return _Session(found.history, journal.path, journal.count, found.model)
 
     async def _apply_sending(self, caller: Caller, text: str) -> str:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from toolcrib.adapter.cards import card_for
 from toolcrib.backends.models.known import KNOWN, models_with_keys
 from toolcrib.backends.models.offline import CARD, OfflineModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
-from toolcrib.define.model import Model, model_name
+from toolcrib.define.model import Model, ModelCard, model_name
 from toolcrib.policy.resolve import agent_of, agent_of_parent
 from toolcrib.services.feature import ModelNames
 
@@ -61,6 +62,11 @@ class Models:
         if model is None:
             model = self._made[key] = self._make(*key)
         return model
+
+    def card(self, provider: str, model: str) -> ModelCard:
+        """Return what is known of a model that need not be at hand."""
+        given = self._providers().get(provider, ProviderSettings())
+        return CARD if provider == CARD.provider else card_for(provider, model, given.context_window)
 
     def find_named(self, word: str) -> str | None:
         """Return the model that a word of the conversation stands for, None when the configuration names no such one.

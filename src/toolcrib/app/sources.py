@@ -32,6 +32,7 @@ from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 from .belt import explain_refusal
 from .skills import Skill, find_skills, offer_skills
 from .stores import user_folder
+from .turns import find_tools
 
 IN_WORKSPACE, SKILLS_IN_WORKSPACE = Path(".toolcrib", "agents"), Path(".toolcrib", "skills")
 _SHIPPED = "ec7e3e807ec9424eb59e5eb8e72253f3f116226a3839887003df84fe189c7dc6"  # examples/shop
@@ -213,6 +214,7 @@ def collect_tools(
     problems += unused
     if skills:
         offers.append(offer_skills(skills))
+    offers.append(Offer(source="core", tools=(find_tools,)))
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
     catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
     for problem in catalog.problems:

@@ -209,7 +209,8 @@ def outside_entries(loaded: Loaded, caller: Caller) -> dict[str, str]:
 
 def describe_place(ports: Ports) -> str:
     """Return the folder that tools work in and the platform, as a prompt names them."""
-    return f"{escape_unprintable(ports.folder)} on {os.uname().sysname}" if ports.folder else ""
+    name = ports.folder.rpartition("/")[2] or ports.folder  # a small model takes a whole path apart
+    return f"{escape_unprintable(name)}, on {os.uname().sysname}" if ports.folder else ""
 
 
 def today() -> str:

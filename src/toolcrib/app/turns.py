@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import replace
 from secrets import token_hex
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from toolcrib.adapter.trim import redact_parts
 from toolcrib.agent.hooks import match_outside_tools
@@ -17,17 +17,22 @@ from toolcrib.config.settings import Config, LimitSettings
 from toolcrib.define import event as events
 from toolcrib.define import session
 from toolcrib.define.agent import prompts_of
+from toolcrib.define.context import Ctx
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
+from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
+from toolcrib.define.verdict import FIND_TOOLS
 from toolcrib.policy.resolve import agent_of
 
 from .belt import BeltSource
 from .models import Models
-from .subagents import describe_place, outside_entries, today
+from .subagents import describe_place, outside_entries, today, turn_of
 
 Emit = Callable[[events.Event], None]
 
+_LINE_CHARS = 160  # of what is told of a tool that was found
 _UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out
 _NO_LOOP = (
     "a turn needs a running event loop: start it inside an `async def` that asyncio.run or toolcrib.run_sync runs"
@@ -272,3 +277,21 @@ def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str], pla
         own = prompts_of(task.agent, task.inputs).system
         return subagent_prompt(own, tools, agent=task.agent.name, date=today(), place=place)
     return system_prompt(tools, agent=agent, date=today(), place=place)
+
+
+@tool(name=FIND_TOOLS, group="sessions", effects={"read"})
+async def find_tools(ctx: Ctx, query: Annotated[str, "what it should do"]) -> Result:
+    """Get another tool, where those you know cannot do it."""
+    turn = turn_of(ctx.caller)
+    found = [] if turn is None else turn.declarations.search(query)
+    if not found:
+        return Result.text("There are no other tools; use those you know.")
+    # what a server says of its tools is from outside, like all it says
+    lines = tuple(Text(_describe(each), each.source if each.source.startswith("mcp:") else None) for each in found)
+    names = tuple(each.name for each in found)
+    head = "These tools can be called from now on:"
+    return Result(content=lines, details={"tools": names}, head=head, end="That is all.", offers=names)
+
+
+def _describe(each: Tool) -> str:
+    return f"{each.name}: {each.description.partition(chr(10))[0][:_LINE_CHARS]}"

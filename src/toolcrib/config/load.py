@@ -57,6 +57,7 @@ def _list_examples(config: settings.Config) -> Iterator[tuple[KeyPath, settings.
 SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
 
 # Sections that count as unused only when they hold more than switches: those decide which tools there are.
+_SMALL_WINDOW = 16_384  # tokens
 _SWITCHED = ("browser", "cron", "memory", "web")
 
 
@@ -248,7 +249,7 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
         if server.tools.model_fields_set:
             sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
     return policies.PolicySettings(
-        tools=_with_local_belt(config),
+        tools=_with_small_belts(config),
         agents={
             session.to_agent(agent.id or str(key)): policies.AgentPolicy(
                 origin=origin(("agents", key)), tools=agent.tools, sandbox=agent.sandbox
@@ -267,17 +268,18 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
     )
 
 
-def _with_local_belt(config: settings.Config) -> policies.ToolsSettings:
-    """Return `tools` with the six tools that the local model gets where `byProvider` says nothing about it.
+def _with_small_belts(config: settings.Config) -> policies.ToolsSettings:
+    """Return `tools` with the profile `small` for providers of small models, where `byProvider` does not speak of them.
 
-    A small model chooses badly among many. A server of one's own under that name is no such model.
+    These are the model of this machine, unless a server of one's own has its name, and whatever has a small window.
     """
-    given = config.models.get("local")
-    is_server = isinstance(given, settings.ProviderSettings) and given.base_url is not None
-    if is_server or any(fold_name(key).partition("/")[0] == "local" for key in config.tools.by_provider):
-        return config.tools
-    entry = policies.ScopeSettings(allow=policies.LOCAL_BELT)
-    return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, "local": entry}})
+    models = {name: given for name, given in config.models.items() if isinstance(given, settings.ProviderSettings)}
+    small = {name for name, given in models.items() if (given.context_window or _SMALL_WINDOW + 1) <= _SMALL_WINDOW}
+    if "local" not in models or models["local"].base_url is None:
+        small.add("local")
+    small -= {fold_name(key).partition("/")[0] for key in config.tools.by_provider}
+    entries = dict.fromkeys(sorted(small), policies.ScopeSettings(profile="small"))
+    return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, **entries}})
 
 
 def _channel(channel: settings.ChannelSettings, path: KeyPath, origin: _Origin) -> policies.ChannelPolicy:

@@ -45,7 +45,8 @@ class Message:
     """One entry of a conversation. `at` is seconds since the epoch.
 
     An answer of a tool has `call_id`, and the `status` of its result; a reply has its `calls`, the reason it ended and
-    `by`, the model that said it (`provider/model`): marks go back to that model and to no other.
+    `by`, the model that said it (`provider/model`): marks go back to that model and to no other. `offers` are the tools
+    that a result offers, or that a user asks for.
     """
 
     role: Role
@@ -56,6 +57,7 @@ class Message:
     finish: Finish = "stop"
     by: str = ""
     at: float = 0.0
+    offers: tuple[str, ...] = ()
 
     @property
     def plain_text(self) -> str:

@@ -26,15 +26,16 @@ class History:
 
     Nothing in it ever changes; it is appended to. Whoever needs it in another form keeps that form in `forms`, under a
     key of its own, together with how many messages it has seen, and goes on from there: a turn costs what is new in it.
-    A history that was shortened is another one. `outside` names where texts in it came from, when that was not here; it
-    is not forgotten when the texts are.
+    A history that was shortened is another one. `outside` names where texts in it came from, when that was not here,
+    `offered` the tools that results offered; neither is forgotten when the texts are.
     """
 
-    __slots__ = ("_after", "_known", "_messages", "forms", "outside")
+    __slots__ = ("_after", "_known", "_messages", "forms", "offered", "outside")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.forms: dict[Hashable, Any] = {}
         self.outside: dict[str, None] = {}
+        self.offered: dict[str, None] = {}
         self._messages: list[Message] = []
         self._known = self._after = 0
         for message in messages:
@@ -43,6 +44,8 @@ class History:
     def append(self, message: Message, usage: Usage | None = None) -> None:
         """Add a message; `usage` is what its provider counted, all that went before it included."""
         self._messages.append(message)
+        if message.offers:
+            self.offered.update(dict.fromkeys(message.offers))
         for part in message.content:
             if not isinstance(part, Thinking) and part.source is not None:
                 self.outside[part.source] = None
@@ -114,7 +117,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """What is known about a model: how much it can be shown and say, whether it sees, what it costs (None: unknown)."""
+    """What is known about a model: how much it can be shown and say, whether it sees, what it costs (None: unknown).
+
+    `is_window_known` is False where the window is a guess.
+    """
 
     provider: str
     model: str
@@ -122,6 +128,7 @@ class ModelCard:
     longest: int = 0
     sees: bool = False
     price: Price | None = None
+    is_window_known: bool = True
 
     @property
     def name(self) -> str:

@@ -89,6 +89,7 @@ class Result(NamedTuple):
 
     `display` is what people are shown in place of the content. No model reads it. `head` and `end` are what a model
     reads around the content: what it is, and that it is all; `for_model`, if it is set, is all that a model reads.
+    `offers` names tools that there is something for now: models are told of them from here on.
     """
 
     content: tuple[Content, ...] = ()
@@ -98,6 +99,7 @@ class Result(NamedTuple):
     head: str = ""
     end: str = ""
     for_model: str = ""
+    offers: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         pictures = (f", {part.mime} of {len(part.data)} bytes" for part in self.content if isinstance(part, Image))

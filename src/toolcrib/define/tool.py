@@ -89,6 +89,7 @@ class Options(TypedDict, total=False):
     requires: tuple[str, ...]
     aliases: Mapping[str, str]
     narrow: Narrow | None
+    late: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,8 +99,9 @@ class Tool:
     `effects` None means undeclared, which counts as having all. `source` is core, plugin:x, channel:x, client:x,
     mcp:x or agent. `timeout` (seconds) and `limit` (characters of text for the model) default to the configuration's.
     `markdown` says how people are shown what it gives back; `notice` puts a warning to the model before outside text.
-    `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `make`, where there is one,
-    returns the tool for one caller, None when this one has none, and a sentence when it failed.
+    `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `late` says when there is
+    something for it ("a command is in the background"): a turn tells its model of it once a result `offers` it. `make`,
+    where there is one, returns the tool for one caller, None when this one has none, and a sentence when it failed.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Tool:
     requires: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
+    late: str = ""
     make: "Callable[[Caller], Tool | str | None] | None" = field(default=None, repr=False)
 
     def __repr__(self) -> str:

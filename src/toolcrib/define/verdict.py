@@ -43,6 +43,7 @@ class Basis:
 
 
 NO_BASIS = Basis()
+FIND_TOOLS = "find_tools"  # of turns alone, which do not show a model all at once
 Decision = Literal["allow", "ask", "deny"]
 
 # In the order they are judged; `source` speaks only about tools that their own plugin or server narrows.
@@ -163,5 +164,5 @@ class Selection:
 
     @property
     def shown(self) -> "tuple[Tool, ...]":
-        """Those that a model is shown: a tool that is only declared would be called in vain."""
-        return tuple(tool for tool in self.tools.values() if tool.has_body)
+        """Those that are shown to whoever is shown all at once: one that is only declared would be called in vain."""
+        return tuple(tool for name, tool in self.tools.items() if tool.has_body and name != FIND_TOOLS)

@@ -20,7 +20,6 @@ from .gate import is_plugin_only
 from .match import Groups, Inventory, is_glob, matcher_for
 from .resolve import model_family, sender_key
 from .settings import (
-    LOCAL_BELT,
     PROFILES,
     SANDBOX_DENY,
     GroupPolicy,
@@ -342,8 +341,6 @@ def scopes_of(settings: PolicySettings) -> Iterator[_Scope]:
 def _scopes_in_tools(origin: str, tools: ToolsSettings) -> Iterator[_Scope]:
     yield _Scope(origin=origin, rule=tools.rule(), additive=True)
     for key, entry in tools.by_provider.items():
-        if entry.allow == LOCAL_BELT:
-            continue  # built in: nobody wrote it down
         yield _Scope(origin=f"{origin}.byProvider.{key}", rule=entry.rule(), additive=True)
     yield from _scopes_in_lists(f"{origin}.sandbox.tools", tools.sandbox.tools, "sandbox")
     yield from _scopes_in_lists(f"{origin}.subagents.tools", tools.subagents.tools, "subagent")

@@ -23,14 +23,13 @@ PROFILES: Mapping[str, tuple[str, ...] | None] = {
     "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
     "messaging": ("group:messaging", "sessions_list", "sessions_send", "session_status"),
     "full": None,
+    # ours: a small model has room for little, and chooses badly among many
+    "small": ("read", "write", "edit", "grep", "ls", "exec"),
 }
-
-# What the model of this machine gets: it has room for little, and chooses badly among many.
-LOCAL_BELT: tuple[str, ...] = ("read", "write", "edit", "grep", "ls", "exec")
 
 SANDBOX_ALLOW: tuple[str, ...] = (
     "exec", "process", "read", "write", "edit", "apply_patch", "grep", "find", "ls", "image", "sessions_list",
-    "sessions_history", "sessions_send", "sessions_spawn", "session_status", "subagents", "result_get",
+    "sessions_history", "sessions_send", "sessions_spawn", "session_status", "subagents", "result_get", "find_tools",
 )  # fmt: skip
 
 SANDBOX_DENY: tuple[str, ...] = (

@@ -162,6 +162,15 @@ def test_a_missing_extra_is_one_sentence_that_says_how_to_install_it() -> None:
         local_model("smollm2", library="no_such_library")
 
 
+@pytest.mark.parametrize(("window", "is_small"), [(8_192, True), (16_384, True), (32_000, False), (None, False)])
+async def test_a_server_with_a_small_window_gets_six_tools_too(window: int | None, is_small: bool) -> None:
+    desk = {"baseUrl": "http://127.0.0.1:9/v1", **({"contextWindow": window} if window else {})}
+    async with toolcrib.open({"models": {"desk": desk}}, env={}) as crib:
+        verdict = crib.belt(Caller(owner=True, provider="desk", model="m")).verdicts["find"]
+    assert (verdict.decision == "deny") is is_small
+    assert verdict.origin == ("tools.byProvider.desk.profile" if is_small else None)
+
+
 @pytest.mark.parametrize(
     ("config", "denied"),
     [
@@ -180,4 +189,4 @@ async def test_its_belt_is_six_tools_unless_the_configuration_says_otherwise(
     assert "find" in other.tools
     if denied:
         assert sorted(belt.tools) == sorted(each.name for each in SIX)
-        assert belt.verdicts["find"].origin == "tools.byProvider.local"
+        assert belt.verdicts["find"].origin == "tools.byProvider.local.profile"

@@ -46,9 +46,9 @@ def crib(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(crib: Path) -> list[str]:
-    """Every tool that the owner has, and that has a body."""
+    """Every tool that the owner is shown."""
     belt = toolcrib.open(crib, env=os.environ).belt(toolcrib.OWNER)
-    return sorted(name for name, tool in belt.tools.items() if tool.has_body)
+    return sorted(tool.name for tool in belt.selection.shown)
 
 
 def calls_of(served: list[str]) -> dict[str, Mapping[str, Any]]:

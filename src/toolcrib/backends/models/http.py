@@ -315,9 +315,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     sent = {**_BASE_HEADERS, **wire.headers, **(wire.key_headers(key) if key else {}), **headers}
     _refuse_unsendable(provider, sent)
     is_here = is_loopback(parts.hostname or "")
-    card = card_for(provider, model)
-    if window is not None:
-        card = replace(card, window=window, longest=min(card.longest, window))
+    card = card_for(provider, model, window)
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
     return HttpModel(
         card,

@@ -255,7 +255,7 @@ def _without_frame(message: Message) -> str:
     parts = [part.text for part in message.content if isinstance(part, Text)]
     if len(parts) > 1:
         first = int(parts[0].endswith(":"))
-        parts = parts[first : -1 if parts[-1].startswith(("[end of ", "The change:")) else None]
+        parts = parts[first : -1 if parts[-1].startswith(("That is all", "The change:")) else None]
     return "\n".join(parts)
 
 

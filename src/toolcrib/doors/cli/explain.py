@@ -6,6 +6,7 @@ from typing import Unpack
 
 import click
 
+from toolcrib.agent.declare import Declarations
 from toolcrib.app import Crib, sender_from
 from toolcrib.config.routing import list_bound_groups
 from toolcrib.define.approval import name_of
@@ -70,13 +71,17 @@ def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpac
     handle = crib.belt(caller, load_tools(tools))
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     doubts = route.list_doubts(only or "")
+    later = Declarations(handle.selection, crib.models.card(caller.provider or "", caller.model or "")).later
     if as_json:
         told = caller_json(resolve(crib.loaded.policy, caller))
         answer = explain_json(told, handle.selection, handle.catalog.tools, only, route.judge)
-        print_json({**answer, "uncertain": list(doubts)} if doubts else answer)
+        extras = {"uncertain": list(doubts), "later": later.get(only or "")}
+        print_json({**answer, **{name: told for name, told in extras.items() if told}})
         return
     if only is not None:
         click.echo(explain_sentence(route.judge(handle.verdicts[only])) + ".")
+        if only in later:
+            click.echo(f"A model is told of it once {later[only]}.")
     for doubt in doubts:
         click.secho(f"Not certain: {doubt}.", fg="yellow")
     if only is None:

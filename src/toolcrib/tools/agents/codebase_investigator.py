@@ -30,8 +30,8 @@ it matters. `trace` is what you searched and read, one step each, in order, dead
 class InvestigatorBrief:
     """What it is asked."""
 
-    objective: Annotated[str, "what to find out, with everything you know that could help: names, messages, paths"]
-    max_files: Annotated[int, "how many files to look into at the most", Field(ge=1, le=200)] = 20
+    objective: Annotated[str, "the question, and what you know"]
+    max_files: Annotated[int, "files to look into at most", Field(ge=1, le=200)] = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,8 @@ codebase_investigator = Agent(
     name="codebase_investigator",
     label="Codebase Investigator",
     description=(
-        "Investigates a code base and reports where things are and how they work: a summary, the places with path and "
-        "line, and how they were found. Use it for questions that take a search through several files, such as where "
-        "something is defined, who uses it, or what a change would touch. It only reads."
+        "Another agent that answers a hard question about a large code base from many files: a summary and the places. "
+        "It only reads."
     ),
     prompt=_PROMPT,
     query="${objective}",

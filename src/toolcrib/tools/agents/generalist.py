@@ -20,16 +20,16 @@ you did or found, which files you changed, how you checked it, and what is left.
 class GeneralistBrief:
     """What it is asked."""
 
-    task: Annotated[str, "what is to be done, and how to tell that it is done"]
-    context: Annotated[str, "what it needs to know for that: it does not see this conversation"] = ""
+    task: Annotated[str, "what is to be done, and how to tell"]
+    context: Annotated[str, "it does not see this conversation"] = ""
 
 
 generalist = Agent(
     name="generalist",
     label="Generalist",
     description=(
-        "Takes over a piece of work that can be described in one message, with the tools you have, and reports what "
-        "came of it. Use it for work in many small steps whose details you do not need to see."
+        "Another agent, with your tools, for work in many small steps whose details you need not see. It reports what "
+        "came of it."
     ),
     prompt=_PROMPT,
     inputs=GeneralistBrief,

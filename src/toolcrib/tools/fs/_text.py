@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -114,7 +114,10 @@ async def use_existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) 
         if error.code != "not_found":
             raise
         first = error
-    for other in _spellings(path):
+    # a model that is told the folder's name may write it before the path
+    folder = f"{ctx.ports.folder.rpartition('/')[2]}/"
+    inside = [path.removeprefix(folder)] if path.startswith(folder) and len(path) > len(folder) else []
+    for other in (*_spellings(path), *inside):
         try:
             return other, await use(other)
         except ToolError as error:
@@ -176,22 +179,35 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
             folder, names, listing = "", {}, await ctx.workspace.list(".", most=2_000)
         except ToolError:
             return error
-    near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.65)
+    stem = name.casefold().partition(".")[0]  # `prices.md` is like `rules.md` in nothing but its ending
+    near = [
+        each
+        for each in difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.65)
+        if difflib.SequenceMatcher(None, stem, each.partition(".")[0]).ratio() >= 0.6
+    ]
     sentence = str(error).partition("; ")[0]
     if shown := [names[each] for each in near]:
         told = f"{sentence}; did you mean {' or '.join(map(repr, shown))}?"
-        return ToolError(told, code=error.code, source=attribute_names(shown))
-    same = await _find_same_name(ctx, name)
+        return ToolError(told, code=error.code, source=attribute_names(shown), for_model=_advise(path, shown))
+    same = await find_same_name(ctx, name)
     sentence += f"; there is {' and '.join(map(repr, same))}" if same else ""
     where = repr(folder) if folder else "the workspace"
     shown = [entry.name for entry in listing.entries[:8]]
     some = ", ".join(map(escape_name, shown))
     more = f" and {listing.total - 8} more" if listing.total > 8 else ""
-    told = f"{sentence}; {where} holds {some + more if some else 'nothing'}"
-    return ToolError(told, code=error.code, source=attribute_names((*same, *shown)))
+    source = attribute_names((*same, *shown))
+    held = f"{where} holds {some + more if some else 'nothing'}"
+    told = f"{sentence}; {held}"
+    advice = _advise(path, same) or f'The path "{path}" does not exist; {held}. Tell the user so.'
+    return ToolError(told, code=error.code, source=source, for_model=advice)
 
 
-async def _find_same_name(ctx: Ctx, name: str) -> tuple[str, ...]:
+def _advise(path: str, others: Sequence[str]) -> str:
+    """Return what a model is told of a path that is not there: what to write instead."""
+    return f'The path "{path}" does not exist. Use the path "{others[0]}" instead.' if len(others) == 1 else ""
+
+
+async def find_same_name(ctx: Ctx, name: str) -> tuple[str, ...]:
     """Return where else in the workspace something has this name; nobody waits long for it."""
     if not name or not _GLOB_SIGNS.isdisjoint(name):
         return ()

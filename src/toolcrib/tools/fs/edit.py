@@ -13,7 +13,7 @@ from toolcrib.files import Change, Entry
 
 from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices, render_change
 from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines
-from ._text import choose_spelling, encode_text, require_path, use_existing
+from ._text import choose_spelling, encode_text, require_path, shorten_line, use_existing
 
 _ALIASES = {"old_string": "oldText", "new_string": "newText"}
 
@@ -22,8 +22,8 @@ _ALIASES = {"old_string": "oldText", "new_string": "newText"}
 class Replacement:
     """One passage and what takes its place."""
 
-    oldText: Annotated[str, "the passage as it is in the file"]  # noqa: N815  as models know it
-    newText: Annotated[str, "what takes its place; empty deletes it"]  # noqa: N815
+    oldText: str  # noqa: N815  as models know it
+    newText: str  # noqa: N815
 
 
 @contextmanager
@@ -88,6 +88,7 @@ def _rename_keys(edit: Any) -> Any:
     return {(own if (own := _ALIASES.get(name, name)) not in edit else name): value for name, value in edit.items()}
 
 
+_NEAR_CHARS = 400  # of a line that a model can copy
 _NAMED_PLACES = 5  # places of a passage that a complaint names
 _APART: dict[MatchReading, str] = {
     "exact": "",
@@ -108,15 +109,13 @@ _APART: dict[MatchReading, str] = {
 )
 async def edit(
     ctx: Ctx,
-    path: Annotated[str, "path of the file"],
-    oldText: Annotated[str | None, "the passage as it is in the file, with enough lines to be unique"] = None,  # noqa: N803
-    newText: Annotated[str | None, "what takes its place; empty deletes it"] = None,  # noqa: N803
-    replaceAll: Annotated[bool, "replace every place of a passage"] = False,  # noqa: N803
-    edits: Annotated[
-        tuple[Replacement, ...], "several replacements at once, each matched against the file as it is"
-    ] = (),
+    path: str,
+    oldText: Annotated[str | None, "as it stands in the file"] = None,  # noqa: N803
+    newText: Annotated[str | None, "what takes its place"] = None,  # noqa: N803
+    replaceAll: Annotated[bool, "every occurrence"] = False,  # noqa: N803
+    edits: Annotated[tuple[Replacement, ...], "several replacements at once"] = (),
 ) -> Result:
-    """Replace a passage of a file. It must stand in the file once, or replaceAll be set. Use write to create a file."""
+    """Replace text in a file; it must occur once, unless replaceAll is set. Use write for a new file."""
     with _name_file(require_path(path)):
         asked = _list_replacements(edits, oldText, newText)
     if len(asked) == 1 and not asked[0][1].oldText:
@@ -176,7 +175,7 @@ def _edit_bytes(path: str, data: bytes, asked: Sequence[tuple[str, Replacement]]
 def _find_passage(path: str, body: FileBody, name: str, old: str, *, everywhere: bool) -> Matches:
     matches = body.find(old)
     if matches is None:
-        raise ToolError(f"{name} is not in {path}; {_hint(body, old)}", code="no_match")
+        raise _no_match(path, body, name, old)
     if matches.total > 1 and not everywhere:
         lines = dict.fromkeys(body.data.count(b"\n", 0, spot.start) + 1 for spot in matches.spots[:_NAMED_PLACES])
         more = " ..." if matches.total > _NAMED_PLACES else ""
@@ -190,11 +189,18 @@ def _find_passage(path: str, body: FileBody, name: str, old: str, *, everywhere:
     return matches
 
 
-def _hint(body: FileBody, old: str) -> str:
+def _no_match(path: str, body: FileBody, name: str, old: str) -> ToolError:
+    what, lines = f"{name} is not in {path}", split_lines(old)[0]
     if body.is_large:
-        return "in a file of this size it must be written exactly as it is there"
-    near = find_nearest(body.pieces[0], split_lines(old)[0])
-    return f"{near} where {quote_line(near.asked)} was asked for" if near else "nothing in it is like it"
+        return ToolError(f"{what}; in a file of this size it must be written exactly as it is there", code="no_match")
+    near = find_nearest(body.pieces[0], lines)
+    if near is None:
+        told = f"Nothing was changed: {what}. Use read to see what it holds, then call edit again."
+        return ToolError(f"{what}; nothing in it is like it", code="no_match", for_model=told)
+    line = f'"{shorten_line(near.text, _NEAR_CHARS, "...")}"'
+    how = f"{name} {line}" if len(lines) == 1 else f"{name} as it stands in the file"
+    told = f"Nothing was changed: {what}. Line {near.line} is {line}. Call edit again with {how}."
+    return ToolError(f"{what}; {near} where {quote_line(near.asked)} was asked for", code="no_match", for_model=told)
 
 
 def _refuse_changed(path: str, seen: Entry | None, entry: Entry, data: bytes) -> None:

@@ -24,15 +24,11 @@ _MAX_NAMES = 100_000
 @tool(group="fs", effects={"read"}, aliases={"glob": "pattern", "file_path": "path"}, limit=MAX_SEARCH_BYTES + 2_000)
 async def find(
     ctx: Ctx,
-    pattern: Annotated[str, "a glob for names, such as *.py, or for the end of paths, such as src/**/*.spec.ts"],
-    path: Annotated[str, Field(min_length=1, description="the folder to search in, relative to the workspace")] = ".",
-    limit: Annotated[int, Field(ge=1, description="names to return, at most 100000")] = 1_000,
+    pattern: Annotated[str, "glob: *.py"],
+    path: Annotated[str, Field(min_length=1)] = ".",
+    limit: Annotated[int, Field(ge=1)] = 1_000,
 ) -> Result:
-    """Search for files and folders by name. Without capitals the pattern matches any case.
-
-    Hidden files are found; what .gitignore or .ignore names is not, and links are not followed. Returns paths in order,
-    relative to the folder searched; folders end in a slash. Use grep to search the contents of files.
-    """
+    """Find files and folders by name. Skips what .gitignore names. Use grep for contents."""
     if not pattern.strip():
         raise ToolError("the pattern is empty; give a glob such as *.py", code="bad_arguments")
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
@@ -52,6 +48,10 @@ async def find(
         "unreadable": found.unreadable,
     }
     text = render_rows(rows, len(found.paths), "nothing has such a name", notes)
-    head = f"{count_of(len(found.paths), 'name', 'names')} found in {name_place(entry.path)}:" if rows else ""
-    end = "[end of the list]" if rows and len(rows) == len(found.paths) and not found.more else ""
+    place, end = name_place(entry.path), ""
+    head = f"{count_of(len(found.paths), 'name', 'names')} found in {place}:"
+    if not rows:
+        head = f"No name in {place} matches. Use grep to search what files hold."
+    elif len(rows) == len(found.paths) and not found.more:
+        end = "That is all. Use read to see what a file holds."
     return Result.text(text, details=details, source=attribute_names(found.paths), head=head, end=end)

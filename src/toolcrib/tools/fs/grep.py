@@ -12,6 +12,7 @@ from ._text import (
     attribute_names,
     count_of,
     escape_name,
+    find_same_name,
     name_place,
     render_rows,
     shorten_line,
@@ -37,19 +38,15 @@ _CUT = "… [cut]"
 )
 async def grep(  # noqa: PLR0913  the parameters of the reference
     ctx: Ctx,
-    pattern: Annotated[str, "a regular expression, or the text itself with literal"],
-    path: Annotated[str, Field(min_length=1, description="a folder or a file, relative to the workspace")] = ".",
-    glob: Annotated[str | None, "only files whose name or path matches, such as *.py or src/**/*.ts"] = None,
-    ignoreCase: Annotated[bool, "take capital and small letters as the same"] = False,  # noqa: N803  as models know it
-    literal: Annotated[bool, "search for the text as it is"] = False,
-    context: Annotated[int, "lines to show before and after each match"] = 0,
-    limit: Annotated[int, Field(ge=1, description="matches to return, at most 10000")] = 100,
+    pattern: Annotated[str, "regular expression"],
+    path: Annotated[str, Field(min_length=1, description="folder or file")] = ".",
+    glob: Annotated[str | None, "only these files: *.py"] = None,
+    ignoreCase: bool = False,  # noqa: N803  as models know it
+    literal: Annotated[bool, "pattern is plain text"] = False,
+    context: Annotated[int, "lines around each match"] = 0,
+    limit: Annotated[int, Field(ge=1)] = 100,
 ) -> Result:
-    """Search the contents of files for a regular expression, line by line.
-
-    Hidden files are searched; files that .gitignore or .ignore names, binary files and links are not. Returns
-    `path:line: text` in the order of paths, relative to the folder searched. Use find to search for names.
-    """
+    """Search the contents of files; shows path:line: text. Skips what .gitignore names. Use find for names."""
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
     most = min(limit, _MAX_ROWS)
     found = await ctx.workspace.search(
@@ -88,9 +85,13 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
     }
     source = attribute_names(dict.fromkeys(line.path for line in found.lines))
     text = render_rows(rows, len(found.lines), "no matches", notes)
-    where = f"{count_of(len({line.path for line in found.lines}), 'file', 'files')} of {name_place(entry.path)}"
-    head = f"{count_of(matches, 'match', 'matches')} in {where}:" if rows else ""
-    end = "[end of the matches]" if rows and len(rows) == len(found.lines) and not found.more else ""
+    place, files = name_place(entry.path), len({line.path for line in found.lines})
+    head = f"{count_of(matches, 'match', 'matches')} in {count_of(files, 'file', 'files')} of {place}:"
+    if not rows:
+        same = await find_same_name(ctx, pattern) if entry.kind == "folder" else (entry.path,)
+        how = f"Use read to see {escape_name(same[0])}." if same else "Try another word."
+        head = f"No line of {place} matches. {how}"
+    end = "That is all." if rows and len(rows) == len(found.lines) and not found.more else ""
     return Result.text(text, details=details, source=source, head=head, end=end)
 
 

@@ -13,10 +13,10 @@ from ._text import MAX_SEARCH_BYTES, attribute_names, count_of, escape_name, nam
 @tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=MAX_SEARCH_BYTES + 1_000)
 async def ls(
     ctx: Ctx,
-    path: Annotated[str, Field(min_length=1, description="the folder, relative to the workspace")] = ".",
-    limit: Annotated[int, Field(ge=1, le=10_000, description="entries to return")] = 500,
+    path: Annotated[str, Field(min_length=1)] = ".",
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 500,
 ) -> Result:
-    """List a folder in order of names, hidden files too. Folders end in a slash. Use find to search below it."""
+    """List a folder. Use find to search below it."""
     try:
         found, listing = await use_existing(ctx, path, lambda each: ctx.workspace.list(each, most=limit))
     except ToolError as error:
@@ -33,8 +33,8 @@ async def ls(
         how = f"limit={min(listing.total, 10_000)} shows more" if fits else "use find to see those of a name"
         rows.append(f"\n[{len(rows)} of {listing.total} entries shown; {how}]")
     names = (f"{entry.name}\n{entry.target or ''}" for entry in listing.entries)
-    head = f"{count_of(listing.total, 'entry', 'entries')} in {name_place(found)}:"
-    end = "" if left else "[end of the list]"
+    head = f"{name_place(found)} has {count_of(listing.total, 'entry', 'entries')}:"
+    end = "" if left else f"That is all of {name_place(found)}."
     return Result.text("\n".join(rows), details=details, source=attribute_names(names), head=head, end=end)
 
 

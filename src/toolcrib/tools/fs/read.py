@@ -13,21 +13,17 @@ from ._text import count_of, escape_name, first_lines, format_size, use_existing
 
 _MAX_LINES, _MAX_BYTES = 2_000, 50 << 10
 _HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20
-_END = "[end of the file]"
 _OTHER_FORMATS = "use exec with a program that knows the format to look inside"
 
 
 @tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_MAX_BYTES + 1_000)
 async def read(
     ctx: Ctx,
-    path: Annotated[str, "the file, relative to the workspace"],
-    offset: Annotated[int | None, "the line to begin with, counted from 1"] = None,
-    limit: Annotated[int | None, Field(ge=1, description="lines to return, at most 2000")] = None,
+    path: str,
+    offset: Annotated[int | None, "first line, from 1"] = None,
+    limit: Annotated[int | None, Field(ge=1, description="lines, at most 2000")] = None,
 ) -> Result:
-    """Read a text file, or look at a picture (PNG, JPEG, GIF, WebP).
-
-    Returns up to 2000 lines or 50KB; the end says how to go on in a longer file. Use ls for folders.
-    """
+    """Read a text file or look at a picture. A long file comes in parts, and says how to go on."""
     try:
         found, head = await use_existing(ctx, path, lambda each: ctx.workspace.read(each, 0, _HEAD_BYTES))
     except ToolError as error:
@@ -99,9 +95,10 @@ def _text(passage: Passage, text: str, limit: int | None, encoding: str = "utf-8
     notes = _notes(passage, by, text, encoding)
     gap = "" if not notes or not text else "\n" if text.endswith("\n") else "\n\n"
     text += gap + "\n".join(f"[{note}]" for note in notes)
-    return Result.text(
-        text, details=details, head=_headline(passage), end=_END if passage.count and not passage.more else ""
-    )
+    end = f"That is all of {escape_name(passage.entry.path)}." if passage.count and not passage.more else ""
+    if by == "limit" and passage.total and passage.total <= _MAX_LINES:
+        end = "Leave out offset and limit to read all of it at once."
+    return Result.text(text, details=details, head=_headline(passage), end=end)
 
 
 def _headline(passage: Passage) -> str:
@@ -109,8 +106,8 @@ def _headline(passage: Passage) -> str:
     if not passage.count:
         return f"{name} is empty." if not passage.more else ""
     if passage.first == 1 and not passage.more:
-        return f"{name}, {count_of(passage.count, 'line', 'lines')}:"
-    return f"{name}, lines {passage.first} to {last} of {passage.total or 'many'}:"
+        return f"{name} has {count_of(passage.count, 'line', 'lines')}:"
+    return f"Lines {passage.first} to {last} of {passage.total or 'many'} in {name}:"
 
 
 def _cut_by(passage: Passage, limit: int | None) -> str | None:

@@ -10,10 +10,10 @@ from ._text import encode_text, escape_name, normalize_spaces, require_path
 @tool(group="fs", effects={"write"}, exclusive=True, aliases={"file_path": "path"})
 async def write(
     ctx: Ctx,
-    path: Annotated[str, "the file, relative to the workspace"],
-    content: Annotated[str, "the whole new content"],
+    path: str,
+    content: Annotated[str, "all that the file is to hold"],
 ) -> Result:
-    """Create a file or overwrite it whole; folders that are missing are made. Use edit to change part of a file."""
+    """Create or overwrite a file. Use edit to change a part of one."""
     data = encode_text("the content", content)
     entry = await ctx.workspace.write(await _resolve_meant_path(ctx, require_path(path)), data)
     return Result.text(

@@ -17,7 +17,8 @@ def _render_running(state: Mapping[str, Any]) -> Result:
     details = {name: state[name] for name in ("status", "sessionId", "pid", "startedAt", "cwd", "name", "tail")}
     said = f"The command is still running as {state['sessionId']} (pid {state['pid']})."
     how = "Follow it with process: poll for new output, log, write, send-keys, kill."
-    return Result.text("\n\n".join([f"{said} {how}", *_render_notices(state)]), details=details)
+    text = "\n\n".join([f"{said} {how}", *_render_notices(state)])
+    return Result.text(text, details=details)._replace(offers=("process",))
 
 
 def _render_ended(state: Mapping[str, Any]) -> Result:
@@ -25,14 +26,16 @@ def _render_ended(state: Mapping[str, Any]) -> Result:
     output = state["text"].rstrip("\n")
     parts = [part for part in (_note_cut(state), output) if part] or ["(no output)"]
     details: dict[str, Any] = {name: state[name] for name in _FACTS}
+    offers = ("result_get",) if state["cut"] and state["key"] else ()
     if state["status"] == "completed":
         text = "\n\n".join(["\n".join(parts), *_render_notices(state)])
         head = f"The command {state['sentence']}{'; it printed:' if output else '.'}"
-        return Result.text(text, details=details, head=head, end="[end of the output]" if output else "")
+        end = "That is all it printed." if output else ""
+        return Result.text(text, details=details, head=head, end=end)._replace(offers=offers)
     sentence = f"The command {state['sentence']}."
     details |= {"error": sentence, "code": state["reason"]}
     text = "\n\n".join(["\n".join(parts), sentence, *_render_notices(state)])
-    return Result(content=(Text(text),), details=details, status="error")
+    return Result(content=(Text(text),), details=details, status="error", offers=offers)
 
 
 def _note_cut(state: Mapping[str, Any]) -> str:
@@ -58,23 +61,15 @@ def _render_notices(state: Mapping[str, Any]) -> list[str]:
 )
 async def exec(  # noqa: PLR0913  as models know it
     ctx: Ctx,
-    command: Annotated[str, Field(min_length=1, description="the command line, as for bash")],
-    workdir: Annotated[
-        str, Field(min_length=1, description="the folder to run it in, relative to the workspace")
-    ] = ".",
-    env: Annotated[dict[str, str] | None, "variables to set for it, besides the usual ones"] = None,
-    yieldMs: Annotated[  # noqa: N803
-        int | None, Field(ge=1, description="milliseconds to wait before it goes to the background")
-    ] = None,
-    background: Annotated[bool, "send it to the background at once; it can then be typed to"] = False,
-    timeout: Annotated[float | None, "seconds after which it is ended"] = None,
-    pty: Annotated[bool, "give it a terminal, for programs that need one"] = False,
+    command: Annotated[str, Field(min_length=1)],
+    workdir: Annotated[str, Field(min_length=1)] = ".",
+    env: dict[str, str] | None = None,
+    yieldMs: Annotated[int | None, Field(ge=1, description="ms until it goes to the background")] = None,  # noqa: N803
+    background: Annotated[bool, "do not wait for its end"] = False,
+    timeout: Annotated[float | None, "seconds until it is ended"] = None,
+    pty: Annotated[bool, "give it a terminal"] = False,
 ) -> Result:
-    """Run a shell command in the workspace and return what it prints, stdout and stderr as they come.
-
-    A command that takes long goes to the background under a name; follow it with process. Use read, edit, grep, find
-    and ls for files where they will do.
-    """
+    """Run a bash command and return what it prints. One that takes long goes on in the background."""
 
     def tell(part: Mapping[str, Any]) -> None:
         ctx.progress(Result.text(part["tail"], details={"status": "running", **part}))

@@ -5,5 +5,5 @@ from toolcrib import Ctx, Result, tool
 
 @tool(effects={"read"})
 async def agents_list(ctx: Ctx) -> Result:
-    """List the agents that you may start with sessions_spawn, yourself first."""
+    """List the agents that sessions_spawn may start."""
     return Result.json(await ctx.rpc("agents.list", {}))

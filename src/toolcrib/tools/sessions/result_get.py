@@ -8,14 +8,14 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 
 
-@tool(group="sessions", effects={"read"}, limit=100_000)
+@tool(group="sessions", effects={"read"}, limit=100_000, late="a result was too long to be shown whole")
 async def result_get(
     ctx: Ctx,
-    key: Annotated[str, "the key told where the result was cut"],
-    offset: Annotated[int, Field(ge=0, description="characters to leave out at the beginning")] = 0,
+    key: Annotated[str, "told where it was cut"],
+    offset: Annotated[int, Field(ge=0, description="characters to skip")] = 0,
     limit: Annotated[int, Field(ge=1, le=50_000, description="characters to return")] = 8_000,
 ) -> Result:
-    """Read more of a result that was too long to show at once. Go on with the offset told at the end of each page."""
+    """Read more of a result that was cut."""
     kept = json.loads(await ctx.blobs.get(key.strip()))
     text, source = kept["text"], kept["source"]
     page = text[offset : offset + limit]

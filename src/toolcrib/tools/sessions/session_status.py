@@ -9,10 +9,10 @@ from toolcrib import Ctx, Result, ToolError, tool
 @tool(group="sessions", effects={"read"})
 async def session_status(
     ctx: Ctx,
-    sessionKey: Annotated[str | None, "the session; this one when left out"] = None,  # noqa: N803
-    model: Annotated[str | None, "leave it out: which model answers is for the owner to say"] = None,
+    sessionKey: Annotated[str | None, "this one when left out"] = None,  # noqa: N803
+    model: Annotated[str | None, "leave it out"] = None,
 ) -> Result:
-    """Show how a session stands: its model, how full it is, what it cost, and how its last turn ended."""
+    """Show a session's model, tokens, cost and how its last turn ended."""
     if model is not None and model.strip():  # rules may give models different tools (G8)
         how = "the owner does it with `toolcrib sessions switch KEY MODEL` or /model in a chat"
         raise ToolError(f"which model answers is nothing a tool can change; {how}", code="denied")

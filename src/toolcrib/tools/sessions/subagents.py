@@ -8,20 +8,18 @@ from pydantic import Field
 from toolcrib import Ctx, Result, ToolError, tool
 
 
-@tool(group="sessions", effects={"execute"})
+@tool(group="sessions", effects={"execute"}, late="a subagent was started in the background")
 async def subagents(
     ctx: Ctx,
     action: Annotated[
         Literal["list", "steer", "stop", "kill"],
-        "list shows them; steer tells one something, and lets one that was interrupted go on; stop (or kill) ends it",
+        "steer tells one something and lets one that was interrupted go on; stop or kill ends it",
     ] = "list",
-    target: Annotated[str | None, "its run id, session key or label; stop also takes all"] = None,
-    message: Annotated[str | None, Field(max_length=4_000, description="what to tell it")] = None,
-    recentMinutes: Annotated[  # noqa: N803
-        int | None, Field(ge=1, le=1440, description="how far back to list those that ended; 30 when left out")
-    ] = None,
+    target: Annotated[str | None, "run id, session key or label; stop also takes all"] = None,
+    message: Annotated[str | None, Field(max_length=4_000, description="for steer")] = None,
+    recentMinutes: Annotated[int | None, Field(ge=1, le=1440, description="for list, 30 when left out")] = None,  # noqa: N803
 ) -> Result:
-    """List the subagents that you started in the background, tell one of them something, or stop it."""
+    """List, steer or stop the subagents you started in the background."""
     if action == "list":
         rows = await ctx.rpc("subagents.list", {"minutes": recentMinutes or 30})
         text = "\n".join(map(_line, rows)) or "no subagents run, and none ended lately"
