@@ -19,7 +19,7 @@ def test_it_mentions_no_tool_that_is_not_on_the_belt_and_nothing_it_was_not_told
 
 def test_it_names_the_folder_and_how_paths_are_written_where_tools_use_them() -> None:
     text = system_prompt(("read",), date="2026-02-03", place="/home/me/shop on Linux")
-    assert "The current folder is /home/me/shop on Linux. Paths are relative to it, with slashes" in text
+    assert "The current folder is /home/me/shop on Linux. Paths are relative to it and do not name it" in text
     assert "/home/me" not in system_prompt(("session_status",), place="/home/me/shop on Linux")
 
 

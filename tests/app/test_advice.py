@@ -54,7 +54,7 @@ def told(result: Result) -> str:
         (
             "read",
             {"path": "docs/prices.md"},
-            "The path \"docs/prices.md\" does not exist; 'docs' holds rules.md. Tell the user so.",
+            "The path \"docs/prices.md\" does not exist; 'docs' holds rules.md. Do not try again; tell the user.",
         ),
         (
             "grep",

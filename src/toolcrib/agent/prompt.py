@@ -45,7 +45,7 @@ def system_prompt(
     today = f" Today is {date}." if date else ""
     parts = [f"You are an assistant{name} that works through tools for the user of this machine.{today}", own.strip()]
     if place and not _FILES.isdisjoint(tools):
-        parts.append(f"The current folder is {place}. Paths are relative to it, with slashes.")
+        parts.append(f"The current folder is {place}. Paths are relative to it and do not name it.")
     if tools:
         parts += [_TOOLS, _REFUSALS, _OUTSIDE]
     else:

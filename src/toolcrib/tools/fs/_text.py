@@ -198,7 +198,7 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
     source = attribute_names((*same, *shown))
     held = f"{where} holds {some + more if some else 'nothing'}"
     told = f"{sentence}; {held}"
-    advice = _advise(path, same) or f'The path "{path}" does not exist; {held}. Tell the user so.'
+    advice = _advise(path, same) or f'The path "{path}" does not exist; {held}. Do not try again; tell the user.'
     return ToolError(told, code=error.code, source=source, for_model=advice)
 
 
