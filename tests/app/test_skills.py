@@ -200,3 +200,10 @@ async def test_who_may_not_have_the_tool_hears_of_no_skill(tmp_path: Path) -> No
     config.chmod(0o600)
     crib = toolcrib.open(config)
     assert [tool["name"] for tool in crib.belt(toolcrib.OWNER).declare("anthropic")] == ["read"]
+
+
+def test_lint_says_of_a_skill_that_was_left_out_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".toolcrib/skills/odd").mkdir(parents=True)
+    (tmp_path / ".toolcrib/skills/odd/SKILL.md").write_text("no header")
+    found = toolcrib.open({"workspace": {"root": str(tmp_path)}}, env={}).lint()
+    assert [(each.kind, each.level) for each in found if each.origin == "skills"] == [("skill", "warning")]

@@ -395,6 +395,8 @@ def _finding_from_problem(problem: Problem) -> Finding:
         return Finding("plugin", "warning", "plugins", problem.sentence, "mend it, or take it away")
     if problem.source == "agents":
         return Finding("agent", "warning", "agents", problem.sentence, "mend it, accept it, or take it away")
+    if problem.source == "skills":
+        return Finding("skill", "warning", "skills", problem.sentence, "mend it, accept it, or take it away")
     if problem.source.partition(":")[0] == "mcp":
         return Finding("mcp", "warning", problem.source, problem.sentence, "`toolcrib mcp list` tells more")
     return Finding("collision", "error", problem.source, problem.sentence, "rename one, or leave the plugin out")

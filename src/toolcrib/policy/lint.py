@@ -31,7 +31,8 @@ from .settings import (
 
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "dropped-profile", "worn",
-    "expect", "agent", "collision", "mcp", "plugin", "ignored", "unused", "permissions", "shared", "loss", "unset",
+    "expect", "agent", "collision", "mcp", "plugin", "skill", "ignored", "unused", "permissions", "shared", "loss",
+    "unset",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
