@@ -45,7 +45,7 @@ def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
 
 def wire_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
     """Return the name that a request shows by the tool's own."""
-    return assign_names((tool.name for tool in tools), _preferred_names(target))
+    return assign_names((tool.name for tool in tools), _prefer_names(target))
 
 
 def own_names(tools: Sequence[Tool], target: Target) -> dict[str, str]:
@@ -58,7 +58,7 @@ def system_text(message: Message) -> str:
     return message.plain_text if message.role == "system" else ""
 
 
-def _preferred_names(target: Target) -> NamePreference:
+def _prefer_names(target: Target) -> NamePreference:
     return claude_names if target.claude_code else lambda name: (name,)
 
 
@@ -74,7 +74,7 @@ def encode_turns(
         if message.role == "system":
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = list(_blocks(message, names, _preferred_names(target)))
+        blocks = list(_blocks(message, names, _prefer_names(target)))
         if made and made[-1][0] == role:
             made[-1][1].extend(blocks)
         elif blocks:

@@ -29,7 +29,7 @@ _Json = dict[str, Any]
 
 def declare(tool: Tool, *, model: str = "") -> dict[str, Any]:
     """Return the tool as a function declaration; one without parameters has no schema at all."""
-    declared = {"name": _preferred_names(tool.name)[0], "description": sanitize(tool.description)}
+    declared = {"name": _prefer_names(tool.name)[0], "description": sanitize(tool.description)}
     parameters = schema_for(model, tool, "gemini")
     return {**declared, "parameters": parameters} if parameters["properties"] else declared
 
@@ -67,7 +67,7 @@ def system_parts(message: Message) -> list[dict[str, str]]:
 
 def wire_names(tools: Sequence[Tool]) -> dict[str, str]:
     """Return the name that a request shows by the tool's own."""
-    return assign_names((tool.name for tool in tools), _preferred_names)
+    return assign_names((tool.name for tool in tools), _prefer_names)
 
 
 def own_names(tools: Sequence[Tool]) -> dict[str, str]:
@@ -75,7 +75,7 @@ def own_names(tools: Sequence[Tool]) -> dict[str, str]:
     return {shown: own for own, shown in wire_names(tools).items()}
 
 
-def _preferred_names(name: str) -> Sequence[str]:
+def _prefer_names(name: str) -> Sequence[str]:
     """Return the name, which begins with a letter or an underscore here."""
     return (name,) if name[0].isalpha() or name[0] == "_" else (f"_{name}",)
 
@@ -115,7 +115,7 @@ class _Contents:
         unsigned = _UNSIGNED if self._is_third and not any(call.signature for call in message.calls) else ""
         for call in message.calls:
             said = {"id": call.id} if self._is_third and message.by == self._by else {}
-            said["name"] = name_for(call.name, self._names, _preferred_names)
+            said["name"] = name_for(call.name, self._names, _prefer_names)
             self._called[call.id] = said
             mark = call.signature or unsigned
             yield {"functionCall": {**said, "args": dict(call.args)}} | ({"thoughtSignature": mark} if mark else {})

@@ -128,12 +128,14 @@ class _ResultReader:
                 self._picture(data, _label(block, "mimeType") or "image")
             case {"type": "audio", "data": str(data)}:
                 kind = _label(block, "mimeType") or "of an unnamed kind"
-                self.add_text(f"[audio, {kind}, {_size(data)}: not shown]", self._embed(block, "", data))
+                self.add_text(f"[audio, {kind}, {_size(data)}: not shown]", self._read_embed(block, "", data))
             case {"type": "resource_link", "uri": str(uri)}:
                 self.add_text(f"[link to {', '.join(_about(block, uri))}]")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
                 words = f"[file {shorten(uri, _MAX_LABEL_CHARS)}]\n{text}"
-                self.add_text(words, self._embed(block["resource"], uri) if len(words) <= self._characters else None)
+                self.add_text(
+                    words, self._read_embed(block["resource"], uri) if len(words) <= self._characters else None
+                )
             case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
                 kind = _label(block["resource"], "mimeType") or "of an unnamed kind"
                 self._picture(data, f"file {shorten(uri, _MAX_LABEL_CHARS)}, {kind}", block["resource"])
@@ -159,7 +161,7 @@ class _ResultReader:
         if not any(isinstance(part, Text) and _is_repeated(part.text, value) for part in self.content):
             self.add_text(written)
 
-    def _embed(self, block: Mapping[str, Any], uri: str, data: str = "") -> Embed | None:
+    def _read_embed(self, block: Mapping[str, Any], uri: str, data: str = "") -> Embed | None:
         """Return a sound or a file for clients, None where its labels, its bytes or its size are nothing for them."""
         mime = block.get("mimeType", "text/plain")
         if not isinstance(mime, str) or not _MIME.fullmatch(mime) or not _URI.fullmatch(uri) or not self._images:
@@ -174,7 +176,9 @@ class _ResultReader:
         """Add a picture, judged by its bytes and not by its name, or a sentence about what a model cannot be shown."""
         picture = _image(data) if self._images else None
         if picture is None:
-            self.add_text(f"[{what}, {_size(data)}: not shown]", self._embed(file, file["uri"], data) if file else None)
+            self.add_text(
+                f"[{what}, {_size(data)}: not shown]", self._read_embed(file, file["uri"], data) if file else None
+            )
         else:
             self._images -= 1
             self.content.append(picture._replace(source=self._source))

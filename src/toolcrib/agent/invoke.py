@@ -1,4 +1,4 @@
-"""One call, start to finish: the only place where a tool body runs. The order is fixed:
+"""One call, start to finish: the only place where a tool body runs for a caller. The order is fixed:
 
     1 the canonical name, looked up on the belt       6 the body, recorded as started, under its deadline
     2 the decision recorded                           7 observers

@@ -193,14 +193,14 @@ async def preview_change(
         binding[CHANGE] = shown
 
     async def check() -> None:
-        if _marked_lines(shown) != _marked_lines(await _preview(tool, ctx, args)):
+        if _select_changed(shown) != _select_changed(await _preview(tool, ctx, args)):
             what = f"what {tool.name} would change is no longer what a human said yes to; look at the file again"
             raise ToolError(what, code="changed")
 
     return check
 
 
-def _marked_lines(diff: str) -> list[str]:
+def _select_changed(diff: str) -> list[str]:
     return [line for line in diff.split("\n") if line.startswith(("+", "-"))]
 
 

@@ -187,7 +187,7 @@ _KEYS: Mapping[str, _Read] = {
 }
 
 
-def _allowed_tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+def _read_allowed_tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
     _tools(key, value.replace(",", " ").split() if isinstance(value, str) else value, header, said)
 
 
@@ -196,7 +196,7 @@ _FOR_PEOPLE = ("license", "compatibility", "metadata", "version", "author", "tag
 _SKILL_KEYS: Mapping[str, _Read] = {
     "name": _name,
     "description": _text("description"),
-    "allowed-tools": _allowed_tools,
+    "allowed-tools": _read_allowed_tools,
     **dict.fromkeys(_FOR_PEOPLE, lambda *_: None),
 }
 

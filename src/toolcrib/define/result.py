@@ -263,7 +263,7 @@ def _content(block: Any) -> Content:
     source = block.get("source") if isinstance(block, Mapping) else None
     match block:
         case {"type": "text", "text": str(text)} if isinstance(source, str | None):
-            return Text(text, source, _embed(block["embed"]) if "embed" in block else None)
+            return Text(text, source, _read_embed(block["embed"]) if "embed" in block else None)
         case {"type": "image", "data": str(data), "mimeType": str(mime)} if isinstance(source, str | None):
             try:
                 return Image(base64.b64decode(data, validate=True), mime, source)
@@ -272,7 +272,7 @@ def _content(block: Any) -> Content:
     raise ToolError("a content block is neither {type: text, text} nor {type: image, data, mimeType}")
 
 
-def _embed(value: Any) -> Embed:
+def _read_embed(value: Any) -> Embed:
     match value:
         case {"mimeType": str(mime), "uri": str(uri), "data": str(data)}:
             try:
