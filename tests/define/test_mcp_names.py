@@ -19,6 +19,7 @@ NASTY = st.one_of(
     st.text("ab_-", max_size=8),
     st.text("aA_./ ", max_size=8),
     st.sampled_from(["resources__list", "a__8335e4", "echo", "Echo", "ECHO", "e_cho", "x" * 64, "x" * 65, "x" * 66]),
+    st.sampled_from(["srv_echo", "srv_srv_echo", "srv__echo", "srv_Echo", "srv_", "srv-1_echo", "srv_resources__list"]),
 )
 
 
@@ -30,6 +31,10 @@ NASTY = st.one_of(
         ("My Server", "x", "my_server__x"),
         ("a__b", "c", "a_b__c"),
         ("srv", "_x", "srv___x"),
+        ("git", "git_log", "git__log"),
+        ("git", "git_git_log", "git__git_log"),
+        ("git", "git_", "git__git_"),
+        ("git", "git_logAll", "git__logall__595583"),
         ("github", "createIssue", "github__createissue__706a5e"),
         ("srv", "a__b", "srv__a_b__63e5c1"),
         ("srv", "a/b:c.d-e", "srv__a_b_c_d-e__3d0a16"),
@@ -50,7 +55,8 @@ def test_every_name_is_one_of_ours(server: str, tool: str) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["srv", "s_r", "srv-1"]), NASTY), unique=True, max_size=30))
 def test_no_two_tools_share_a_name(tools: list[tuple[str, str]]) -> None:
-    assert len({tool_name(*each) for each in tools}) == len(tools)
+    beside = {server: {own for at, own in tools if at == server} for server, _ in tools}
+    assert len({tool_name(server, own, beside[server]) for server, own in tools}) == len(tools)
 
 
 @given(NASTY, NASTY)
@@ -60,7 +66,7 @@ def test_the_server_is_what_stands_before_the_first_double_underscore(server: st
 
 @given(st.from_regex(r"[a-z0-9-]{1,20}(_[a-z0-9-]{1,8}){0,3}", fullmatch=True))
 def test_a_plain_name_can_be_read_back(tool: str) -> None:
-    assert tool_name("srv", tool).partition("__")[2] == tool
+    assert tool_name("srv", tool, {tool.removeprefix("srv_")}).partition("__")[2] == tool
 
 
 @given(NASTY)

@@ -145,6 +145,7 @@ def test_a_tool_has_the_defaults_of_the_design() -> None:
         "aliases": {},
         "narrow": None,
         "late": "",
+        "own_name": "",
         "make": None,
     }
 
@@ -191,6 +192,7 @@ def test_every_option_reaches_the_tool() -> None:
         "aliases": {"b": "a"},
         "narrow": narrow,
         "late": "it is dark",
+        "own_name": "",
         "make": None,
     }
 

@@ -6,15 +6,17 @@ A name is folded (NFKC, case, surrounding blanks), aliases are replaced, and wha
 Tools that MCP servers bring are called `server__tool`, so that no two tools ever share a name.
 The part before the first `__` is the server's, which never holds `__`; the rest is the tool's. A tool whose own name is
 plain (a-z, 0-9, - and single _) keeps it: the name can be read back. Any other (capitals, dots, too long) is written
-`server__readable__digest`: what it was called in full is in the digest, and three parts are never two.
+`server__readable__digest`: what it was called in full is in the digest, and three parts are never two. A server's own
+prefix is not said twice: `git_log` of `git` is `git__log`, unless that server has a `log` as well.
 
-Rules are about what a tool is called by its server: an entry `github__deleteRepo` means `github__deleterepo__1a2b3c`.
+Rules are about what a tool is called by its server: an entry `github__deleteRepo` means `github__deleterepo__1a2b3c`,
+and `git__git_log` means `git__log`.
 """
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from difflib import get_close_matches
 
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
@@ -79,13 +81,16 @@ def server_part(server: str) -> str:
     return f"{_to_readable(server, _MAX_SERVER_CHARS - _DIGITS - 1) or 'mcp'}-{_digest(server)}"
 
 
-def tool_name(server: str, tool: str) -> str:
-    """Return the name of a server's tool: always a name of ours, and of this tool alone."""
+def tool_name(server: str, tool: str, beside: Container[str] = ()) -> str:
+    """Return the name of a server's tool: always one of ours, and of this tool alone `beside` the server's others."""
     part = server_part(server)
-    plain = f"{part}__{tool}"
-    if _PLAIN_TOOL.fullmatch(tool) and is_name(plain):
+    short = _drop_prefix(part, tool)
+    if short in beside:
+        short = tool
+    plain = f"{part}__{short}"
+    if _PLAIN_TOOL.fullmatch(short) and is_name(plain):
         return plain
-    readable = _to_readable(tool, _MAX_NAME_CHARS - len(part) - _DIGITS - 4) or "tool"
+    readable = _to_readable(short, _MAX_NAME_CHARS - len(part) - _DIGITS - 4) or "tool"
     return f"{part}__{readable}__{_digest(tool)}"
 
 
@@ -103,6 +108,15 @@ def mcp_name(name: str, source: str) -> str | None:
     return found[1] if found else name
 
 
+def mcp_spellings(name: str, source: str, own: str) -> set[str]:
+    """Return how else a rule may call the tool of an MCP server that calls it `own`: with its prefix, and without."""
+    begin = beginning_of(source)
+    found = {mcp_name(name, source) or name}
+    if own:
+        found |= {mcp_entry(begin + fold_name(each)) for each in (own, _drop_prefix(begin[:-2], own))}
+    return found - {name}
+
+
 def mcp_entry(entry: str) -> str:
     """Return an entry of a rule, folded, with the tool's part written as `mcp_name` has it; a star stays a star."""
     server, _, tool = entry.partition("__")
@@ -110,6 +124,12 @@ def mcp_entry(entry: str) -> str:
         return entry
     longest = _MAX_NAME_CHARS - len(server) - _DIGITS - 4
     return f"{server}__{_UNDERSCORES.sub('_', tool) if '*' in tool or '*' in server else _to_readable(tool, longest)}"
+
+
+def _drop_prefix(part: str, tool: str) -> str:
+    """Return what a server calls a tool without the server's own name before it; the whole where nothing would stay."""
+    short = tool.removeprefix(f"{part}_")
+    return tool if short.startswith("_") else short or tool
 
 
 def _to_readable(text: str, longest: int) -> str:

@@ -100,8 +100,9 @@ class Tool:
     mcp:x or agent. `timeout` (seconds) and `limit` (characters of text for the model) default to the configuration's.
     `markdown` says how people are shown what it gives back; `notice` puts a warning to the model before outside text.
     `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `late` says when there is
-    something for it ("a command is in the background"): a turn tells its model of it once a result `offers` it. `make`,
-    where there is one, returns the tool for one caller, None when this one has none, and a sentence when it failed.
+    something for it ("a command is in the background"): a turn tells its model of it once a result `offers` it.
+    `own_name` is what an MCP server calls it. `make`, where there is one, returns the tool for one caller, None when
+    this one has none, and a sentence when it failed.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Tool:
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
     late: str = ""
+    own_name: str = ""
     make: "Callable[[Caller], Tool | str | None] | None" = field(default=None, repr=False)
 
     def __repr__(self) -> str:

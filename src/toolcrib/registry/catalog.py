@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from toolcrib.define.names import mcp_name
+from toolcrib.define.names import mcp_spellings
 from toolcrib.define.tool import Tool
 
 # The platform tools: every core group but these two, and agents_list, which has no group of its own.
@@ -80,8 +80,7 @@ def _groups(tool: Tool) -> Iterable[str]:
         yield owner
     elif kind == "mcp":
         yield "group:mcp"
-        # how its server calls it, where the name holds a digest: a rule is about what the tool is, not how we spell it
-        if (spoken := mcp_name(tool.name, tool.source)) and spoken != tool.name:
-            yield spoken
+        # a rule is about what the tool is, not how we spell it
+        yield from mcp_spellings(tool.name, tool.source, tool.own_name)
     elif kind == "agent":
         yield "group:agents"

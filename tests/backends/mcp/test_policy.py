@@ -1,5 +1,6 @@
 """Rules about other people's tools: written as their server calls them, judged like any other."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,31 @@ def test_a_server_that_begins_the_names_of_its_tools_with_its_own_is_denied_them
     config = {"mcpServers": {"srv": {"command": "x", "tools": {"deny": ["srv__wipe"]}}}}
     belt = Belts(collect_catalog([Offer(source="mcp:srv", tools=tools)]), load(config, {}).policy).belt_for(Caller())
     assert set(belt.tools) == {"srv__get"}
+
+
+def _prefixed(*own: str) -> Catalog:
+    tools = (replace(Tool.declared(tool_name("git", each, own), "Theirs."), own_name=each) for each in own)
+    return collect_catalog([Offer(source="mcp:git", tools=tuple(tools))])
+
+
+@pytest.mark.parametrize("entry", ["git__log", "git__git_log", "*git_log", "git__git_*"])
+def test_a_rule_may_say_the_prefix_that_the_name_leaves_out(entry: str) -> None:
+    known = _prefixed("git_log", "status")
+    for lists, kept in (({"deny": [entry]}, {"git__status"}), ({"allow": [entry]}, {"git__log"})):
+        assert set(Belts(known, load({"tools": lists}, {}).policy).belt_for(Caller()).tools) == kept
+
+
+@pytest.mark.parametrize(
+    ("lists", "kept"),
+    [
+        ({"deny": ["git__log"]}, set()),
+        ({"deny": ["git__git_log"]}, {"git__log"}),
+        ({"allow": ["git__git_log"]}, {"git__git_log"}),
+    ],
+)
+def test_what_was_denied_stays_so_when_its_name_goes_to_another_tool(lists: Any, kept: set[str]) -> None:
+    belt = Belts(_prefixed("git_log", "log"), load({"tools": lists}, {}).policy).belt_for(Caller())
+    assert set(belt.tools) == kept
 
 
 def test_allowing_a_tool_of_ours_allows_nothing_of_theirs() -> None:

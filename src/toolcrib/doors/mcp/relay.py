@@ -165,12 +165,13 @@ class Relay:
         found: list[_Answer] = []
         own: dict[str, list[tuple[str, str]]] = {}
         for server in await self._servers.find_servers("prompts"):
-            async for page in self._pages(self._servers.make_request(server, "prompts/list")):
-                for row in _rows(page.get("prompts"), "name"):
-                    called, name = row["name"], tool_name(server, row["name"])
-                    prompts[name] = server, called
-                    own.setdefault(called, []).append((server, called))
-                    found.append({"description": f"A prompt of the MCP server {server!r}.", **row, "name": name})
+            pages = self._pages(self._servers.make_request(server, "prompts/list"))
+            rows = {row["name"]: row async for page in pages for row in _rows(page.get("prompts"), "name")}
+            for called, row in rows.items():
+                name = tool_name(server, called, rows)
+                prompts[name] = server, called
+                own.setdefault(called, []).append((server, called))
+                found.append({"description": f"A prompt of the MCP server {server!r}.", **row, "name": name})
         alone = {name: those[0] for name, those in own.items() if len(those) == 1}
         self._prompts = alone | prompts
         return {"prompts": found}

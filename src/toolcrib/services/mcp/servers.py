@@ -94,9 +94,10 @@ class KnownServer:
         """Return what is wrong with this server, one sentence each."""
         who = f"the MCP server {self.name!r}"
         told = [f"{who}: {fault}" for fault in (self.offered.faults if self.offered else ())]
+        accepted = self.accepted()
         for each in self.changes():
             words = _WHY[each.standing].format(
-                name=tool_name(self.name, each.tool),
+                name=tool_name(self.name, each.tool, accepted),
                 parts=", ".join(each.parts),
                 server=_quote_word(self.name),
                 tool=_quote_word(each.tool) if not each.tool.startswith("-") else f"-- {_quote_word(each.tool)}",
@@ -108,8 +109,10 @@ class KnownServer:
 
     def to_json(self, *, for_owner: bool) -> dict[str, Any]:
         """Return how the server stands; what it wrote for its operator is for the owner alone."""
+        accepted = self.accepted()
         tools = [
-            {"tool": tool, "name": tool_name(self.name, tool), "standing": at} for tool, at in self.standings().items()
+            {"tool": tool, "name": tool_name(self.name, tool, accepted), "standing": at}
+            for tool, at in self.standings().items()
         ]
         row: dict[str, Any] = {
             "server": self.name,
