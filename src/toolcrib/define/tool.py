@@ -15,7 +15,7 @@ Three ways give the same `Tool`:
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
@@ -77,7 +77,7 @@ class Options(TypedDict, total=False):
     """What an author may say about a tool besides its name, description, parameters and body."""
 
     label: str
-    effects: frozenset[Effect] | set[Effect] | None
+    effects: Collection[Effect] | None
     group: str | None
     owner_only: bool
     optional: bool
