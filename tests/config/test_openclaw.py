@@ -472,3 +472,8 @@ def test_a_file_is_known_by_its_name(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps({"tools": {"deny": ["exec"]}}))
         assert load(tmp_path / name, {}).foreign is foreign
         assert load(tmp_path / name, {}, openclaw=not foreign).foreign is not foreign
+
+
+def test_a_file_of_another_name_is_told_how_it_is_read() -> None:
+    with pytest.raises(ConfigError, match="reads like an OpenClaw file: add --from openclaw"):
+        load({"agents": {"list": [{"id": "main"}]}}, {})

@@ -42,6 +42,9 @@ def complaint(error: ValidationError, translated: Translated) -> ConfigError:
     found = [_explain(detail, translated) for detail in error.errors(include_url=False, include_input=False)]
     at, sentence = min(found, key=lambda each: each[0].line or 1 << 30)
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    match translated.value:
+        case {"agents": {"list": [*_]}}:
+            more += "; this reads like an OpenClaw file: add --from openclaw"
     return ConfigError(conceal(_shorten(sentence), translated.document) + more, at)
 
 
