@@ -9,6 +9,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
+for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE"):  # whoever runs the tests may have a crib of their own
+    os.environ.pop(name, None)
+
 
 def pytest_xdist_auto_num_workers() -> int:
     """A third of the time tests wait for processes that they started: three keep two processors busy."""

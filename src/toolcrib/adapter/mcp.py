@@ -43,9 +43,11 @@ def declare(tool: Tool) -> dict[str, Any]:
 def encode_result(result: Result) -> dict[str, Any]:
     """Return the result as a CallToolResult: its content, its flag, and as `structuredContent` what its words spell.
 
-    Its `details` are ours: only where a text of our own is their JSON, no more and no less, are they shown once more.
+    A failure is told in the words for a model: that is who reads it. Its `details` are ours: only where a text of our
+    own is their JSON, no more and no less, are they shown once more.
     """
-    blocks = [block for part in result.content for block in _encode_part(part)]
+    content = result.framed if result.for_model else result.content
+    blocks = [block for part in content for block in _encode_part(part)]
     encoded = {"content": blocks, "isError": result.status == "error"}
     told = result.details
     if result.status != "ok" or not isinstance(told, dict) or not told or any(part.source for part in result.content):

@@ -104,15 +104,15 @@ async def test_a_tool_that_is_not_on_the_belt_is_neither_listed_nor_run(mode: Mo
     async with client_of(belt, mode) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add"]
         is_error, said = words(await client.call_tool("burn", {"path": "x"}))
-        assert (is_error, "deny has 'burn' (tools)" in said) == (True, True), said
+        assert (is_error, said[:8], "tools" in said) == (True, "Refused:", False), said
         assert words(await client.call_tool("brun")) == (True, "there is no tool 'brun'")
     assert entries(belt) == [Decided, Finished] * 2
 
 
-async def test_what_a_tool_may_be_asked_for_is_refused_in_the_verdicts_words_when_nobody_is_there(mode: Mode) -> None:
+async def test_what_a_tool_may_be_asked_for_is_refused_in_words_for_a_model_when_nobody_is_there(mode: Mode) -> None:
     async with client_of(belt_of(add, config={"ask": ["add"]}), mode) as client:
-        refusal = "a human is asked for add (tools.ask), and there is nobody to ask"
-        assert words(await client.call_tool("add", {"a": 1})) == (True, refusal)
+        refusal = "this call of add needs a person's yes, and nobody is there to ask. Do not try again; tell the user."
+        assert words(await client.call_tool("add", {"a": 1})) == (True, f"Refused: {refusal}")
 
 
 async def test_a_tool_without_a_body_is_not_listed(mode: Mode) -> None:

@@ -93,7 +93,8 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
         except BaseException:
             shutil.rmtree(target, ignore_errors=True)
             raise
-        _say(as_json, {"name": target.name, "path": str(target), "digest": digest}, f"added: {target}")
+        then = f"; to turn it on, name {target.name!r} in plugins.allow" if marker == MANIFEST else ""
+        _say(as_json, {"name": target.name, "path": str(target), "digest": digest}, f"added: {target}{then}")
 
     @group.command("rm", epilog=show_examples(f"{kind}s rm NAME"))
     @click.argument("name")
