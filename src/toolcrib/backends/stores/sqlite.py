@@ -79,6 +79,7 @@ log = logging.getLogger("toolcrib")
 T = TypeVar("T")
 
 _OURS = 0x70656773  # the application id in the file's header
+_FORMATS = slice(18, 20)  # of the header: how the file is written and read
 _PATIENCE = 5_000  # milliseconds to wait for another process
 _CHECKED = 64 << 20  # bytes of a file that is read whole when it is opened; a second of a slow disk
 _COUNT = "UPDATE record_head SET commits = commits + 1 RETURNING commits, count, hash"
@@ -204,10 +205,12 @@ class SqliteFile:
     def _create(self) -> tuple[int, int]:
         """Put a whole file with all tables there, unless another process does; return which file it is."""
         memory = self._empty()
+        whole = bytearray(memory.serialize("main"))
+        whole[_FORMATS] = b"\2\2"  # written ahead from the start: two who open it at once would refuse each other that
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.path.with_name(f".{self.path.name}.{token_hex(8)}")
         try:
-            write_synced(fresh, memory.serialize("main"))
+            write_synced(fresh, bytes(whole))
             os.link(fresh, self.path)
         except FileExistsError:
             log.debug("another process made %s first", self.path)
