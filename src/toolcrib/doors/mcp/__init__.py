@@ -8,7 +8,9 @@
 It needs the official SDK, the extra `mcp`, which is imported here and nowhere else.
 """
 
-from .http import PATH, listen_on, serve_http
+from toolcrib.doors.listener import listen_on
+
+from .http import PATH, serve_http
 from .relay import Relay
 from .server import BeltServer
 from .stdio import claim_stdio, serve_stdio

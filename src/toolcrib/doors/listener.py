@@ -1,0 +1,157 @@
+"""A socket that listens, and a server on it that is patient with nobody it does not know.
+
+The head and the body of a request have to be there in time. Of the connections that have shown no credential only so
+many are kept: who has one shows it at once, so the oldest goes.
+"""
+
+import asyncio
+import logging
+import resource
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from toolcrib.define.errors import CribError
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_QUEUE = 1024  # connections that the kernel holds until they are accepted
+
+
+def listen_on(port: int, host: str = "127.0.0.1", option: str = "--http") -> socket.socket:
+    """Return a socket that listens, on this machine alone unless `host` says otherwise; port 0 is one that is free."""
+    server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind((host, port))
+    except OSError as error:
+        server.close()
+        raise CribError(
+            f"port {port} on {host} cannot be used ({error.strerror}); name another with {option}"
+        ) from None
+    server.listen(_QUEUE)
+    server.setblocking(False)
+    return server
+
+
+async def serve_app(
+    app: ASGIApp,
+    at: socket.socket,
+    *,
+    is_known: Callable[[Headers], bool],
+    head_seconds: float = 10.0,
+    body_seconds: float = 60.0,
+    max_strangers: int = 128,
+    **options: Any,
+) -> None:
+    """Serve until this is cancelled; then what is still open is cut off. `options` are uvicorn's."""
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed a credential
+        max_strangers = max(min(max_strangers, descriptors // 4), 1)
+    config = uvicorn.Config(
+        app,
+        http=_Connection,
+        backlog=max(max_strangers // 4, 1),  # as many are accepted at once, before the first of them is looked at
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=0,
+        **{"ws": "none", **options},
+    )
+    http = _Http(config, _Clients(is_known, {h11.IDLE: head_seconds, h11.SEND_BODY: body_seconds}, max_strangers))
+    serving = asyncio.ensure_future(http.serve(sockets=[at]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        # what it says about connections that are cut off is no news to whoever ends them
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        http.should_exit = True
+        await asyncio.wait([serving])
+
+
+async def refuse(status: int, words: str, send: Send) -> None:
+    """Answer a request with a sentence."""
+    body = f"{words}\n".encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Clients(ServerState):
+    """The connections; `strangers` are not known, the oldest first. `seconds` by what is waited for."""
+
+    def __init__(self, is_known: Callable[[Headers], bool], seconds: Mapping[Any, float], max_strangers: int) -> None:
+        super().__init__()
+        self.is_known, self.seconds, self.max_strangers = is_known, seconds, max_strangers
+        self.strangers: dict[_Connection, None] = {}
+
+
+class _Connection(H11Protocol):
+    """One connection; the head and the body of each request have to be there in time."""
+
+    server_state: _Clients
+    _deadline: asyncio.TimerHandle | None = None
+    _awaited: Any = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        strangers = self.server_state.strangers
+        strangers[self] = None
+        if len(strangers) > self.server_state.max_strangers:  # the oldest goes
+            oldest = next(iter(strangers))
+            del strangers[oldest]
+            oldest.transport.abort()
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.server_state.strangers.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Let go of it: whoever accepts the socket counts it, and waits for what it says first."""
+        self.server_state.strangers.pop(self, None)
+        super().handle_websocket_upgrade(event)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.headers and self.server_state.is_known(self.headers):
+            self.server_state.strangers.pop(self, None)
+        self._expect()
+
+    def _expect(self) -> None:
+        """Set the time for what has to come next: a head, a body, or nothing while a request is answered."""
+        if (state := self.conn.their_state) is self._awaited:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        seconds = self.server_state.seconds.get(state)
+        self._awaited = state
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+
+class _Http(uvicorn.Server):
+    """Leaves signals to the command line, and counts its clients."""
+
+    def __init__(self, config: uvicorn.Config, clients: _Clients) -> None:
+        super().__init__(config)
+        self.server_state = clients
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for at in sockets or ():
+            at.listen(_QUEUE)  # the backlog of the configuration says only how many are accepted at once
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
