@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -25,7 +25,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Plugin
-from toolcrib.define.ports import SCOPES, Approver
+from toolcrib.define.ports import SCOPES, Approver, Rpc, Scope
 from toolcrib.define.tool import BodyRunner, Tool, as_tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
@@ -34,11 +34,13 @@ from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
+from toolcrib.services.chat import Chat
 from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
+from toolcrib.services.gateway import Gateway
 from toolcrib.services.mcp import ServerTools
 from toolcrib.services.mcp.service import Mcp
-from toolcrib.services.router import TOOL_SCOPES, Router
+from toolcrib.services.router import TOOL_SCOPES, Method, Router
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 
@@ -47,6 +49,7 @@ from .belt import Belt, BeltSource, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, redactors_for
+from .settings import show_settings
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
@@ -81,6 +84,7 @@ class Crib:
         core, self.models, self.sessions = parts.core, parts.models, parts.core.stores.sessions
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
+        self.gateway, self.chat = core.find(Gateway), core.find(Chat)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None
@@ -161,6 +165,15 @@ class Crib:
         """
         scopes = SCOPES if is_owner(self.loaded.policy, caller) and not caller.parents else TOOL_SCOPES
         return await self._router.ask(method, params or {}, caller=caller, scopes=scopes)
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """The methods of all services, by name."""
+        return self._router.methods
+
+    def rpc_for(self, caller: Caller, scopes: Collection[Scope]) -> Rpc:
+        """Return what a door asks through, for a caller and the scopes that its credential has."""
+        return self._router.rpc_for(caller, scopes)
 
     async def close(self) -> None:
         """Stop every turn and command that still runs, keep what is left to keep, and let go of the workspaces."""
@@ -327,6 +340,8 @@ def build(
         **{each.name: getattr(core, each.name) for each in fields(core)},
         running=turns.journal_of,
         start_turn=starter.start,
+        belt_of=belts.belt,
+        show_settings=partial(show_settings, loaded, env),
         host=host,
         slots=slots,
     )

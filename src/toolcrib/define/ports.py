@@ -13,6 +13,7 @@ All else are parameters, passed by name and checked against their annotations. W
 
 from __future__ import annotations  # so that who only declares a tool does not load the words about files
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -20,10 +21,13 @@ from .caller import Caller
 from .errors import DeclarationError, ToolError
 from .message import Call
 
-Scope = Literal["read", "write", "approve", "admin"]
-SCOPES: tuple[Scope, ...] = ("read", "write", "approve", "admin")
+Scope = Literal["read", "write", "approve", "pair", "admin"]
+SCOPES: tuple[Scope, ...] = ("read", "write", "approve", "pair", "admin")
 
 Progress = Callable[[Any], None]
+
+# the protocol of the gateway has a few that are one word: agent, wake, system-presence
+_METHOD_NAME = re.compile(r"[a-z][a-zA-Z_-]*(\.[a-zA-Z_]+)*")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -48,8 +52,7 @@ class Mark(NamedTuple):
 
 def rpc(name: str, *, scope: Scope) -> Callable[[_Method], _Method]:
     """Offer a service's method under a name, `service.verb`, to callers who have the scope."""
-    service, _, verb = name.partition(".")
-    if not (service.isidentifier() and verb.replace(".", "_").isidentifier() and name.isascii()):
+    if not _METHOD_NAME.fullmatch(name):
         raise DeclarationError(f"a method is called service.verb, not {name!r}")
     if scope not in SCOPES:
         raise DeclarationError(f"{name}: no scope {scope!r}; there are {', '.join(SCOPES)}")

@@ -1,13 +1,13 @@
 """A message to be answered and all that is said about how: whoever starts a turn makes a TurnRequest."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .agent import Agent
 from .caller import Caller
 from .errors import CribError
-from .event import TurnFinished
+from .event import Event, TurnFinished
 from .message import Message
 from .model import Effort, Model
 from .ports import Approver
@@ -68,6 +68,16 @@ class TurnHandle(Protocol):
 
     def stop(self) -> None:
         """End it."""
+
+
+class FollowedTurn(TurnHandle, Protocol):
+    """A turn that goes on, and can be followed."""
+
+    def subscribe(self) -> AsyncIterator[Event]:
+        """Return one more reader of what happens in it, from its beginning."""
+
+    def follow_up(self, text: str, /) -> None:
+        """Say something that is answered next, in the same turn."""
 
 
 def user_message(text: str) -> Message:

@@ -24,7 +24,7 @@ from toolcrib.define.plugin import Hook
 from toolcrib.define.ports import Blobs
 from toolcrib.define.record import Record, Rows
 from toolcrib.define.tool import Tool
-from toolcrib.define.turn import TurnHandle, TurnRequest
+from toolcrib.define.turn import FollowedTurn, TurnRequest
 from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
@@ -155,10 +155,13 @@ class Core:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCore(Core):
     """What features stand on that look at turns or start them: `running` is the turn in a session, `start_turn` starts
-    one; `host` and `slots` are for subagents."""
+    one; `belt_of` gives what a caller may use; `host` and `slots` are for subagents. `show_settings` tells what the
+    configuration says, secrets left out."""
 
     running: Callable[[str], RunningTurn | None]
-    start_turn: Callable[[TurnRequest], TurnHandle]
+    start_turn: Callable[[TurnRequest], FollowedTurn]
+    belt_of: Callable[[Caller], Any]
+    show_settings: Callable[[], dict[str, Any]]
     host: SubagentHost
     slots: SubagentSlots
 

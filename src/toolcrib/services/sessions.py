@@ -87,7 +87,7 @@ class Sessions:
         self, caller: Caller, key: Annotated[str, "the session; the caller's own when empty"] = ""
     ) -> dict[str, Any]:
         """Tell how a session stands: model, messages, tokens, cost, whether a turn runs, how the last one ended."""
-        head = await self._find_visible(caller, key)
+        head = await self._find_visible(caller, key, makes=True)
         found = await self._read_standing(head.key)
         is_running = self._running(head.key) is not None
         model = found.model or self._default_model(head.key)
@@ -231,8 +231,11 @@ class Sessions:
             raise ToolError(f"there is no session {escape(key[:200])!r}", code="not_found")
         return head
 
-    async def _find_visible(self, caller: Caller, key: str) -> SessionHead:
-        """Return the session that is meant; one the caller may not see is answered like one that does not exist."""
+    async def _find_visible(self, caller: Caller, key: str, *, makes: bool = False) -> SessionHead:
+        """Return the session that is meant; one the caller may not see is answered like one that does not exist.
+
+        `makes` takes the caller's own for one with nothing in it, where it is not there yet.
+        """
         wanted = key.strip() or caller.session or ""
         if not wanted:
             raise ToolError("this call belongs to no session; name one by its key", code="bad_arguments")
@@ -242,6 +245,8 @@ class Sessions:
                 continue
             if head := await self._store.find(check_key(each)):
                 return head
+        if makes and wanted == caller.session:  # nothing was said in it yet
+            return SessionHead(key=wanted, made_at=self._now(), changed_at=self._now())
         raise ToolError(f"there is no session {escape(wanted[:200])!r} that this caller may see", code="not_found")
 
     async def _read_standing(self, key: str) -> SessionSummary:

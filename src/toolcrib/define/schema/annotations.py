@@ -20,7 +20,7 @@ import typing
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 from typing_extensions import is_typeddict
@@ -29,6 +29,9 @@ from toolcrib.define.errors import DeclarationError
 
 SUBSET = "use str, int, float, bool, Literal, Enum, list[...], dict[str, scalar], a dataclass, TypedDict or model"
 LISTS = (list, tuple, set, frozenset, Sequence)
+
+JsonObject = NewType("JsonObject", dict[str, Any])
+"""Any object at all: for methods of services, whose parameters no model fills in."""
 
 ABSENT = inspect.Parameter.empty
 _NO_WORDS: Mapping[str, str] = {}
@@ -347,6 +350,8 @@ def _schema(annotation: Any, where: str, seen: tuple[type, ...]) -> dict[str, An
         return _enum(args, where)
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return _enum([member.value for member in annotation], where)
+    if annotation is JsonObject:
+        return {"type": "object"}
     if origin in LISTS or annotation in LISTS:
         return _list(annotation, args, where, seen)
     if origin in _MAPS or annotation in _MAPS:

@@ -26,6 +26,7 @@ _COMMANDS = {
     "explain": "Say who may use which tool, and why.",
     "init": "Write a sample configuration to begin with.",
     "lint": "Find rules that do not do what they seem to.",
+    "gateway": "Serve sessions and tools to terminals, pages and programs.",
     "mcp": "Give your tools to MCP clients, and use the tools of MCP servers.",
     "plugins": "List, add and remove plugins.",
     "run": "Answer a message with the tools you may use.",

@@ -1,0 +1,68 @@
+"""The gateway's words: its protocol, and which role and scope each method needs.
+
+The table knows every method of protocol 3, also those that are not built yet, so that nobody reaches one by the wrong
+scope on the day it comes. A method of ours that is not in it needs what `@rpc` says.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from .ports import Scope
+
+PROTOCOL = 3
+
+Role = Literal["operator", "node"]
+ErrorCode = Literal["NOT_LINKED", "NOT_PAIRED", "AGENT_TIMEOUT", "INVALID_REQUEST", "UNAVAILABLE"]
+
+ADMIN = "operator.admin"
+OPERATOR_SCOPES: Mapping[Scope, str] = {
+    "read": "operator.read", "write": "operator.write", "approve": "operator.approvals", "pair": "operator.pairing",
+    "admin": ADMIN,
+}  # fmt: skip
+
+_TABLE = {
+    "node": "node.invoke.result node.event skills.bins",
+    "operator.approvals": "exec.approval.request exec.approval.resolve",
+    "operator.pairing": """
+        node.pair.request node.pair.list node.pair.approve node.pair.reject node.pair.verify node.rename
+        device.pair.list device.pair.approve device.pair.reject device.token.rotate device.token.revoke""",
+    "operator.read": """
+        health logs.tail channels.status status usage.status usage.cost tts.status tts.providers models.list agents.list
+        agent.identity.get skills.status voicewake.get sessions.list sessions.preview cron.list cron.status cron.runs
+        system-presence last-heartbeat node.list node.describe chat.history""",
+    "operator.write": """
+        send agent agent.wait wake talk.mode tts.enable tts.disable tts.convert tts.setProvider voicewake.set
+        node.invoke chat.send chat.abort browser.request""",
+    ADMIN: """
+        channels.logout config.get config.set config.apply config.patch config.schema exec.approvals.get
+        exec.approvals.set exec.approvals.node.get exec.approvals.node.set wizard.start wizard.next wizard.cancel
+        wizard.status skills.install skills.update update.run sessions.patch sessions.reset sessions.delete
+        sessions.compact sessions.resolve set-heartbeats cron.add cron.update cron.remove cron.run system-event
+        chat.inject poll web.login.start web.login.wait""",
+}
+NEEDED: Mapping[str, str] = {method: needed for needed, methods in _TABLE.items() for method in methods.split()}
+"""Every method of the protocol, and the scope it needs; `node` are those that only a node may call."""
+
+EVENTS = (
+    "connect.challenge", "agent", "chat", "presence", "tick", "talk.mode", "shutdown", "health", "heartbeat", "cron",
+    "node.pair.requested", "node.pair.resolved", "node.invoke.request", "device.pair.requested",
+    "device.pair.resolved", "voicewake.changed", "exec.approval.requested", "exec.approval.resolved",
+)  # fmt: skip
+
+
+def explain_forbidden(method: str, role: str, scopes: Collection[str], own: Scope | None = None) -> str:
+    """Return why somebody may not call a method, "" when they may; `own` is the scope that `@rpc` names for it."""
+    needed = NEEDED.get(method) or OPERATOR_SCOPES[own or "admin"]
+    if role not in ("operator", "node") or (role == "node") != (needed == "node"):
+        return f"unauthorized role: {role}"
+    if needed == "node" or ADMIN in scopes or needed in scopes:
+        return ""
+    return "" if needed == "operator.read" and "operator.write" in scopes else f"missing scope: {needed}"
+
+
+def scopes_within(scopes: Collection[str]) -> frozenset[Scope]:
+    """Return what the services call these scopes; who may write may read, and `operator.admin` is all of them."""
+    if ADMIN in scopes:
+        return frozenset(OPERATOR_SCOPES)
+    found = {scope for scope, name in OPERATOR_SCOPES.items() if name in scopes}
+    return frozenset(found | {"read"} if "write" in found else found)

@@ -1,0 +1,1 @@
+"""The gateway: WebSocket and HTTP in one process, and nothing without a credential."""

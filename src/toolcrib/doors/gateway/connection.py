@@ -1,0 +1,277 @@
+"""One client over WebSocket: nothing but `connect` until it is known, then its requests side by side, and events.
+
+A client that reads too slowly loses the events that may be lost, and is closed when even the others pile up. A client
+that asks for more than so many things at once is not read until one of them is answered.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from starlette.types import Receive, Send
+from uvicorn.protocols.utils import ClientDisconnected
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, explain_forbidden
+from toolcrib.define.names import suggest
+from toolcrib.define.ports import Rpc
+from toolcrib.services.chat import Told
+from toolcrib.services.router import Method
+
+from .credentials import Principal, RefusedError
+from .frames import (
+    MAX_BUFFERED_BYTES,
+    MAX_FRAME_BYTES,
+    MAX_STRANGER_BYTES,
+    TICK_SECONDS,
+    FrameError,
+    ProtocolMismatchError,
+    Request,
+    check_connect,
+    code_of,
+    parse_request,
+    write_answer,
+    write_error,
+    write_event,
+)
+
+log = logging.getLogger("toolcrib")
+
+POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY = 1008, 1002, 1012
+_MAX_IN_FLIGHT = 64
+_DROPPABLE = frozenset({"tick", "presence", "health"})
+# who may be told of what; all others are told to everybody who may see the session
+_TOLD_TO = {"exec.approval": "operator.approvals", "device.pair": "operator.pairing", "node.pair": "operator.pairing"}
+
+
+class Hall(Protocol):
+    """Where clients meet, as far as one of them knows it."""
+
+    handshake_seconds: float
+    methods: Mapping[str, Method]
+    version: str
+
+    def admit(self, address: str, params: Mapping[str, Any], /) -> Principal:
+        """Return who shows the secrets in a `connect`; raise RefusedError when nobody does."""
+
+    def rpc_for(self, principal: Principal, /) -> Rpc:
+        """Return the methods, bound to who is asking."""
+
+    def enter(self, connection: "Connection", params: Mapping[str, Any], /) -> None:
+        """Take a client that is known, and what it says about itself."""
+
+    def leave(self, connection: "Connection", /) -> None:
+        """Forget a client."""
+
+    def snapshot(self, principal: Principal, /) -> dict[str, Any]:
+        """Return how the gateway stands, for who has just come."""
+
+
+class Connection:
+    """A client, from the moment its socket is open."""
+
+    def __init__(self, hall: Hall, receive: Receive, send: Send, address: str) -> None:
+        self._hall, self._receive, self._send = hall, receive, send
+        self.id, self.address = secrets.token_hex(8), address
+        self.principal: Principal | None = None
+        self._is_greeted = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._outbox: deque[str] = deque()
+        self._buffered, self._seq = 0, 0
+        self._writer: asyncio.Task[None] | None = None
+        self._closing: tuple[int, str] | None = None
+        self._closed, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve it until it goes, or has to."""
+        serving = asyncio.ensure_future(self._serve())
+        ending = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                serving.cancel()
+            elif not serving.cancelled() and (error := serving.exception()):
+                raise error
+        finally:
+            ending.cancel()
+            for task in (*self._tasks, *([self._writer] if self._writer else [])):
+                task.cancel()
+            await asyncio.gather(serving, ending, *self._tasks, return_exceptions=True)
+            if self._closing is not None:
+                await self._say_goodbye(*self._closing)
+            self.ended.set()
+
+    def close(self, code: int, reason: str) -> None:
+        """End it, with a reason."""
+        if self._closing is None:
+            self._closing = code, reason
+            self._closed.set()
+
+    def tell(self, told: Told) -> None:
+        """Tell it of an event, where that is for it."""
+        principal = self.principal
+        if principal is None or not self._is_greeted or not _may_hear(principal, told):
+            return
+        self._seq += 1
+        self._push(write_event(told.event, told.payload, self._seq), droppable=told.event in _DROPPABLE)
+
+    # before it is known
+
+    async def _serve(self) -> None:
+        await self._receive()
+        await self._send({"type": "websocket.accept"})
+        nonce = secrets.token_hex(16)
+        self._push(write_event("connect.challenge", {"nonce": nonce, "ts": int(time.time() * 1000)}, 0))
+        try:
+            async with asyncio.timeout(self._hall.handshake_seconds):
+                request = await self._next_request(MAX_STRANGER_BYTES)
+        except TimeoutError:
+            return self.close(POLICY_VIOLATION, "connect did not come in time")
+        if request is None or not self._greet(request):
+            return None
+        try:
+            while (asked := await self._next_request(MAX_FRAME_BYTES)) is not None:
+                while len(self._tasks) >= _MAX_IN_FLIGHT:
+                    await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                task = asyncio.get_running_loop().create_task(self._answer(asked))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        finally:
+            self._hall.leave(self)
+
+    async def _next_request(self, most: int) -> Request | None:
+        """Return what it asks for next; None when it has gone, or sent what nobody can answer."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return None
+            text = message.get("text")
+            try:
+                return parse_request(text, most)
+            except FrameError as error:
+                if self.principal is None or error.id is None:
+                    self._refuse(error)
+                    return None
+                self._push(write_error(error.id, "INVALID_REQUEST", str(error)))
+
+    def _refuse(self, error: FrameError) -> None:
+        if error.id is not None:
+            self._push(write_error(error.id, "INVALID_REQUEST", str(error)))
+        code = PROTOCOL_ERROR if isinstance(error, ProtocolMismatchError) else POLICY_VIOLATION
+        self.close(code, str(error)[:120])
+
+    def _greet(self, request: Request) -> bool:
+        """Let it in by what it shows, or close it."""
+        try:
+            params = check_connect(request)
+            principal = self._hall.admit(self.address, params)
+        except FrameError as error:
+            self._refuse(error)
+            return False
+        except RefusedError as error:
+            self._push(write_error(request.id, "INVALID_REQUEST", f"unauthorized: {error}"))
+            self.close(POLICY_VIOLATION, f"unauthorized: {error}")
+            return False
+        self.principal = principal
+        self._hall.enter(self, params)
+        self._push(write_answer(request.id, self._hello(principal)))
+        self._is_greeted = True
+        return True
+
+    def _hello(self, principal: Principal) -> dict[str, Any]:
+        policy = {"maxPayload": MAX_FRAME_BYTES, "maxBufferedBytes": MAX_BUFFERED_BYTES}
+        return {
+            "type": "hello-ok",
+            "protocol": PROTOCOL,
+            "server": {"version": self._hall.version, "connId": self.id},
+            "features": {"methods": sorted({*self._hall.methods, "connect"}), "events": list(EVENTS)},
+            "snapshot": self._hall.snapshot(principal),
+            "auth": {"role": principal.role, "scopes": sorted(principal.scopes)},
+            "policy": {**policy, "tickIntervalMs": int(TICK_SECONDS * 1000)},
+        }
+
+    # once it is known
+
+    async def _answer(self, request: Request) -> None:
+        principal = self.principal
+        if principal is None:
+            return
+        method = self._hall.methods.get(request.method)
+        why = explain_forbidden(request.method, principal.role, principal.scopes, method.scope if method else None)
+        if request.method == "connect":
+            why = "connect is the first request, and the only one of its kind"
+        if why:
+            frame = write_error(request.id, "INVALID_REQUEST", why)
+        elif method is None and request.method in NEEDED:
+            frame = write_error(request.id, "UNAVAILABLE", f"this gateway has no {request.method} yet")
+        elif method is None:
+            hint = suggest(request.method, self._hall.methods)
+            frame = write_error(request.id, "INVALID_REQUEST", f"unknown method: {request.method}{hint}")
+        else:
+            frame = await self._ask(request, principal)
+        self._push(frame)
+
+    async def _ask(self, request: Request, principal: Principal) -> str:
+        def progress(part: Any) -> None:
+            if request.method == "agent":  # which answers twice under one id
+                self._push(write_answer(request.id, part))
+            else:
+                self._seq += 1
+                self._push(write_event("progress", {"id": request.id, "part": part}, self._seq), droppable=True)
+
+        try:
+            told = await self._hall.rpc_for(principal)(request.method, request.params, progress=progress)
+            return write_answer(request.id, told)
+        except ToolError as error:
+            return write_error(request.id, code_of(error), str(error), {"code": error.code})
+        except Exception:
+            log.exception("the method %s failed", request.method)
+            return write_error(request.id, "UNAVAILABLE", f"{request.method} failed; the log of the gateway says why")
+
+    # what it is sent
+
+    def _push(self, text: str, *, droppable: bool = False) -> None:
+        if self._closing is not None and self.principal is not None:
+            return
+        if self._buffered + len(text) > MAX_BUFFERED_BYTES and self._buffered:
+            if not droppable:
+                self.close(POLICY_VIOLATION, "slow consumer")
+            return
+        self._outbox.append(text)
+        self._buffered += len(text)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._outbox:
+                text = self._outbox[0]
+                await self._send({"type": "websocket.send", "text": text})
+                self._outbox.popleft()
+                self._buffered -= len(text)
+        except ClientDisconnected:
+            self.close(GOING_AWAY, "")
+
+    async def _say_goodbye(self, code: int, reason: str) -> None:
+        """Send what is left, but not to whoever reads too slowly or has lost its rights, and close."""
+        try:
+            async with asyncio.timeout(1.0):
+                if self.principal is None or code == GOING_AWAY:
+                    await self._write()
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})
+        except (ClientDisconnected, TimeoutError, RuntimeError):
+            return  # it has gone already
+
+
+def _may_hear(principal: Principal, told: Told) -> bool:
+    needed = next((scope for prefix, scope in _TOLD_TO.items() if told.event.startswith(prefix)), None)
+    if needed is not None:
+        return needed in principal.scopes or "operator.admin" in principal.scopes
+    if principal.is_owner or not told.session:
+        return principal.is_owner or told.event in ("tick", "shutdown")
+    own = principal.caller.session or ""
+    return bool(own) and (told.session == own or told.session.startswith(f"{own}:"))

@@ -1,0 +1,268 @@
+"""The gateway: one crib for terminals, pages and programs, over WebSocket and HTTP in one process."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import re
+import socket
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+from toolcrib.app import Crib
+from toolcrib.define.gateway import scopes_within
+from toolcrib.define.ports import Rpc
+from toolcrib.doors import listener
+from toolcrib.services.chat import Told
+from toolcrib.services.router import Method
+
+from .connection import GOING_AWAY, POLICY_VIOLATION, Connection
+from .credentials import Credentials, Failures, Principal, RefusedError, client_address
+from .frames import MAX_FRAME_BYTES, TICK_SECONDS
+from .http import HttpDoor
+
+log = logging.getLogger("toolcrib")
+
+_MAX_FRAGMENTS = 1_024  # of one message
+_LOCALHOST = re.compile(r"localhost", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayLimits:
+    """How patient it is with those it does not know, and how many it serves."""
+
+    handshake_seconds: float = 10.0
+    strangers_per_address: int = 32
+    connections: int = 10_000
+    stop_seconds: float = 5.0
+
+
+class GatewayServer:
+    """Everybody who is connected to one crib."""
+
+    def __init__(
+        self,
+        crib: Crib,
+        credentials: Credentials,
+        *,
+        origins: Collection[str] = (),
+        proxies: Collection[str] = (),
+        limits: GatewayLimits | None = None,
+    ) -> None:
+        self.crib, self.credentials, self._limits = crib, credentials, limits or GatewayLimits()
+        self.handshake_seconds = self._limits.handshake_seconds
+        self.methods: Mapping[str, Method] = crib.methods
+        self.version, self.is_ready = version("toolcrib"), False
+        self._origins = frozenset(origins)
+        self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
+        self._proxies, self._failures = tuple(proxies), Failures()
+        self._known: dict[str, Connection] = {}
+        self._strangers: dict[str, dict[Connection, None]] = {}
+        self._http = HttpDoor(self)
+        credentials.on_revoked(self._turn_out)
+
+    # the process
+
+    async def serve(self, at: socket.socket, **patience: Any) -> None:
+        """Serve until this is cancelled; then everybody is told, and what runs has a few seconds to end by itself."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it tells addresses with all that is in them
+        async with self.live():
+            serving = listener.serve_app(
+                self,
+                at,
+                is_known=self._http.admits,
+                ws=_Socket,
+                ws_max_size=MAX_FRAME_BYTES,
+                ws_per_message_deflate=False,
+                ws_ping_interval=None,
+                **patience,
+            )
+            listening = asyncio.ensure_future(serving)
+            try:
+                await asyncio.shield(listening)
+            finally:
+                await self._say_goodbye()
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    @contextlib.asynccontextmanager
+    async def live(self) -> AsyncIterator[None]:
+        """Be there for clients: with a crib that has started, and ticks."""
+        async with self.crib:
+            stop_listening = self.crib.gateway.bus.listen(self._broadcast)
+            ticking = asyncio.ensure_future(self._tick())
+            self.is_ready = True
+            try:
+                yield
+            finally:
+                self.is_ready = False
+                ticking.cancel()
+                stop_listening()
+
+    async def _say_goodbye(self) -> None:
+        """Tell everybody that it stops, let what runs come to its end if that is near, and close."""
+        self.is_ready = False
+        self._broadcast(Told("shutdown", {"reason": "the gateway stops"}))
+        await self.crib.chat.settle(self._limits.stop_seconds)
+        connections = tuple(self._known.values())
+        for connection in connections:
+            connection.close(GOING_AWAY, "the gateway stops")
+        if connections:
+            await asyncio.wait([asyncio.ensure_future(each.ended.wait()) for each in connections], timeout=2.0)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._broadcast(Told("tick", {"ts": self.crib.gateway.now_ms()}))
+
+    def _broadcast(self, told: Told) -> None:
+        for connection in tuple(self._known.values()):
+            connection.tell(told)
+
+    # requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _run_lifespan(receive, send)
+            return
+        refusal = self._refusal(scope)
+        if scope["type"] == "http":
+            if refusal is not None:
+                await self._http.refuse(403, "forbidden", refusal, send)
+            else:
+                await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            if refusal is not None:
+                await receive()
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": refusal})
+            else:
+                await self._connect(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        """Return why a request is not looked at: a page of somebody else's, or a name that was made to point here."""
+        hosts, origins = ([value for name, value in scope["headers"] if name == key] for key in (b"host", b"origin"))
+        if len(hosts) != 1 or not self._is_our_host(host := hosts[0].decode("latin-1")):
+            return "this gateway is asked by its address, as localhost, or by a name in gateway.allowedOrigins"
+        own = {f"http://{host}", f"https://{host}"}
+        if len(origins) > 1 or not all(each.decode("latin-1") in self._origins | own for each in origins):
+            return "this gateway answers no page of another origin; gateway.allowedOrigins names those it does"
+        return None
+
+    def _is_our_host(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if _LOCALHOST.fullmatch(name) or name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name)  # no name server can make an address point elsewhere
+        except ValueError:
+            return False
+        return True
+
+    def address_of(self, scope: Scope) -> str:
+        """Return where a request comes from."""
+        peer = scope["client"][0] if scope.get("client") else ""
+        forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        return client_address(peer, forwarded, self._proxies)
+
+    # who is connected
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = Connection(self, receive, send, self.address_of(scope))
+        strangers = self._strangers.setdefault(connection.address, {})
+        strangers[connection] = None
+        if len(strangers) > self._limits.strangers_per_address:  # who has a secret shows it at once: the oldest goes
+            next(iter(strangers)).close(POLICY_VIOLATION, "too many connections that nobody has introduced")
+        try:
+            await connection.run()
+        finally:
+            self._forget_stranger(connection)
+
+    def _forget_stranger(self, connection: Connection) -> None:
+        strangers = self._strangers.get(connection.address, {})
+        strangers.pop(connection, None)
+        if not strangers:
+            self._strangers.pop(connection.address, None)
+
+    def admit(self, address: str, params: Mapping[str, Any]) -> Principal:
+        """Return who shows the secrets in a `connect`; raise RefusedError when nobody does, or too many tried."""
+        auth = params.get("auth") or {}
+        is_locked = self._failures.is_locked(address)
+        if is_locked and self.credentials.mode == "password":
+            raise RefusedError("rate_limited")
+        try:
+            principal = self.credentials.admit(auth, (params.get("device") or {}).get("id", ""))
+        except RefusedError:
+            self._failures.add(address)
+            if is_locked:
+                raise RefusedError("rate_limited") from None
+            raise
+        if (role := params.get("role", principal.role)) != principal.role:
+            raise RefusedError(f"role_mismatch: {role[:32]}")
+        return principal
+
+    def enter(self, connection: Connection, params: Mapping[str, Any]) -> None:
+        """Take a client that is known, and what it says about itself."""
+        self._forget_stranger(connection)
+        if len(self._known) >= self._limits.connections:
+            connection.close(POLICY_VIOLATION, "too many connections")
+        self._known[connection.id] = connection
+        client, principal = params["client"], connection.principal
+        row = {key: client[key] for key in ("id", "version", "platform", "mode", "displayName") if key in client}
+        if principal is not None:
+            row |= {"deviceId": principal.id, "role": principal.role}
+        self.crib.gateway.presence.enter(connection.id, {**row, "ip": connection.address})
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a client."""
+        self._known.pop(connection.id, None)
+        self.crib.gateway.presence.leave(connection.id)
+
+    def snapshot(self, principal: Principal) -> dict[str, Any]:
+        """Return how the gateway stands, for who has just come."""
+        gateway = self.crib.gateway
+        rows = gateway.presence.rows() if principal.is_owner else list[dict[str, Any]]()
+        state = {"presence": gateway.presence.version, "health": 0}
+        defaults = {"defaultAgentId": "main", "mainKey": "main", "mainSessionKey": "agent:main:main"}
+        return {
+            "presence": rows, "health": {"ok": True}, "stateVersion": state, "uptimeMs": gateway.uptime_ms(),
+            "sessionDefaults": defaults,
+        }  # fmt: skip
+
+    def _turn_out(self, ids: Collection[str]) -> None:
+        """End the connections of those whose secret no longer counts."""
+        for connection in tuple(self._known.values()):
+            if connection.principal is not None and connection.principal.id in ids:
+                connection.close(POLICY_VIOLATION, "the credential was taken back")
+
+    def rpc_for(self, principal: Principal) -> Rpc:
+        """Return the methods, bound to who is asking and to what their credential may do."""
+        return self.crib.rpc_for(principal.caller, scopes_within(principal.scopes))
+
+
+class _Socket(WebSocketsSansIOProtocol):
+    """A socket whose messages come in so many pieces and no more."""
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) >= _MAX_FRAGMENTS:
+            self.conn.fail(1009, "too many fragments")
+            self.handle_parser_exception()
+        else:
+            super().handle_cont(event)
+
+
+async def _run_lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,349 @@
+"""Chats from afar: a message to a session, the run that answers it, and what whoever follows it is told.
+
+A run has the id that its asker chose for it, so that asking again after a broken connection starts nothing twice. Who
+asks for a session is decided here, by the caller that the door made: the owner may name any, everybody else has the
+session that the door gave them, and those below it.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from toolcrib.define import event as events
+from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.ports import Progress, rpc
+from toolcrib.define.session import agent_from_key, check_key, to_store_key
+from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
+from toolcrib.policy.resolve import agent_of, mark_terminal_owner
+
+from .feature import Feature, TurnCore
+
+log = logging.getLogger("toolcrib")
+
+_DELTA_SECONDS = 0.15  # between two pieces of an answer
+_KEPT_RUNS, _KEPT_SECONDS = 1_000, 600.0  # runs that have ended, and how long they can be asked about
+_STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
+_MAX_TIMEOUT_MS = 24 * 3_600_000
+
+Key = Annotated[str, Field(min_length=1, max_length=256)]
+TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
+
+
+class Told(NamedTuple):
+    """Something that happened: an event's name, what is told of it, and the session it is about, "" for none."""
+
+    event: str
+    payload: dict[str, Any]
+    session: str = ""
+
+
+class Bus:
+    """Tells everybody who listens what happens. A listener must not raise, and must not hold up the others."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Callable[[Told], None], None] = {}
+
+    def listen(self, listener: Callable[[Told], None]) -> Callable[[], None]:
+        """Have `listener` told of everything from now on; return how to end that."""
+        self._listeners[listener] = None
+        return lambda: void(self._listeners.pop(listener, None))
+
+    def publish(self, event: str, payload: dict[str, Any], session: str = "") -> None:
+        """Tell what happened."""
+        told = Told(event, payload, session)
+        for listener in tuple(self._listeners):
+            listener(told)
+
+
+def void(_: object) -> None:
+    """Return nothing."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A message that is being answered, or was."""
+
+    id: str
+    session: str
+    began: float
+    turn: FollowedTurn
+    task: "asyncio.Task[events.TurnFinished] | None" = None
+    ended: float | None = None
+
+    def status(self) -> Literal["in_flight", "ok", "error"]:
+        if self.task is None or not self.task.done():
+            return "in_flight"
+        return "ok" if not self.error() else "error"
+
+    def error(self) -> str:
+        """Return why it did not end well, "" when it did or goes on."""
+        if self.task is None or not self.task.done():
+            return ""
+        if self.task.cancelled():
+            return "stopped before it was done"
+        if failed := self.task.exception():
+            return str(failed)
+        end = self.task.result()
+        return "" if end.reason == "done" else end.sentence or end.reason
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount what answers messages from afar."""
+    chat = Chat(core.start_turn, is_owner=core.is_owner)
+    return Feature(services=(chat, chat.bus), close=chat.close)
+
+
+class Chat:
+    """The runs of one crib."""
+
+    def __init__(
+        self,
+        start_turn: Callable[[TurnRequest], FollowedTurn],
+        *,
+        is_owner: Callable[[Caller], bool],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.bus = Bus()
+        self._start_turn, self._is_owner, self._now = start_turn, is_owner, now
+        self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
+
+    @rpc("chat.send", scope="write")
+    async def send(  # noqa: PLR0913  the parameters of a method are its interface
+        self,
+        caller: Caller,
+        message: str,
+        idempotencyKey: Key,  # noqa: N803  as the protocol spells it
+        sessionKey: str = "main",  # noqa: N803
+        queue: Annotated[Literal["wait", "steer", "followup"], "where a turn runs already"] = "wait",
+        thinking: str = "",
+        timeoutMs: TimeoutMs | None = None,  # noqa: N803
+        deliver: bool = False,
+    ) -> dict[str, Any]:
+        """Say something in a session; the events `chat` and `agent` tell what comes of it. `/stop` stops it."""
+        placed = self.place(caller, sessionKey)
+        if message.strip().lower() in _STOP_WORDS:
+            return {"runId": idempotencyKey, "status": "ok", "aborted": self._stop(placed.session or "", "")}
+        if queue != "wait" and (run := self._running_in(placed.session or "")):
+            said = user_message(message)
+            run.turn.steer(said) if queue == "steer" else run.turn.follow_up(message)
+            return {"runId": run.id, "status": "in_flight"}
+        run, is_new = self._begin(caller, placed, message, idempotencyKey, timeoutMs)
+        return {"runId": run.id, "status": "started" if is_new else run.status()}
+
+    @rpc("chat.abort", scope="write")
+    async def abort(
+        self,
+        caller: Caller,
+        sessionKey: str = "main",  # noqa: N803
+        runId: str = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Stop what runs in a session, or one run of it."""
+        stopped = self._stop(self.place(caller, sessionKey).session or "", runId)
+        return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
+
+    @rpc("agent", scope="write")
+    async def agent(  # noqa: PLR0913  the parameters of a method are its interface
+        self,
+        caller: Caller,
+        progress: Progress,
+        message: Annotated[str, Field(min_length=1)],
+        idempotencyKey: Key,  # noqa: N803
+        agentId: str = "",  # noqa: N803
+        sessionKey: str = "",  # noqa: N803
+        timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None,
+        thinking: str = "",
+        deliver: bool = False,
+    ) -> dict[str, Any]:
+        """Let an agent answer a message: told at once that it was taken, and again what came of it."""
+        placed = self.place(caller, sessionKey or "main", agentId)
+        run, _ = self._begin(caller, placed, message, idempotencyKey, None if timeout is None else timeout * 1000)
+        progress({"runId": run.id, "status": "accepted", "acceptedAt": _ms(run.began)})
+        end = await self._end_of(run)
+        if end is None:
+            return {"runId": run.id, "status": "error", "summary": run.error()}
+        told = {"payloads": [{"text": end.text}], "meta": {"steps": end.steps, "cost": end.cost, "reason": end.reason}}
+        status = "ok" if end.reason == "done" else "error"
+        return {"runId": run.id, "status": status, "summary": end.sentence or "completed", "result": told}
+
+    @rpc("agent.wait", scope="write")
+    async def wait(
+        self,
+        caller: Caller,
+        runId: Key,  # noqa: N803
+        timeoutMs: TimeoutMs = 30_000,  # noqa: N803
+    ) -> dict[str, Any]:
+        """Wait until a run has ended, or the time is over."""
+        run = self._runs.get((_whose(caller), runId))
+        if run is None or run.task is None:
+            return {"runId": runId, "status": "timeout"}
+        await asyncio.wait([run.task], timeout=timeoutMs / 1000)
+        if not run.task.done():
+            return {"runId": runId, "status": "timeout"}
+        times = {"startedAt": _ms(run.began), "endedAt": _ms(run.ended or self._now())}
+        error = run.error()
+        return {"runId": runId, "status": run.status(), **times} | ({"error": error} if error else {})
+
+    def place(self, caller: Caller, key: str, agent: str = "") -> Caller:
+        """Return the caller in the session that is meant; one it may not see is answered like one that is not there."""
+        whose = agent or agent_from_key(key) or agent_of(caller)
+        full = check_key(to_store_key(whose, key))
+        if self._is_owner(caller) and caller.channel is None:
+            # as at the terminal: the owner is one in sessions of their own, and a guest in those of a group
+            return mark_terminal_owner(replace(caller, owner=None, session=full, agent=agent or None))
+        own = caller.session or ""
+        asked = own if key.strip() in ("", "main") else full
+        if own and (asked == own or asked.startswith(f"{own}:")):
+            return replace(caller, session=asked)
+        raise ToolError(f"there is no session {escape(key[:200])!r} that this caller may see", code="not_found")
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until what runs has ended, but no longer than this."""
+        if tasks := [run.task for run in self._runs.values() if run.task is not None and run.ended is None]:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def close(self) -> None:
+        """Forget what ran."""
+        tasks = [run.task for run in self._runs.values() if run.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(
+        self, caller: Caller, placed: Caller, message: str, key: str, timeout_ms: int | None
+    ) -> tuple[Run, bool]:
+        """Return the run of this id, and whether it is a new one."""
+        self._forget()
+        whose = (_whose(caller), key)
+        if (known := self._runs.get(whose)) is not None:
+            return known, False
+        limits = None if not timeout_ms else Limits(seconds=timeout_ms / 1000)
+        try:
+            request = TurnRequest(message=user_message(message), caller=placed, session=placed.session or "")
+            turn = self._start_turn(replace(request, limits=limits))
+        except CribError as error:
+            raise ToolError(str(error), code="bad_arguments") from error
+        run = self._runs[whose] = Run(key, placed.session or "", self._now(), turn)
+        run.task = asyncio.get_running_loop().create_task(self._follow(run))
+        run.task.add_done_callback(lambda _: setattr(run, "ended", self._now()))
+        return run, True
+
+    def _forget(self) -> None:
+        """Let go of runs that ended long ago, and of the oldest when there are too many."""
+        before = self._now() - _KEPT_SECONDS
+        for whose, run in tuple(self._runs.items()):
+            if run.ended is not None and (run.ended < before or len(self._runs) >= _KEPT_RUNS):
+                del self._runs[whose]
+        if len(self._runs) >= _KEPT_RUNS:
+            raise ToolError(f"{_KEPT_RUNS} runs go on already; wait until one has ended", code="unavailable")
+
+    def _running_in(self, session: str) -> Run | None:
+        return next((run for run in self._runs.values() if run.session == session and run.ended is None), None)
+
+    def _stop(self, session: str, id: str) -> list[str]:
+        found = [run for run in self._runs.values() if run.session == session and run.ended is None]
+        chosen = [run for run in found if not id or run.id == id]
+        for run in chosen:
+            run.turn.stop()
+        return [run.id for run in chosen]
+
+    async def _end_of(self, run: Run) -> events.TurnFinished | None:
+        if run.task is None:
+            return None
+        await asyncio.wait([run.task])
+        return None if run.task.cancelled() or run.task.exception() else run.task.result()
+
+    async def _follow(self, run: Run) -> events.TurnFinished:
+        """Tell how a run goes, and return how it ended."""
+        teller = _Teller(self.bus, run, self._now)
+        try:
+            async for event in run.turn.subscribe():
+                teller.tell(event)
+            end = await run.turn.end()
+        except CribError as error:
+            teller.end(events.TurnFinished("error", sentence=str(error)))
+            raise
+        teller.end(end)
+        return end
+
+
+class _Teller:
+    """Turns the events of one run into those of the protocol: each with its number, pieces of text not too often."""
+
+    def __init__(self, bus: Bus, run: Run, now: Callable[[], float]) -> None:
+        self._bus, self._run, self._now = bus, run, now
+        self._chat_seq, self._agent_seq = 0, 0
+        self._text, self._told_chars, self._told_at = "", 0, 0.0
+        self._agent("lifecycle", {"phase": "start", "startedAt": _ms(run.began)})
+
+    def tell(self, event: events.Event) -> None:
+        match event:
+            case events.TextDelta(text=text):
+                self._text += text
+                if self._now() - self._told_at >= _DELTA_SECONDS:
+                    self._tell_text()
+            case events.Retrying():
+                self._text, self._told_chars = "", 0
+            case events.Replied():
+                self._tell_text()
+                self._text, self._told_chars = "", 0
+            case events.ToolStarted(call=call):
+                self._agent("tool", {"phase": "start", **_call(call), "args": dict(call.args)})
+            case events.ToolProgress(call=call, partial=partial):
+                self._agent("tool", {"phase": "update", **_call(call), "partialResult": partial.to_json()})
+            case events.ToolFinished(call=call, result=result):
+                told = {"isError": result.status == "error", "result": result.to_json()}
+                self._agent("tool", {"phase": "result", **_call(call), **told})
+
+    def _tell_text(self) -> None:
+        """Tell the answer so far, where something has come since it was last told."""
+        if len(self._text) > self._told_chars:
+            delta, self._told_at = self._text[self._told_chars :], self._now()
+            self._told_chars = len(self._text)
+            self._agent("assistant", {"text": self._text, "delta": delta})
+            self._chat("delta", message=_assistant(self._text, self._told_at))
+
+    def end(self, end: events.TurnFinished) -> None:
+        """Tell how it ended."""
+        at = self._now()
+        if end.reason in ("done", "stopped"):
+            self._agent("lifecycle", {"phase": "end", "endedAt": _ms(at)})
+            state = "final" if end.reason == "done" else "aborted"
+            self._chat(state, **({"message": _assistant(end.text, at)} if end.text else {}))
+            return
+        self._agent("lifecycle", {"phase": "error", "endedAt": _ms(at), "error": end.sentence or end.reason})
+        self._chat("error", errorMessage=end.sentence or end.reason)
+
+    def _agent(self, stream: str, data: dict[str, Any]) -> None:
+        self._agent_seq += 1
+        told = {"runId": self._run.id, "seq": self._agent_seq, "stream": stream, "ts": _ms(self._now()), "data": data}
+        self._bus.publish("agent", told | {"sessionKey": self._run.session}, self._run.session)
+
+    def _chat(self, state: str, **more: Any) -> None:
+        self._chat_seq += 1
+        told = {"runId": self._run.id, "sessionKey": self._run.session, "seq": self._chat_seq, "state": state, **more}
+        self._bus.publish("chat", told, self._run.session)
+
+
+def _assistant(text: str, at: float) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": _ms(at)}
+
+
+def _call(call: Any) -> dict[str, Any]:
+    return {"name": call.name, "toolCallId": call.id}
+
+
+def _ms(at: float) -> int:
+    return int(at * 1000)
+
+
+def _whose(caller: Caller) -> str:
+    """Return what tells the runs of one principal from another's."""
+    return f"{caller.channel}:{caller.sender.id}" if caller.sender else caller.channel or ""

@@ -1,0 +1,99 @@
+"""The gateway about itself: how it stands, who is connected, what the configuration says."""
+
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
+from toolcrib.define.ports import rpc
+from toolcrib.policy.settings import PolicySettings
+
+from .chat import Bus, Chat
+from .feature import Feature, TurnCore
+from .sessions import Sessions
+
+_MAX_PRESENT = 200
+
+
+class Presence:
+    """Who is connected: one row each, the newest last."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus, self.version = bus, 0
+        self._rows: dict[str, dict[str, Any]] = {}
+
+    def enter(self, id: str, row: dict[str, Any]) -> None:
+        """Take note of a client."""
+        self._rows[id] = {"ts": int(time.time() * 1000), **row}
+        self._tell()
+
+    def leave(self, id: str) -> None:
+        """Take note that it has gone."""
+        if self._rows.pop(id, None) is not None:
+            self._tell()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the last of them."""
+        return list(self._rows.values())[-_MAX_PRESENT:]
+
+    def _tell(self) -> None:
+        self.version += 1
+        self._bus.publish("presence", {"presence": self.rows()})
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount what the gateway tells of itself."""
+    return Feature(services=(Gateway(core, core.find(Chat).bus, core.find(Sessions)),))
+
+
+class Gateway:
+    """What is asked of a gateway itself. Nothing here changes anything."""
+
+    def __init__(self, core: TurnCore, bus: Bus, sessions: Sessions, now: Callable[[], float] = time.time) -> None:
+        self._core, self._sessions, self._now = core, sessions, now
+        self._began = now()
+        self.bus, self.presence = bus, Presence(bus)
+
+    @rpc("health", scope="read")
+    async def health(self) -> dict[str, Any]:
+        """Say that it works, and for how long it has."""
+        policy: PolicySettings = self._core.policy
+        agents = sorted({"main", *policy.agents})
+        told = {"ok": True, "ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
+        return {**told, "defaultAgentId": "main", "agents": [{"agentId": each} for each in agents], "channels": {}}
+
+    @rpc("status", scope="read")
+    async def status(self, caller: Caller) -> dict[str, Any]:
+        """Say how the sessions that the caller may see stand."""
+        rows = await self._sessions.list_sessions(caller, 10)
+        told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
+        return {**told, "sessions": {"count": len(rows), "recent": rows}}
+
+    @rpc("system-presence", scope="read")
+    async def present(self, caller: Caller) -> list[dict[str, Any]]:
+        """List who is connected; only the owner is told."""
+        return self.presence.rows() if self._core.is_owner(caller) else []
+
+    @rpc("models.list", scope="read")
+    async def models(self) -> dict[str, Any]:
+        """List the models that the configuration names."""
+        default = self._core.models.default("main")
+        named = [default, *(name for name in map(self._core.models.default, self._core.policy.agents) if name)]
+        return {"models": [{"id": each, "name": each} for each in dict.fromkeys(named)]}
+
+    @rpc("config.get", scope="admin")
+    async def config(self, caller: Caller) -> dict[str, Any]:
+        """Show what the configuration says; secrets, and what came from the environment, are left out."""
+        if not self._core.is_owner(caller) or caller.parents:
+            raise ToolError("only the owner may see the configuration", code="denied")
+        return self._core.show_settings()
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return int(self._now() * 1000)
+
+    def uptime_ms(self) -> int:
+        """Return for how long it has been there."""
+        return int((self._now() - self._began) * 1000)
