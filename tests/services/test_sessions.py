@@ -10,6 +10,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.log import Line, Noted, Said, Switched
 from toolcrib.define.message import Message, Thinking
+from toolcrib.define.ports import Rpc
 from toolcrib.define.result import Image, Text
 from toolcrib.services.feature import ModelNames
 from toolcrib.services.sessions import Sessions
@@ -17,6 +18,10 @@ from toolcrib.services.sessions import Sessions
 from .session_world import BOB, CODEC, KNOWN, OTHER, OWN, OWNER, Turn, World, world
 
 pytestmark = pytest.mark.anyio
+
+
+async def listed(rpc: Rpc, **query: Any) -> list[str]:
+    return [row["key"] for row in (await rpc("sessions.list", query))["sessions"]]
 
 
 async def test_the_status_tells_how_a_session_stands() -> None:
@@ -53,10 +58,10 @@ async def test_what_belongs_to_others_looks_as_if_it_were_not_there(method: str,
 
 async def test_the_owner_sees_all_and_may_name_sessions_as_their_agent_does() -> None:
     made = await world()
-    assert [row["key"] for row in await made.rpc()("sessions.list", {})] == [OWN, OTHER]
-    assert [row["key"] for row in await made.rpc()("sessions.list", {"most": 1})] == [OWN]
-    assert [row["key"] for row in await made.rpc(BOB)("sessions.list", {})] == [OTHER]
-    assert await made.rpc(Caller(owner=False))("sessions.list", {}) == []
+    assert await listed(made.rpc()) == [OWN, OTHER]
+    assert await listed(made.rpc(), limit=1) == [OWN]
+    assert await listed(made.rpc(BOB)) == [OTHER]
+    assert await listed(made.rpc(Caller(owner=False))) == []
     assert (await made.rpc()("sessions.status", {"key": "main"}))["key"] == OWN
     assert (await made.rpc()("sessions.status", {"key": OTHER}))["key"] == OTHER
     with pytest.raises(ToolError, match="no session 'agent:main:nobody'"):

@@ -17,7 +17,7 @@ from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.config.read import Document
 from toolcrib.define.errors import CribError
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.services import agents, approvals, audit, chat, exec, gateway, mcp, sessions, toolbox
+from toolcrib.services import agents, approvals, audit, chat, exec, gateway, mcp, session_desk, sessions, toolbox
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
 
@@ -31,6 +31,7 @@ FEATURES: tuple[Mount, ...] = (
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (
     partial(sessions.mount, recall=recall, codec=sessions.LogCodec(read_log, write_log)),
+    session_desk.mount,
     subagents.mount,
     chat.mount,
     toolbox.mount,

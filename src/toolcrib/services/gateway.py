@@ -67,9 +67,10 @@ class Gateway:
     @rpc("status", scope="read")
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how the sessions that the caller may see stand."""
-        rows = await self._sessions.list_sessions(caller, 10)
+        heads = await self._sessions.find_heads(caller)
         told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
-        return {**told, "sessions": {"count": len(rows), "recent": rows}}
+        recent = [self._sessions.describe(each) for each in heads[:10]]
+        return {**told, "sessions": {"count": len(heads), "recent": recent}}
 
     @rpc("system-presence", scope="read")
     async def present(self, caller: Caller) -> list[dict[str, Any]]:

@@ -11,7 +11,14 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Mark, Progress, Rpc, Scope, mark_of
-from toolcrib.define.schema.annotations import Schema, check_portable, fields_of_function, object_schema, parameters_of
+from toolcrib.define.schema.annotations import (
+    Schema,
+    check_portable,
+    fields_of_function,
+    members_of,
+    object_schema,
+    parameters_of,
+)
 from toolcrib.define.schema.check import check_of_fields
 from toolcrib.define.schema.portable import Shape
 
@@ -90,16 +97,29 @@ def _read_method(mark: Mark, bound: Callable[..., Any]) -> Method:
     if not inspect.iscoroutinefunction(bound):
         raise DeclarationError(f"{where}: is not async")
     listed = parameters_of(bound)
-    fields = fields_of_function(bound, [each for each in listed if each.name not in _OURS], where)
+    own = [each for each in listed if each.name not in _OURS]
+    fields, run = fields_of_function(bound, own, where), bound
+    if [each.name for each in own] == ["query"] and (members := members_of(fields[0].annotation, where)) is not None:
+        fields, run = members, _gather_query(bound, fields[0].annotation)
     check_portable(fields, where)
     return Method(
         name=mark.name,
         scope=mark.scope,
         doc=inspect.getdoc(bound) or "",
         shape=Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema)),
-        run=bound,
+        run=run,
         wants=frozenset(_OURS) & {each.name for each in listed},
     )
+
+
+def _gather_query(bound: Callable[..., Any], shape: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method as it is called with the fields of its one parameter, which is called `query`."""
+
+    def run(**named: Any) -> Any:
+        ours = {name: named.pop(name) for name in _OURS if name in named}
+        return bound(query=shape(**named), **ours)
+
+    return run
 
 
 def _guard_progress(name: str, progress: Progress | None) -> Progress:

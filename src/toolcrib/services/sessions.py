@@ -1,6 +1,7 @@
 """Sessions as callers see them: how they stand, which there are, what was said; each caller its own, the owner all."""
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
@@ -18,7 +19,7 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
-from toolcrib.define.session import agent_from_key, check_key, to_store_key
+from toolcrib.define.session import agent_from_key, check_key, kind_from_key, to_store_key
 
 from .feature import Feature, ModelNames, RunningTurn, TurnCore
 
@@ -87,9 +88,9 @@ class Sessions:
         self, caller: Caller, key: Annotated[str, "the session; the caller's own when empty"] = ""
     ) -> dict[str, Any]:
         """Tell how a session stands: model, messages, tokens, cost, whether a turn runs, how the last one ended."""
-        head = await self._find_visible(caller, key, makes=True)
-        found = await self._read_standing(head.key)
-        is_running = self._running(head.key) is not None
+        head = await self.find_visible(caller, key, makes=True)
+        found = await self.read_standing(head.key)
+        is_running = self.is_running(head.key)
         model = found.model or self._default_model(head.key)
         ended = next((line.body for line in reversed(found.path) if isinstance(line.body, Ended)), None)
         return {
@@ -110,30 +111,33 @@ class Sessions:
             "changedAt": head.changed_at,
         }
 
-    @rpc("sessions.list", scope="read")
-    async def list_sessions(
-        self, caller: Caller, most: Annotated[int, Field(ge=1, le=10_000, description="sessions to list")] = 50
-    ) -> list[dict[str, Any]]:
-        """List the sessions that the caller may see, the latest first."""
-        if self._is_owner(caller):
-            heads: Sequence[SessionHead] = await self._store.list(most=most)
-        else:
-            own = await self._store.find(caller.session) if caller.session else None
-            heads = [own] if own else []
-        return [
-            {
-                "key": head.key,
-                "title": head.title,
-                "model": head.model or self._default_model(head.key),
-                "lines": head.count,
-                "parents": list(head.parents),
-                "switched": head.model,
-                "running": self._running(head.key) is not None,
-                "madeAt": head.made_at,
-                "changedAt": head.changed_at,
-            }
-            for head in heads
-        ]
+    def is_running(self, key: str) -> bool:
+        """Tell whether a turn runs in a session."""
+        return self._running(key) is not None
+
+    async def find_heads(self, caller: Caller) -> Sequence[SessionHead]:
+        """Return the sessions that the caller may see, the latest first: its own and those below it; the owner all."""
+        heads = await self._store.list(most=_ALL_SESSIONS)
+        return heads if self._is_owner(caller) else [head for head in heads if _is_below(caller, head.key)]
+
+    def describe(self, head: SessionHead) -> dict[str, Any]:
+        """Return what a list tells of a session."""
+        return {
+            "key": head.key,
+            "kind": kind_from_key(head.key),
+            "sessionId": session_id(head),
+            "label": head.title or None,
+            "title": head.title,
+            "model": head.model or self._default_model(head.key),
+            "lines": head.count,
+            "parents": list(head.parents),
+            "spawnedBy": head.parents[-1] if head.parents else None,
+            "switched": head.model,
+            "running": self.is_running(head.key),
+            "madeAt": head.made_at,
+            "changedAt": head.changed_at,
+            "updatedAt": int(head.changed_at * 1000),
+        }
 
     @rpc("sessions.history", scope="read")
     async def history(
@@ -143,8 +147,8 @@ class Sessions:
         most: Annotated[int, Field(ge=1, le=1000, description="messages to show, counted from the last")] = 50,
     ) -> dict[str, Any]:
         """Show the last messages of a session as its model is shown them, each cut to a few thousand characters."""
-        head = await self._find_visible(caller, key)
-        messages = (await self._read_standing(head.key)).history
+        head = await self.find_visible(caller, key)
+        messages = (await self.read_standing(head.key)).history
         shown: list[dict[str, Any]] = []
         left = _PAGE_CHARS
         for at in range(len(messages) - 1, max(-1, len(messages) - 1 - most), -1):
@@ -164,14 +168,14 @@ class Sessions:
         key: Annotated[str, "the session; the caller's own when empty"] = "",
     ) -> dict[str, Any]:
         """Let another model answer in a session from its next turn on. Only the owner may, at a door."""
-        head = await self._find_visible(caller, key)
+        head = await self.find_visible(caller, key)
         # rules may give models different tools, so whoever could choose one could choose its tools (G8)
         if not self._is_owner(caller) or caller.parents:
             raise ToolError("only the owner, in a session of their own, may switch models", code="denied")
         chosen = self._choose(model)
-        found = await self._read_standing(head.key)
+        found = await self.read_standing(head.key)
         if found.model != chosen:
-            await self._write(head.key, Switched(chosen))
+            await self.write(head.key, Switched(chosen))
         return {"key": head.key, "changed": found.model != chosen, "model": chosen or self._default_model(head.key)}
 
     # what an operator asks for, and no tool: whole logs
@@ -231,7 +235,7 @@ class Sessions:
             raise ToolError(f"there is no session {escape(key[:200])!r}", code="not_found")
         return head
 
-    async def _find_visible(self, caller: Caller, key: str, *, makes: bool = False) -> SessionHead:
+    async def find_visible(self, caller: Caller, key: str, *, makes: bool = False) -> SessionHead:
         """Return the session that is meant; one the caller may not see is answered like one that does not exist.
 
         `makes` takes the caller's own for one with nothing in it, where it is not there yet.
@@ -241,7 +245,7 @@ class Sessions:
             raise ToolError("this call belongs to no session; name one by its key", code="bad_arguments")
         agent = caller.agent or agent_from_key(caller.session or "")
         for each in dict.fromkeys((wanted, to_store_key(agent, wanted))):
-            if each != caller.session and not self._is_owner(caller):
+            if not self._is_owner(caller) and not _is_below(caller, each):
                 continue
             if head := await self._store.find(check_key(each)):
                 return head
@@ -249,7 +253,7 @@ class Sessions:
             return SessionHead(key=wanted, made_at=self._now(), changed_at=self._now())
         raise ToolError(f"there is no session {escape(wanted[:200])!r} that this caller may see", code="not_found")
 
-    async def _read_standing(self, key: str) -> SessionSummary:
+    async def read_standing(self, key: str) -> SessionSummary:
         try:
             return self._recall(await self._store.lines(key))
         except CribError as error:
@@ -267,7 +271,8 @@ class Sessions:
             )
         return chosen
 
-    async def _write(self, key: str, body: Body) -> None:
+    async def write(self, key: str, body: Body) -> None:
+        """Add a line to a session, through its turn where one runs."""
         if turn := self._running(key):
             turn.add(body)
             await turn.flush()
@@ -285,6 +290,17 @@ class Sessions:
 
     def _default_model(self, key: str) -> str:
         return self._models.default(agent_from_key(key))
+
+
+def _is_below(caller: Caller, key: str) -> bool:
+    """Tell whether a session is the caller's own, or one below it."""
+    own = caller.session or ""
+    return bool(own) and (key == own or key.startswith(f"{own}:"))
+
+
+def session_id(head: SessionHead) -> str:
+    """Return the id of a session: another one once it was forgotten and made anew."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{head.key}@{head.made_at}"))
 
 
 def _render_row(message: Message) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def command() -> None:
 @json_options
 def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
-    rows = ask_owner(options, "sessions.list", {"most": most})
+    rows = ask_owner(options, "sessions.list", {"limit": most})["sessions"]
     if options["as_json"]:
         print_json({"sessions": [{**{key: row[key] for key in _HEAD}, "model": row["switched"]} for row in rows]})
         return
@@ -157,7 +157,8 @@ def _ask_about(options: ConfigOptions, key: str, method: str, **more: str) -> An
     except ToolError as error:
         if error.code != "not_found" or "session" not in str(error):
             raise
-        near = nearest_session(key, [row["key"] for row in ask_owner(options, "sessions.list", {"most": 1000})])
+        known = ask_owner(options, "sessions.list", {"limit": 1000})["sessions"]
+        near = nearest_session(key, [row["key"] for row in known])
         hint = f"did you mean {near!r}?" if near else "`toolcrib sessions list` shows what there is"
         raise CribError(f"there is no session {key!r}; {hint}") from None
 

@@ -1,0 +1,218 @@
+"""Sessions as the protocol of the gateway speaks of them: listed, looked into, found, labelled, begun anew."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
+from toolcrib.define.log import Labelled, Said, SessionHead, SessionStore, Shortened
+from toolcrib.define.message import Message, Thinking
+from toolcrib.define.ports import rpc
+from toolcrib.define.result import Image
+from toolcrib.define.session import agent_from_key, to_agent
+
+from .feature import Feature, TurnCore
+from .sessions import Sessions, session_id
+
+_LABEL_CHARS = 64
+_PAGE_BYTES = 6 * 1024 * 1024  # of one answer
+_PREVIEW_CHARS = 240
+_LEFT_OUT = "What was said before was left out here."
+
+Limit = Annotated[int, Field(ge=1, le=10_000)]
+SessionKey = Annotated[str, Field(min_length=1, max_length=255)]
+Label = Annotated[str, Field(min_length=1, max_length=_LABEL_CHARS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionQuery:
+    """Which sessions are listed, and what is told of them."""
+
+    limit: Limit = 50
+    activeMinutes: Annotated[int, Field(ge=1)] | None = None  # noqa: N815  as the protocol spells it
+    label: str = ""
+    agentId: str = ""  # noqa: N815
+    spawnedBy: str = ""  # noqa: N815
+    search: str = ""
+    includeLastMessage: bool = False  # noqa: N815
+    includeDerivedTitles: bool = False  # noqa: N815
+    includeGlobal: bool = False  # noqa: N815
+    includeUnknown: bool = False  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPatch:
+    """What is changed about a session; None leaves it, and "" goes back to what it was by itself."""
+
+    key: SessionKey
+    label: Annotated[str, Field(max_length=_LABEL_CHARS)] | None = None
+    model: str | None = None
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount what the gateway tells of sessions."""
+    return Feature(services=(SessionDesk(core.stores.sessions, core.find(Sessions)),))
+
+
+class SessionDesk:
+    """The sessions of a crib, for clients of the gateway. Who may see which is decided by `Sessions`."""
+
+    def __init__(self, store: SessionStore, sessions: Sessions) -> None:
+        self._store, self._sessions = store, sessions
+
+    @rpc("sessions.list", scope="read")
+    async def list_sessions(self, caller: Caller, query: SessionQuery) -> dict[str, Any]:
+        """List the sessions that the caller may see, the latest first."""
+        heads = [head for head in await self._sessions.find_heads(caller) if _matches(head, query)]
+        rows = [self._sessions.describe(head) for head in heads[: query.limit]]
+        for row in rows if query.includeLastMessage or query.includeDerivedTitles else ():
+            messages = await self._messages(row["key"])
+            if query.includeLastMessage and messages:
+                row["lastMessagePreview"] = _plain(messages[-1])[:_PREVIEW_CHARS]
+            if query.includeDerivedTitles and not row["title"]:
+                first = next((each for each in messages if each.role == "user"), None)
+                row["derivedTitle"] = _plain(first)[:_LABEL_CHARS] if first else None
+        return {"ts": int(time.time() * 1000), "count": len(rows), "sessions": rows}
+
+    @rpc("chat.history", scope="read")
+    async def history(
+        self,
+        caller: Caller,
+        sessionKey: SessionKey = "main",  # noqa: N803  as the protocol spells it
+        limit: Annotated[int, Field(ge=1, le=1_000)] = 200,
+    ) -> dict[str, Any]:
+        """Show the last messages of a session."""
+        head = await self._sessions.find_visible(caller, sessionKey, makes=True)
+        shown, left = list[dict[str, Any]](), _PAGE_BYTES
+        for message in reversed((await self._messages(head.key))[-limit:]):
+            row = _render(message)
+            left -= len(_plain(message))
+            if left < 0:
+                break
+            shown.append(row)
+        return {"sessionKey": head.key, "sessionId": session_id(head), "messages": shown[::-1]}
+
+    @rpc("sessions.preview", scope="read")
+    async def preview(
+        self,
+        caller: Caller,
+        keys: Annotated[Sequence[SessionKey], Field(min_length=1, max_length=64)],
+        limit: Annotated[int, Field(ge=1, le=100)] = 12,
+        maxChars: Annotated[int, Field(ge=20, le=4_000)] = _PREVIEW_CHARS,  # noqa: N803
+    ) -> dict[str, Any]:
+        """Show the last words of several sessions."""
+        previews = []
+        for key in keys:
+            try:
+                head = await self._sessions.find_visible(caller, key)
+            except ToolError:
+                previews.append({"key": key, "status": "missing", "items": list[Any]()})
+                continue
+            last = (await self._messages(head.key))[-limit:]
+            items = [{"role": each.role, "text": _plain(each)[:maxChars]} for each in last]
+            previews.append({"key": key, "status": "ok" if items else "empty", "items": items})
+        return {"ts": int(time.time() * 1000), "previews": previews}
+
+    @rpc("sessions.resolve", scope="admin")
+    async def resolve(
+        self,
+        caller: Caller,
+        key: str = "",
+        sessionId: str = "",  # noqa: N803
+        label: str = "",
+    ) -> dict[str, Any]:
+        """Find a session by exactly one of its key, its id and its label."""
+        if sum(map(bool, (key, sessionId, label))) != 1:
+            raise ToolError("name one of key, sessionId and label", code="bad_arguments")
+        if key:
+            return {"ok": True, "key": (await self._sessions.find_visible(caller, key)).key}
+        heads = await self._sessions.find_heads(caller)
+        found = [head.key for head in heads if (session_id(head) == sessionId if sessionId else head.title == label)]
+        if len(found) == 1:
+            return {"ok": True, "key": found[0]}
+        what = f"{len(found)} sessions are called so; name one by its key" if found else "there is no such session"
+        raise ToolError(what, code="not_found")
+
+    @rpc("sessions.patch", scope="admin")
+    async def patch(self, caller: Caller, query: SessionPatch) -> dict[str, Any]:
+        """Give a session a label, or let another model answer in it."""
+        head = await self._sessions.find_visible(caller, query.key)
+        if query.label is not None:
+            await self._sessions.write(head.key, Labelled(query.label))
+        if query.model is not None:
+            await self._sessions.switch(caller, query.model or "default", head.key)
+        return {"ok": True, "key": head.key, "entry": self._sessions.describe(await self._find(head.key))}
+
+    @rpc("sessions.reset", scope="admin")
+    async def reset(self, caller: Caller, key: SessionKey) -> dict[str, Any]:
+        """Begin a session anew; what was said in it is kept under another key."""
+        head = await self._sessions.find_visible(caller, key)
+        self._require_idle(head.key)
+        kept = f"{head.key}:before:{token_hex(4)}"
+        await self._store.add(replace(head, key=kept), await self._store.lines(head.key))
+        await self._store.delete(head.key)
+        return {"ok": True, "key": head.key, "archived": kept}
+
+    @rpc("sessions.compact", scope="admin")
+    async def compact(
+        self,
+        caller: Caller,
+        key: SessionKey,
+        maxLines: Annotated[int, Field(ge=1, le=100_000)] = 400,  # noqa: N803
+    ) -> dict[str, Any]:
+        """Leave all but the last lines of a session out of what its model is shown; nothing is forgotten."""
+        head = await self._sessions.find_visible(caller, key)
+        self._require_idle(head.key)
+        said = [line for line in (await self._sessions.read_standing(head.key)).path if isinstance(line.body, Said)]
+        # a conversation goes on with somebody who asks, not with an answer to what nobody sees
+        kept = next((line for line in said[-maxLines:] if _is_question(line.body)), None)
+        if len(said) <= maxLines or kept is None:
+            return {"ok": True, "key": head.key, "compacted": False, "kept": len(said)}
+        await self._sessions.write(head.key, Shortened(_LEFT_OUT, kept.id, 0))
+        return {"ok": True, "key": head.key, "compacted": True, "kept": len(said) - said.index(kept)}
+
+    def _require_idle(self, key: str) -> None:
+        if self._sessions.is_running(key):
+            raise ToolError("a turn runs in this session; stop it, or wait for its end", code="busy")
+
+    async def _find(self, key: str) -> SessionHead:
+        head = await self._store.find(key)
+        if head is None:
+            raise ToolError("the session has just been deleted", code="not_found")
+        return head
+
+    async def _messages(self, key: str) -> list[Message]:
+        return list((await self._sessions.read_standing(key)).history)
+
+
+def _matches(head: SessionHead, query: SessionQuery) -> bool:
+    is_recent = query.activeMinutes is None or head.changed_at >= time.time() - query.activeMinutes * 60
+    is_agents = not query.agentId or agent_from_key(head.key) == to_agent(query.agentId)
+    is_called = not query.label or head.title == query.label
+    is_found = query.search.lower() in f"{head.key} {head.title}".lower()
+    is_spawned = not query.spawnedBy or query.spawnedBy in head.parents
+    return is_recent and is_agents and is_called and is_found and is_spawned
+
+
+def _is_question(body: Any) -> bool:
+    return isinstance(body, Said) and body.message.role == "user"
+
+
+def _plain(message: Message) -> str:
+    parts = (part for part in message.content if not isinstance(part, Thinking))
+    return "\n".join(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text for part in parts)
+
+
+def _render(message: Message) -> dict[str, Any]:
+    content: list[Mapping[str, Any]] = [{"type": "text", "text": _plain(message)}]
+    for call in message.calls:
+        content.append({"type": "toolCall", "id": call.id, "name": call.name, "arguments": dict(call.args)})
+    told: dict[str, Any] = {"role": message.role, "content": content}
+    if message.role == "tool":
+        told |= {"role": "toolResult", "toolCallId": message.call_id, "isError": message.status == "error"}
+    return told | ({"timestamp": int(message.at * 1000)} if message.at else {})
