@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .app import Belt, Crib, run_sync
     from .app import open as open  # not in __all__: `import *` would hide the builtin
+    from .client import GatewayClient, connect
     from .define.actions import actions
     from .define.agent import Agent
     from .define.args import Args
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 # where each name lives
 _HOMES = {
     "app": "Belt Crib open run_sync",
+    "client": "GatewayClient connect",
     "define.actions": "actions",
     "define.agent": "Agent",
     "define.args": "Args",
@@ -51,8 +53,8 @@ _HOMES = {
 
 __all__ = [
     "OWNER", "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
-    "Embed", "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool", "ToolError",
-    "__version__", "actions", "rpc", "run_sync", "tool",
+    "Embed", "GatewayClient", "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool",
+    "ToolError", "__version__", "actions", "connect", "rpc", "run_sync", "tool",
 ]  # fmt: skip
 
 

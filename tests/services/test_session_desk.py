@@ -14,7 +14,8 @@ async def test_a_list_is_narrowed_by_what_is_asked_for() -> None:
     rpc = (await world()).rpc()
     rows = (await rpc("sessions.list", {"includeLastMessage": True, "includeGlobal": True}))["sessions"]
     assert [row["kind"] for row in rows] == ["main", "other"]
-    assert all(row["lastMessagePreview"] and len(row["sessionId"]) == 36 for row in rows)
+    assert rows[0]["lastMessagePreview"]
+    assert len({row["sessionId"] for row in rows}) == 2
     for query, keys in (({"search": "TELEGRAM"}, [OTHER]), ({"agentId": "nobody"}, []), ({"spawnedBy": OWN}, [])):
         assert [row["key"] for row in (await rpc("sessions.list", query))["sessions"]] == keys, query
     for bad in ({"limit": 0}, {"x": 1}, {"activeMinutes": 0}):

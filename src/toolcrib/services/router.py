@@ -88,6 +88,9 @@ class Router:
             args = dict(method.shape.check(params))
         except ArgumentError as error:
             raise ArgumentError(f"{name}: {error}") from None
+        # what a model writes for "nothing" counts as not given; who asks by name means what they say
+        if odd := next((key for key in params if key not in args and params[key] is not None), None):
+            raise ArgumentError(f"{name}: {odd} cannot be {params[odd]!r:.64}")
         ours = {"caller": caller, "progress": _guard_progress(name, progress)}
         return await method.run(**args, **{each: ours[each] for each in method.wants})
 

@@ -188,7 +188,11 @@ class Connection:
             "type": "hello-ok",
             "protocol": PROTOCOL,
             "server": {"version": self._hall.version, "connId": self.id},
-            "features": {"methods": sorted({*self._hall.methods, "connect"}), "events": list(EVENTS)},
+            "features": {
+                "methods": sorted({*self._hall.methods, "connect"}),
+                "reads": sorted(name for name, method in self._hall.methods.items() if method.scope == "read"),
+                "events": list(EVENTS),
+            },
             "snapshot": self._hall.snapshot(principal),
             "auth": {"role": principal.role, "scopes": sorted(principal.scopes)},
             "policy": {**policy, "tickIntervalMs": int(TICK_SECONDS * 1000)},

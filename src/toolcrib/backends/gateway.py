@@ -1,0 +1,219 @@
+"""A gateway in another process, asked over its socket: one request, one answer; events as they come.
+
+A connection that breaks is made again, sooner at first and then more rarely. A request that was under way is asked
+again only where that cannot do anything twice: it only reads, or it carries an idempotency key. Of all others nobody
+knows whether they were heard, and whoever asked is told so.
+"""
+
+import asyncio
+import itertools
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.gateway import NEEDED, PROTOCOL
+
+log = logging.getLogger("toolcrib")
+
+MAX_MESSAGE_BYTES = 25 * 1024 * 1024
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
+_OPEN_SECONDS = 10.0
+_MAX_EVENTS = 10_000  # that wait for somebody to take them; the oldest go
+_REFUSED = 1008
+_UNCERTAIN = (
+    "the connection broke before the answer came, so nobody knows whether it was done; look before asking again"
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A request that waits for its answer; `first` are answers that come before it."""
+
+    frame: bytes
+    is_repeatable: bool
+    answer: "asyncio.Future[Any]"
+    on_part: Callable[[Any], None] | None = None
+
+
+@dataclass(slots=True)
+class GatewayLink:
+    """A connection to a gateway that holds, also when the socket does not."""
+
+    url: str
+    token: str = field(repr=False)
+    client: Mapping[str, str]
+    tries: int | None = None  # how often it is tried again before it is given up; None is for ever
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _listeners: "dict[asyncio.Queue[tuple[str, Any]], None]" = field(default_factory=dict)
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _socket: ClientConnection | None = None
+    _running: "asyncio.Task[None] | None" = None
+    _failure: CribError | None = None
+
+    async def open(self) -> None:
+        """Connect; raise CribError when that cannot be done."""
+        socket = await self._connect()
+        self._running = asyncio.get_running_loop().create_task(self._run(socket))
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        if self._socket is not None:
+            await self._socket.close()
+        self._fail(CribError("the connection to the gateway was closed"))
+
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, on_part: Callable[[Any], None] | None = None
+    ) -> Any:
+        """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows what became of it.
+
+        `on_part` hears what it tells before it is done.
+        """
+        if self._failure is not None:
+            raise self._failure
+        id, given = f"{next(self._numbers)}", params or {}
+        repeatable = "idempotencyKey" in given or self._is_reading(method)
+        frame = orjson.dumps({"type": "req", "id": id, "method": method, "params": dict(given)})
+        asked = _Asked(frame, repeatable, asyncio.get_running_loop().create_future(), on_part)
+        self._asked[id] = asked
+        try:
+            if self._socket is not None:
+                await self._say(self._socket, frame)
+            return await asked.answer
+        finally:
+            self._asked.pop(id, None)
+
+    async def events(self) -> AsyncIterator[tuple[str, Any]]:
+        """Yield what the gateway tells from now on: the name of an event, and what is told of it."""
+        queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_MAX_EVENTS)
+        self._listeners[queue] = None
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            del self._listeners[queue]
+
+    def _is_reading(self, method: str) -> bool:
+        return NEEDED.get(method) == "operator.read" or method in self.hello.get("features", {}).get("reads", ())
+
+    # the socket
+
+    async def _connect(self) -> ClientConnection:
+        try:
+            socket = await connect(self.url, max_size=MAX_MESSAGE_BYTES, open_timeout=_OPEN_SECONDS, compression=None)
+        except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
+            raise CribError(f"no gateway answers at {self.url} ({error}); `toolcrib gateway` starts one") from None
+        params: dict[str, Any] = {"minProtocol": PROTOCOL, "maxProtocol": PROTOCOL, "client": dict(self.client)}
+        hello = {
+            "type": "req",
+            "id": "connect",
+            "method": "connect",
+            "params": params | {"auth": {"token": self.token}},
+        }
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                await self._say(socket, orjson.dumps(hello))
+                while (frame := orjson.loads(await socket.recv())).get("id") != "connect":
+                    continue
+        except (ConnectionClosed, TimeoutError, ValueError) as error:
+            raise CribError(f"the gateway at {self.url} hung up before it knew us ({error})") from None
+        if not frame["ok"]:
+            await socket.close()
+            raise RefusedByGatewayError(
+                f"the gateway at {self.url} refuses us ({frame['error']['message']}); check the token"
+            )
+        self.hello, self._socket = frame["payload"], socket
+        return socket
+
+    async def _say(self, socket: ClientConnection, frame: bytes) -> None:
+        try:
+            await socket.send(frame.decode())
+        except ConnectionClosed:
+            return  # the reader finds out, and asks again what can be asked again
+
+    async def _run(self, socket: ClientConnection) -> None:
+        """Read until it is closed; connect again whenever the socket breaks."""
+        while True:
+            try:
+                await self._read(socket)
+            except ConnectionClosed as closed:
+                if closed.rcvd is not None and closed.rcvd.code == _REFUSED:
+                    return self._fail(CribError(f"the gateway has closed the connection: {closed.rcvd.reason}"))
+            self._socket = None
+            self._give_up_what_may_have_run()
+            try:
+                socket = await self._reconnect()
+            except CribError as error:
+                return self._fail(error)
+            for asked in tuple(self._asked.values()):
+                await self._say(socket, asked.frame)
+            self._tell("reconnected", {})
+
+    async def _reconnect(self) -> ClientConnection:
+        wait, tried = _FIRST_WAIT, 0
+        while True:
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311  so that not all come back at once
+            try:
+                return await self._connect()
+            except RefusedByGatewayError:
+                raise
+            except CribError as error:
+                tried += 1
+                if self.tries is not None and tried > self.tries:
+                    raise
+                log.debug("%s; trying again", error)
+                wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def _read(self, socket: ClientConnection) -> None:
+        async for text in socket:
+            frame = orjson.loads(text)
+            if frame["type"] == "event":
+                self._tell(frame["event"], frame.get("payload"))
+            elif (asked := self._asked.get(frame["id"])) is not None and not asked.answer.done():
+                self._take(asked, frame)
+        raise ConnectionClosed(None, None)
+
+    def _take(self, asked: _Asked, frame: Mapping[str, Any]) -> None:
+        if not frame["ok"]:
+            error = frame["error"]
+            code = (error.get("details") or {}).get("code") or error["code"].lower()
+            asked.answer.set_exception(ToolError(error["message"], code=code))
+        elif asked.on_part is not None and _is_part(frame["payload"]):
+            asked.on_part(frame["payload"])
+        else:
+            asked.answer.set_result(frame["payload"])
+
+    def _tell(self, event: str, payload: Any) -> None:
+        for queue in self._listeners:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait((event, payload))
+
+    def _give_up_what_may_have_run(self) -> None:
+        for asked in self._asked.values():
+            if not asked.is_repeatable and not asked.answer.done():
+                asked.answer.set_exception(CribError(_UNCERTAIN))
+
+    def _fail(self, error: CribError) -> None:
+        self._failure = error
+        for asked in self._asked.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(error)
+
+
+class RefusedByGatewayError(CribError):
+    """It is there, and does not let us in: trying again would not help."""
+
+
+def _is_part(payload: Any) -> bool:
+    return isinstance(payload, dict) and payload.get("status") == "accepted"

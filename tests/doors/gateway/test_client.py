@@ -1,0 +1,124 @@
+"""`toolcrib.connect`: another process's crib; it comes back by itself, and does nothing twice."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+pytest.importorskip("websockets", reason="the extra gateway is not installed")
+
+import toolcrib
+from toolcrib import CribError, ToolError, tool
+
+from .world import TOKEN, World, device, gateway_of
+
+pytestmark = pytest.mark.anyio
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count, self.began, self.go = 0, asyncio.Event(), asyncio.Event()
+
+    def tool(self) -> toolcrib.Tool:
+        @tool(name="count", effects={"write"})
+        async def count() -> str:
+            """Count."""
+            self.count += 1
+            self.began.set()
+            await self.go.wait()
+            return str(self.count)
+
+        return count
+
+
+@contextlib.asynccontextmanager
+async def relay_of(world: World) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A wire between client and gateway that can be cut: set the event, and every connection through it breaks."""
+    cut = asyncio.Event()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(65536):
+                writer.write(piece)
+                await writer.drain()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", world.port)
+        ways = [asyncio.ensure_future(each) for each in (copy(reader, back), copy(there, writer), cut.wait())]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        for end in (writer, back):
+            end.transport.abort()
+        cut.clear()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
+        cut.set()
+
+
+async def ask_for_ever(crib: toolcrib.GatewayClient) -> None:
+    while True:
+        await crib.ask("health")
+
+
+async def test_it_asks_calls_and_says() -> None:
+    async with gateway_of() as world, toolcrib.connect(world.url, TOKEN) as crib:
+        assert (await crib.ask("health"))["ok"]
+        assert (await crib.call("session_status"))["status"] == "ok"
+        assert (await crib.call("exec", {"command": "rm x"}, dry_run=True))["verdict"]["tool"] == "exec"
+        assert "not a language model" in await crib.say("hello")
+        with pytest.raises(ToolError, match="no tool 'reed'"):
+            await crib.call("reed")
+
+
+async def test_what_is_wrong_is_said_in_one_sentence() -> None:
+    async with gateway_of(devices=[device("phone", "t" * 20, "operator.read")]) as world:
+        with pytest.raises(CribError, match="check the token"):
+            await toolcrib.connect(world.url, "wrong").__aenter__()
+        async with toolcrib.connect(world.url, "t" * 20) as phone:
+            with pytest.raises(ToolError, match=r"missing scope: operator\.write"):
+                await phone.call("session_status")
+    with pytest.raises(CribError, match="no gateway answers"):
+        await toolcrib.connect(world.url, TOKEN).__aenter__()
+    with pytest.raises(CribError, match="is no address of a gateway"):
+        toolcrib.connect("127.0.0.1:1", TOKEN)
+
+
+async def test_a_call_that_was_under_way_is_never_made_twice() -> None:
+    counter = Counter()
+    async with (
+        gateway_of(tools=[counter.tool()]) as world,
+        relay_of(world) as (url, cut),
+        toolcrib.connect(url, TOKEN) as crib,
+    ):
+        calling = asyncio.ensure_future(crib.call("count"))
+        await counter.began.wait()
+        cut.set()
+        with pytest.raises(CribError, match="nobody knows whether it was done"):
+            await calling
+        assert (await crib.ask("health"))["ok"]  # over a new socket
+        counter.go.set()
+        assert counter.count == 1
+
+
+async def test_an_answer_that_was_waited_for_comes_over_the_next_socket() -> None:
+    async with gateway_of() as world, relay_of(world) as (url, cut), toolcrib.connect(url, TOKEN) as crib:
+        events = crib.events()
+        saying = asyncio.ensure_future(crib.say("hello"))
+        while (await anext(events))[0] != "agent":
+            continue
+        cut.set()
+        assert "not a language model" in await saying
+        sessions = (await crib.ask("sessions.list"))["sessions"]
+        history = await crib.ask("chat.history", {"sessionKey": sessions[0]["key"]})
+        assert [each["role"] for each in history["messages"]] == ["user", "assistant"]
+
+
+async def test_who_is_turned_out_is_told_and_does_not_come_back() -> None:
+    async with gateway_of() as world, toolcrib.connect(world.url, TOKEN) as crib:
+        world.server.credentials.replace_secret("token", "another-token-that-is-long")
+        with pytest.raises(CribError, match=r"credential was taken back|check the token"):
+            await ask_for_ever(crib)
