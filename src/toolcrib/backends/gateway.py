@@ -17,7 +17,7 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import CribError, NoAnswerError, ToolError
 from toolcrib.define.gateway import NEEDED, PROTOCOL
 
 log = logging.getLogger("toolcrib")
@@ -112,7 +112,7 @@ class GatewayLink:
         try:
             socket = await connect(self.url, max_size=MAX_MESSAGE_BYTES, open_timeout=_OPEN_SECONDS, compression=None)
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-            raise CribError(f"no gateway answers at {self.url} ({error}); `toolcrib gateway` starts one") from None
+            raise NoAnswerError(f"no gateway answers at {self.url} ({error}); `toolcrib gateway` starts one") from None
         params: dict[str, Any] = {"minProtocol": PROTOCOL, "maxProtocol": PROTOCOL, "client": dict(self.client)}
         hello = {
             "type": "req",

@@ -72,3 +72,7 @@ class ConfigError(CribError):
         self.place = place or ConfigLocation()
         self.message = message
         super().__init__(": ".join(part for part in (str(self.place), message) if part))
+
+
+class NoAnswerError(CribError):
+    """Nobody is there: a gateway that was to be asked does not run."""

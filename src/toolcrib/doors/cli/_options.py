@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 import click
 
@@ -26,6 +26,7 @@ from toolcrib.define.log import SessionHead
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import Tool
 
+from ._far import enter_gateway
 from ._log import state_folder
 
 T = TypeVar("T")
@@ -41,9 +42,11 @@ class ConfigOptions(TypedDict):
 
 
 class JsonOptions(ConfigOptions):
-    """What `json_options` adds."""
+    """What `json_options` adds, and `service_options`."""
 
     as_json: bool
+    gateway: NotRequired[str | None]
+    token_file: NotRequired[str | None]
 
 
 class CallerOptions(ConfigOptions):
@@ -141,6 +144,16 @@ def json_options(command: _Command) -> _Command:
     return config_options(json_option(command))
 
 
+def service_options(command: _Command) -> _Command:
+    """Add --config, --from, --json and, for commands that ask services, --gateway."""
+    for option in (
+        click.option("--token-file", metavar="F", callback=_check_text, help="Holds the token of --gateway."),
+        click.option("--gateway", metavar="URL", callback=_check_text, help="Ask this gateway; else one that runs."),
+    ):
+        command = option(command)
+    return json_options(command)
+
+
 def show_examples(*lines: str) -> str:
     """Return what the help of a command ends with."""
     return "\n  toolcrib ".join(["\b\nExamples:", *lines])
@@ -189,9 +202,15 @@ def ask_owner(options: ConfigOptions, method: str, params: Mapping[str, Any] | N
 
 
 def with_owner(options: ConfigOptions, talk: Callable[[AskService], Awaitable[T]], **how: bool) -> T:
-    """Return what comes of a talk with the services of one crib; `talk` gets what asks as the owner here."""
+    """Return what comes of a talk with the services of one crib; `talk` gets what asks as the owner here.
+
+    The crib is that of the gateway, where one runs or is named, and one of our own otherwise.
+    """
 
     async def main() -> T:
+        async with contextlib.AsyncExitStack() as stack:
+            if (client := await enter_gateway(stack, options)) is not None:
+                return await talk(client.ask)
         crib = crib_from_options(options, **{"keeps": True, "told": False, **how})
         try:  # not `async with`: that would start the MCP servers
             return await talk(partial(crib.ask, caller=OWNER))

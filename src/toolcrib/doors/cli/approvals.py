@@ -19,7 +19,7 @@ from toolcrib.services.approvals import Approvals
 from toolcrib.threads import settle_future
 
 from ._format import format_time, print_json, print_table
-from ._options import CommandGroup, JsonOptions, ask_owner, json_options, show_examples
+from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
 
 _Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
@@ -37,7 +37,7 @@ def command() -> None:
 
 
 @command.command("list", epilog=show_examples("approvals list --json"))
-@json_options
+@service_options
 def list_(**options: Unpack[JsonOptions]) -> None:
     """Show every call that waits for an answer, in full."""
     questions = ask_owner(options, "approvals.list", told=True)
@@ -57,7 +57,7 @@ def list_(**options: Unpack[JsonOptions]) -> None:
 @click.argument("id")
 @click.option("--for", "length", metavar="TIME", help="Allow it for this long, like 30s, 10m or 2h, not just once.")
 @click.option("--which", default=0, show_default=True, help="What to allow for that time, as `list` numbers it.")
-@json_options
+@service_options
 def allow(id: str, length: str | None, which: int, **options: Unpack[JsonOptions]) -> int:
     """Say yes to the question with this ID, once or for a time."""
     lasting = {"answer": "lasting", "seconds": seconds_from(length), "which": which} if length else {"answer": "once"}
@@ -66,14 +66,14 @@ def allow(id: str, length: str | None, which: int, **options: Unpack[JsonOptions
 
 @command.command("deny", epilog=show_examples("approvals deny 3f9c2a7b10de44c1"))
 @click.argument("id")
-@json_options
+@service_options
 def deny(id: str, **options: Unpack[JsonOptions]) -> int:
     """Say no to the question with this ID."""
     return _send_answer(options, {"id": id, "answer": "no"})
 
 
 @command.command("grants", epilog=show_examples("approvals grants"))
-@json_options
+@service_options
 def grants(**options: Unpack[JsonOptions]) -> None:
     """List what is allowed for a time, until when and by whom."""
     held = ask_owner(options, "approvals.grants", told=True)
@@ -88,7 +88,7 @@ def grants(**options: Unpack[JsonOptions]) -> None:
 
 @command.command("revoke", epilog=show_examples("approvals revoke 81c0a4f25b7d9e36"))
 @click.argument("id")
-@json_options
+@service_options
 def revoke(id: str, **options: Unpack[JsonOptions]) -> None:
     """Take back the grant with this ID."""
     gone = ask_owner(options, "approvals.revoke", {"id": id}, told=True)

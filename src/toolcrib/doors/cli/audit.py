@@ -15,7 +15,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.message import Call
 
 from ._format import format_time, print_json, print_table, truncate
-from ._options import CommandGroup, JsonOptions, ask_owner, json_options
+from ._options import CommandGroup, JsonOptions, ask_owner, service_options
 from ._turn import label_call
 from .approvals import seconds_from
 
@@ -51,7 +51,7 @@ def command() -> None:
 @click.option("--file", metavar="FILE", help="Check this file of lines, as audit.file names one, not the store.")
 @click.option("--expect", metavar="HASH", default="", help="A hash printed earlier; some row must still have it.")
 @click.option("--replay", is_flag=True, help="Derive every decision again from what it was made from.")
-@json_options
+@service_options
 def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOptions]) -> int:
     """Find rows that were altered, dropped, moved or put in, and calls whose outcome nobody knows."""
     wanted = expect.strip().lower()
@@ -75,7 +75,7 @@ def verify(file: str | None, expect: str, replay: bool, **options: Unpack[JsonOp
 @click.option("--since", metavar="TIME", help="Only calls since then: 2h ago, 3d, or 2026-11-01T09:30.")
 @click.option("--verdict", type=click.Choice(["allow", "ask", "deny", "unknown"]), help="Only calls decided so.")
 @click.option("--sender", metavar="S", default="", help="Only calls of this sender, like id:7.")
-@json_options
+@service_options
 def show(
     session: str, tool: str, last: int, since: str | None, verdict: str | None, sender: str,
     **options: Unpack[JsonOptions],

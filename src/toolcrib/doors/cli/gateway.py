@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import socket
-import stat
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Unpack
@@ -18,11 +16,10 @@ from toolcrib.config.values import is_address, is_local
 from toolcrib.define.errors import CribError
 
 from . import EXIT_INTERRUPTED
+from ._far import TOKEN_FILE, make_token, read_token, write_address
 from ._log import keep_log, state_folder
 from ._options import ConfigOptions, config_options, crib_from_options
 
-TOKEN_FILE = "gateway.token"  # noqa: S105  its name
-_TOKEN_CHARS = 16
 _EXAMPLES = """\b
 Examples:
   toolcrib gateway
@@ -82,33 +79,13 @@ async def _serve(serving: Coroutine[None, None, None], at: socket.socket, host: 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
     shown = f"[{host}]" if ":" in host else host
-    click.echo(f"toolcrib: the gateway is at ws://{shown}:{at.getsockname()[1]}", err=True)
+    url = f"ws://{shown}:{at.getsockname()[1]}"
+    told = write_address(url)
+    click.echo(f"toolcrib: the gateway is at {url}", err=True)
     await asyncio.wait([task])
+    told.unlink(missing_ok=True)
     if interrupts:
         click.echo("toolcrib: the gateway has stopped", err=True)
         return 0 if interrupts[0] == signal.SIGTERM else EXIT_INTERRUPTED
     task.result()
     return 0
-
-
-def make_token(path: Path) -> str:
-    """Return the token in this file, which is made when it is not there; nobody else may read it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(f"{secrets.token_urlsafe(32)}\n")
-    except FileExistsError:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise CribError(f"{path} can be read by others; chmod 600 it, and make another token: remove it") from None
-    return read_token(path)
-
-
-def read_token(path: Path) -> str:
-    """Return the token in a file; raise CribError when there is none that will do."""
-    try:
-        token = path.expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise CribError(f"{path} cannot be read ({error}); write the token into it, and nothing else") from None
-    if len(token) < _TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
-        raise CribError(f"{path} holds no token; write {_TOKEN_CHARS} or more letters, digits and marks into it")
-    return token

@@ -34,7 +34,7 @@ from ._options import (
     caller_options,
     config_options,
     crib_from_options,
-    json_options,
+    service_options,
     show_examples,
     with_owner,
 )
@@ -62,7 +62,7 @@ def command() -> None:
 
 
 @command.command("list", epilog=show_examples("mcp list", "mcp list --config crib.yaml --json"))
-@json_options
+@service_options
 def list_(**options: Unpack[JsonOptions]) -> int:
     """Connect to every MCP server of the configuration, and list its tools and what is wrong.
 

@@ -17,8 +17,8 @@ from ._options import (
     JsonOptions,
     ask_owner,
     config_options,
-    json_options,
     nearest_session,
+    service_options,
     show_examples,
 )
 
@@ -36,7 +36,7 @@ def command() -> None:
 
 @command.command("list", epilog=show_examples("sessions list --most 20 --json"))
 @click.option("--most", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many, newest first.")
-@json_options
+@service_options
 def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
     rows = ask_owner(options, "sessions.list", {"limit": most})["sessions"]
@@ -60,7 +60,7 @@ def list_(most: int, **options: Unpack[JsonOptions]) -> None:
 
 @command.command("show", epilog=show_examples("sessions show agent:main:main"))
 @click.argument("key")
-@json_options
+@service_options
 def show(key: str, **options: Unpack[JsonOptions]) -> None:
     """Show a session as its model would be shown it."""
     found = _ask_about(options, key, "sessions.show")

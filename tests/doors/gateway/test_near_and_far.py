@@ -1,0 +1,117 @@
+"""The same commands with a gateway and without one: the same answers; and `toolcrib gateway` as a process."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("websockets", reason="the extra gateway is not installed")
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def toolcrib(state: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "toolcrib", *words],
+        capture_output=True, text=True, timeout=60, cwd=state.parent / "work", env=_environment(state, **env), check=False,
+    )  # fmt: skip
+
+
+def _environment(state: Path, **env: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
+    return {**kept, "TOOLCRIB_STATE": str(state), "HOME": str(state.parent / "home"), **env}
+
+
+@contextmanager
+def gateway(state: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start a gateway; yield its process and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolcrib", "gateway", "--port", "0", *words],
+        stderr=subprocess.PIPE, text=True, cwd=state.parent / "work", env=_environment(state),
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert "the gateway is at ws://127.0.0.1:" in line
+        yield process, line.split()[-1]
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "state"
+
+
+def test_commands_answer_the_same_near_and_far(state: Path) -> None:
+    assert toolcrib(state, "run", "list the files").returncode == 0
+    asked = [("sessions", "list", "--json"), ("audit", "show", "--json"), ("approvals", "list", "--json")]
+    near = [toolcrib(state, *words) for words in asked]
+    with gateway(state) as (_, url):
+        found = [toolcrib(state, *words) for words in asked]
+        named = [toolcrib(state, *words, "--gateway", url) for words in asked]
+    for words, *answers in zip(asked, near, found, named, strict=True):
+        assert [each.returncode for each in answers] == [0, 0, 0], (words, answers)
+        first, *others = (json.loads(each.stdout) for each in answers)
+        assert others == [first, first], words
+
+
+def test_the_token_is_made_once_and_is_nobody_elses(state: Path) -> None:
+    with gateway(state):
+        first = (state / "gateway.token").read_text()
+        assert stat.S_IMODE((state / "gateway.token").stat().st_mode) == 0o600
+    with gateway(state):
+        assert (state / "gateway.token").read_text() == first
+    (state / "gateway.token").chmod(0o644)
+    refused = toolcrib(state, "gateway", "--port", "0")
+    assert (refused.returncode, "can be read by others" in refused.stderr) == (2, True)
+
+
+def test_it_stops_in_order_and_takes_its_address_away(state: Path) -> None:
+    with gateway(state) as (process, _):
+        assert (state / "gateway.json").exists()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    assert not (state / "gateway.json").exists()
+    assert toolcrib(state, "sessions", "list").returncode == 0
+
+
+def test_after_a_kill_commands_do_without_it_and_it_starts_again(state: Path) -> None:
+    with gateway(state) as (process, _):
+        process.kill()
+        process.wait()
+        assert (state / "gateway.json").exists()
+        assert toolcrib(state, "sessions", "list").returncode == 0
+    with gateway(state):
+        assert json.loads(toolcrib(state, "sessions", "list", "--json").stdout) == {"sessions": []}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("sessions", "list", "--gateway", "ws://127.0.0.1:9"), "needs a token"),
+        (("sessions", "list", "--gateway", "127.0.0.1:9", "--token-file", "token"), "is no address of a gateway"),
+        (("sessions", "list", "--gateway", "ws://127.0.0.1:9", "--token-file", "token"), "no gateway answers"),
+        (("sessions", "list", "--gateway", "ws://127.0.0.1:9", "--token-file", "nothing"), "cannot be read"),
+        (("gateway", "--bind", "nowhere"), "is no address"),
+        (("gateway", "--bind", "lan"), "needs gateway.auth"),
+        (("gateway", "--token-file", "short"), "holds no token"),
+    ],
+)
+def test_bad_input_gets_one_sentence(state: Path, words: tuple[str, ...], says: str) -> None:
+    (state.parent / "work" / "token").write_text("a-token-that-is-long-enough\n")
+    (state.parent / "work" / "short").write_text("short\n")
+    refused = toolcrib(state, *words)
+    assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (2, True, False), refused
+    assert len(refused.stderr.splitlines()) == 1
