@@ -48,6 +48,7 @@ from .values import (
     Volume,
     Words,
     is_local,
+    name_mode,
     quote_value,
 )
 
@@ -284,7 +285,7 @@ class AuthSettings(Section):
 class GatewaySettings(Section):
     bind: Bind = "loopback"
     port: Port = 18789
-    auth: AuthSettings | None = None
+    auth: Annotated[AuthSettings, BeforeValidator(name_mode)] | None = None
     allowed_origins: tuple[Origin, ...] = Field(default=(), alias="allowedOrigins")
     trusted_proxies: tuple[Network, ...] = Field(default=(), alias="trustedProxies")
 

@@ -5,6 +5,7 @@ A sentence may show the value; `complain` leaves it out where it came from the e
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -155,6 +156,13 @@ def _password(text: str) -> str:
 
 Token = Annotated[Str, AfterValidator(_token)]
 Password = Annotated[Str, AfterValidator(_password)]
+
+
+def name_mode(auth: object) -> object:
+    """Return what opens a gateway with its mode; a password that stands there without one is meant."""
+    if isinstance(auth, Mapping) and "mode" not in auth and auth.get("password") is not None:
+        return {**auth, "mode": "password"}
+    return auth
 
 
 # Patterns
