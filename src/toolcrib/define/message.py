@@ -45,8 +45,9 @@ class Message:
     """One entry of a conversation. `at` is seconds since the epoch.
 
     An answer of a tool has `call_id`, and the `status` of its result; a reply has its `calls`, the reason it ended and
-    `by`, the model that said it (`provider/model`): marks go back to that model and to no other. `offers` are the tools
-    that a result offers, or that a user asks for.
+    `by`, the model that said it (`provider/model`): marks go back to that model and to no other; what a user says from
+    afar has `by` what its sender calls it, so that it is not taken twice. `offers` are the tools that a result offers,
+    or that a user asks for.
     """
 
     role: Role

@@ -10,7 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -19,6 +19,7 @@ from toolcrib.define import event as events
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.log import Body, Ended, Said, SessionStore
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.session import agent_from_key, check_key, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
@@ -75,6 +76,7 @@ class Run:
     session: str
     began: float
     turn: FollowedTurn
+    kept: asyncio.Event = field(default_factory=asyncio.Event)  # whether what was said is on the disk
     task: "asyncio.Task[events.TurnFinished] | None" = None
     ended: float | None = None
 
@@ -95,9 +97,20 @@ class Run:
         return "" if end.reason == "done" else end.sentence or end.reason
 
 
+class Past(NamedTuple):
+    """A run of an earlier process: why it did not end well, "" when it did."""
+
+    error: str
+
+    def to_json(self, id: str) -> dict[str, Any]:
+        return {"runId": id, "status": "error" if self.error else "ok"} | (
+            {"summary": self.error} if self.error else {}
+        )
+
+
 def mount(core: TurnCore) -> Feature:
     """Mount what answers messages from afar."""
-    chat = Chat(core.start_turn, is_owner=core.is_owner)
+    chat = Chat(core.start_turn, core.stores.sessions, is_owner=core.is_owner)
     return Feature(services=(chat, chat.bus), close=chat.close)
 
 
@@ -107,12 +120,14 @@ class Chat:
     def __init__(
         self,
         start_turn: Callable[[TurnRequest], FollowedTurn],
+        store: SessionStore,
         *,
         is_owner: Callable[[Caller], bool],
         now: Callable[[], float] = time.time,
     ) -> None:
         self.bus = Bus()
-        self._start_turn, self._is_owner, self._now = start_turn, is_owner, now
+        self._start_turn, self._store, self._is_owner, self._now = start_turn, store, is_owner, now
+        self._began = now()
         self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
 
     @rpc("chat.send", scope="write")
@@ -135,8 +150,17 @@ class Chat:
             said = user_message(message)
             run.turn.steer(said) if queue == "steer" else run.turn.follow_up(message)
             return {"runId": run.id, "status": "in_flight"}
-        run, is_new = self._begin(caller, placed, message, idempotencyKey, timeoutMs)
-        return {"runId": run.id, "status": "started" if is_new else run.status()}
+        waits = self._running_in(placed.session or "") is not None
+        found = await self._begin(caller, placed, message, idempotencyKey, timeoutMs)
+        if isinstance(found, Past):
+            return found.to_json(idempotencyKey)
+        run, is_new = found
+        if not is_new:
+            return {"runId": run.id, "status": run.status()}
+        if waits:  # it is kept when it is its turn
+            return {"runId": run.id, "status": "queued"}
+        await run.kept.wait()
+        return {"runId": run.id, "status": "started"}
 
     @rpc("chat.abort", scope="write")
     async def abort(
@@ -164,7 +188,12 @@ class Chat:
     ) -> dict[str, Any]:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
         placed = self.place(caller, sessionKey or "main", agentId)
-        run, _ = self._begin(caller, placed, message, idempotencyKey, None if timeout is None else timeout * 1000)
+        timeout_ms = None if timeout is None else timeout * 1000
+        found = await self._begin(caller, placed, message, idempotencyKey, timeout_ms)
+        if isinstance(found, Past):
+            return found.to_json(idempotencyKey)
+        run, _ = found
+        await run.kept.wait()
         progress({"runId": run.id, "status": "accepted", "acceptedAt": _ms(run.began)})
         end = await self._end_of(run)
         if end is None:
@@ -216,24 +245,47 @@ class Chat:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(
+    async def _begin(
         self, caller: Caller, placed: Caller, message: str, key: str, timeout_ms: int | None
-    ) -> tuple[Run, bool]:
-        """Return the run of this id, and whether it is a new one."""
+    ) -> "tuple[Run, bool] | Past":
+        """Return the run of this id, and whether it is a new one; or what became of it before a restart."""
         self._forget()
-        whose = (_whose(caller), key)
+        whose, mark = (_whose(caller), key), f"{_whose(caller)}#{key}"
+        past = None
+        if whose not in self._runs and self._now() - self._began < _KEPT_SECONDS:
+            past = await self._find_past(placed.session or "", mark)
+        if past is not None:
+            return past
         if (known := self._runs.get(whose)) is not None:
             return known, False
         limits = None if not timeout_ms else Limits(seconds=timeout_ms / 1000)
         try:
-            request = TurnRequest(message=user_message(message), caller=placed, session=placed.session or "")
+            said = replace(user_message(message), by=mark)
+            request = TurnRequest(message=said, caller=placed, session=placed.session or "")
             turn = self._start_turn(replace(request, limits=limits))
         except CribError as error:
             raise ToolError(str(error), code="bad_arguments") from error
         run = self._runs[whose] = Run(key, placed.session or "", self._now(), turn)
         run.task = asyncio.get_running_loop().create_task(self._follow(run))
-        run.task.add_done_callback(lambda _: setattr(run, "ended", self._now()))
+        run.task.add_done_callback(lambda _: self._note_end(run))
         return run, True
+
+    def _note_end(self, run: Run) -> None:
+        run.ended = self._now()
+        run.kept.set()  # or it never will be: whoever waits is told the error
+
+    async def _find_past(self, session: str, mark: str) -> "Past | None":
+        """Return what a session's log says of a message that came with this mark before this process began."""
+        if await self._store.find(session) is None:
+            return None
+        lines = await self._store.lines(session)
+        at = next((at for at, each in enumerate(lines) if _is_marked(each.body, mark)), None)
+        if at is None:
+            return None
+        ended = next((each.body for each in lines[at:] if isinstance(each.body, Ended)), None)
+        if ended is None:
+            return Past("the gateway stopped while this was being answered; the session tells how far it came")
+        return Past("" if ended.reason == "done" else ended.sentence or ended.reason)
 
     def _forget(self) -> None:
         """Let go of runs that ended long ago, and of the oldest when there are too many."""
@@ -265,6 +317,8 @@ class Chat:
         teller = _Teller(self.bus, run, self._now)
         try:
             async for event in run.turn.subscribe():
+                if isinstance(event, events.TurnStarted):
+                    run.kept.set()
                 teller.tell(event)
             end = await run.turn.end()
         except CribError as error:
@@ -338,6 +392,10 @@ def _assistant(text: str, at: float) -> dict[str, Any]:
 
 def _call(call: Any) -> dict[str, Any]:
     return {"name": call.name, "toolCallId": call.id}
+
+
+def _is_marked(body: Body, mark: str) -> bool:
+    return isinstance(body, Said) and body.message.role == "user" and body.message.by == mark
 
 
 def _ms(at: float) -> int:

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.timeout(120)
 def toolcrib(state: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "toolcrib", *words],
-        capture_output=True, text=True, timeout=60, cwd=state.parent / "work", env=_environment(state, **env), check=False,
+        capture_output=True, text=True, timeout=60, cwd=state.parent / "work", env=_environment(state, **env),
+        check=False,
     )  # fmt: skip
 
 
