@@ -17,6 +17,7 @@ from pydantic import BaseModel
 import toolcrib
 from toolcrib.config import Config
 from toolcrib.config import settings as config_settings
+from toolcrib.define.gateway import NEEDED, OPERATOR_SCOPES
 from toolcrib.define.tool import Tool
 from toolcrib.policy import PROFILES, SUBAGENT_DENY
 from toolcrib.policy import settings as policy_settings
@@ -39,6 +40,22 @@ def regenerated(text: str) -> str:
         return f"<!-- generated: {what} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- generated: (.+?) -->\n(.*?)<!-- end -->", replaced, text, flags=re.DOTALL)
+
+
+# The gateway
+
+
+def methods_table(_: str) -> str:
+    """Return every method of the gateway: its scope, its parameters, and what it does; then those of later versions."""
+    crib = toolcrib.open({})
+    rows = ["| method | needs | takes | does |", "|---|---|---|---|"]
+    for name, method in sorted(crib.methods.items()):
+        schema = method.parameters
+        takes = [f"`{each}`" + ("" if each in schema.get("required", ()) else "?") for each in schema["properties"]]
+        needed = NEEDED.get(name, OPERATOR_SCOPES[method.scope])
+        rows.append(f"| `{name}` | {needed} | {', '.join(takes)} | {method.doc.partition(chr(10))[0]} |")
+    later = ", ".join(f"`{name}`" for name in sorted(NEEDED) if name not in crib.methods)
+    return "\n".join([*rows, "", f"Known and not there yet: {later}."])
 
 
 # The tree
@@ -325,6 +342,7 @@ def lists_table() -> str:
 
 
 GENERATED: Mapping[str, Callable[[str], str]] = {
+    "methods": methods_table,
     "shelf": shelf,
     "folders": folders,
     "modules": module_list,

@@ -5,12 +5,13 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import Mark, Progress, Rpc, Scope, mark_of
+from toolcrib.define.ports import Mark, Progress, Rpc, Scope, mark_of, rpc
 from toolcrib.define.schema.annotations import (
     Schema,
     check_portable,
@@ -46,13 +47,27 @@ class Method:
         """The JSON Schema of the parameters."""
         return self.shape.schema
 
+    def to_json(self) -> dict[str, Any]:
+        """Return its row in an OpenRPC document."""
+        schema = self.parameters
+        required, properties = schema.get("required", ()), schema.get("properties", {})
+        params = [{"name": name, "required": name in required, "schema": each} for name, each in properties.items()]
+        told = {"name": self.name, "summary": self.doc.partition("\n")[0], "paramStructure": "by-name"}
+        return {**told, "params": params, "result": {"name": "payload", "schema": {}}, "x-scope": self.scope}
+
 
 class Router:
     """The methods of all services, by name."""
 
     def __init__(self, services: Iterable[object] = ()) -> None:
         self.methods: dict[str, Method] = {}
-        self.mount(*services)
+        self.mount(self, *services)
+
+    @rpc("rpc.discover", scope="read")
+    async def discover(self) -> dict[str, Any]:
+        """Describe every method: an OpenRPC document."""
+        about = {"title": "toolcrib gateway", "version": version("toolcrib")}
+        return {"openrpc": "1.3.2", "info": about, "methods": [each.to_json() for each in self.methods.values()]}
 
     def mount(self, *services: object) -> None:
         """Offer the methods of more services."""
