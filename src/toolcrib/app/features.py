@@ -17,7 +17,19 @@ from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.config.read import Document
 from toolcrib.define.errors import CribError
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.services import agents, approvals, audit, chat, exec, gateway, mcp, session_desk, sessions, toolbox
+from toolcrib.services import (
+    agents,
+    approvals,
+    audit,
+    chat,
+    completions,
+    exec,
+    gateway,
+    mcp,
+    session_desk,
+    sessions,
+    toolbox,
+)
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
 
@@ -34,6 +46,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     session_desk.mount,
     subagents.mount,
     chat.mount,
+    completions.mount,
     toolbox.mount,
     gateway.mount,
 )

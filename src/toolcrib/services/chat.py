@@ -46,6 +46,19 @@ class Told(NamedTuple):
     session: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class AgentQuery:
+    """A message for an agent, as the protocol spells it; `timeout` is in seconds."""
+
+    message: Annotated[str, Field(min_length=1)]
+    idempotencyKey: Key  # noqa: N815
+    agentId: str = ""  # noqa: N815
+    sessionKey: str = ""  # noqa: N815
+    timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000)] | None = None
+    thinking: str = ""
+    deliver: bool = False
+
+
 class Bus:
     """Tells everybody who listens what happens. A listener must not raise, and must not hold up the others."""
 
@@ -174,24 +187,13 @@ class Chat:
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
     @rpc("agent", scope="write")
-    async def agent(  # noqa: PLR0913  the parameters of a method are its interface
-        self,
-        caller: Caller,
-        progress: Progress,
-        message: Annotated[str, Field(min_length=1)],
-        idempotencyKey: Key,  # noqa: N803
-        agentId: str = "",  # noqa: N803
-        sessionKey: str = "",  # noqa: N803
-        timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None,
-        thinking: str = "",
-        deliver: bool = False,
-    ) -> dict[str, Any]:
+    async def agent(self, caller: Caller, progress: Progress, query: AgentQuery) -> dict[str, Any]:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
-        placed = self.place(caller, sessionKey or "main", agentId)
-        timeout_ms = None if timeout is None else timeout * 1000
-        found = await self._begin(caller, placed, message, idempotencyKey, timeout_ms)
+        placed = self.place(caller, query.sessionKey or "main", query.agentId)
+        timeout_ms = None if query.timeout is None else query.timeout * 1000
+        found = await self._begin(caller, placed, query.message, query.idempotencyKey, timeout_ms)
         if isinstance(found, Past):
-            return found.to_json(idempotencyKey)
+            return found.to_json(query.idempotencyKey)
         run, _ = found
         await run.kept.wait()
         progress({"runId": run.id, "status": "accepted", "acceptedAt": _ms(run.began)})
@@ -210,7 +212,7 @@ class Chat:
         timeoutMs: TimeoutMs = 30_000,  # noqa: N803
     ) -> dict[str, Any]:
         """Wait until a run has ended, or the time is over."""
-        run = self._runs.get((_whose(caller), runId))
+        run = self._runs.get((owner_of_runs(caller), runId))
         if run is None or run.task is None:
             return {"runId": runId, "status": "timeout"}
         await asyncio.wait([run.task], timeout=timeoutMs / 1000)
@@ -248,24 +250,32 @@ class Chat:
     async def _begin(
         self, caller: Caller, placed: Caller, message: str, key: str, timeout_ms: int | None
     ) -> "tuple[Run, bool] | Past":
-        """Return the run of this id, and whether it is a new one; or what became of it before a restart."""
-        self._forget()
-        whose, mark = (_whose(caller), key), f"{_whose(caller)}#{key}"
-        past = None
-        if whose not in self._runs and self._now() - self._began < _KEPT_SECONDS:
-            past = await self._find_past(placed.session or "", mark)
-        if past is not None:
-            return past
-        if (known := self._runs.get(whose)) is not None:
-            return known, False
         limits = None if not timeout_ms else Limits(seconds=timeout_ms / 1000)
         try:
-            said = replace(user_message(message), by=mark)
-            request = TurnRequest(message=said, caller=placed, session=placed.session or "")
-            turn = self._start_turn(replace(request, limits=limits))
+            said = user_message(message)
         except CribError as error:
             raise ToolError(str(error), code="bad_arguments") from error
-        run = self._runs[whose] = Run(key, placed.session or "", self._now(), turn)
+        return await self.begin(caller, TurnRequest(message=said, caller=placed, limits=limits), key)
+
+    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[Run, bool] | Past":
+        """Return the run of this id, and whether it is a new one; or what became of it before a restart.
+
+        Its session is that of the request's caller.
+        """
+        self._forget()
+        whose, session = owner_of_runs(caller), request.caller.session or ""
+        mark, known = f"{whose}#{key}", (whose, key)
+        if known not in self._runs and self._now() - self._began < _KEPT_SECONDS:
+            past = await self._find_past(session, mark)
+            if past is not None:
+                return past
+        if known in self._runs:
+            return self._runs[known], False
+        try:
+            turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark)))
+        except CribError as error:
+            raise ToolError(str(error), code="bad_arguments") from error
+        run = self._runs[known] = Run(key, session, self._now(), turn)
         run.task = asyncio.get_running_loop().create_task(self._follow(run))
         run.task.add_done_callback(lambda _: self._note_end(run))
         return run, True
@@ -402,6 +412,6 @@ def _ms(at: float) -> int:
     return int(at * 1000)
 
 
-def _whose(caller: Caller) -> str:
+def owner_of_runs(caller: Caller) -> str:
     """Return what tells the runs of one principal from another's."""
     return f"{caller.channel}:{caller.sender.id}" if caller.sender else caller.channel or ""

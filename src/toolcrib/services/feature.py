@@ -160,7 +160,7 @@ class TurnCore(Core):
 
     running: Callable[[str], RunningTurn | None]
     start_turn: Callable[[TurnRequest], FollowedTurn]
-    belt_of: Callable[[Caller], Any]
+    belt_of: Callable[..., Any]
     show_settings: Callable[[], dict[str, Any]]
     host: SubagentHost
     slots: SubagentSlots

@@ -72,13 +72,15 @@ class Toolbox:
         tool: str,
         args: JsonObject | None = None,
         sessionKey: str = "main",  # noqa: N803
-        dryRun: Annotated[bool, "only say what the gate says"] = False,  # noqa: N803
+        dryRun: Annotated[bool, "only check the arguments, and say what the gate says"] = False,  # noqa: N803
     ) -> dict[str, Any]:
         """Call a tool: judged, recorded and bounded like a model's call."""
         belt = self._belt_of(self._place(caller, sessionKey))
         name = self._find(belt, tool)
         verdict = asdict(belt.verdicts[name])
         if dryRun:
+            if name in belt.tools:
+                belt.tools[name].check(args or {})
             return {"verdict": verdict}
         result = await belt.call(name, args or {}, progress=lambda part: progress(part.to_json()))
         return {**result.to_json(), "verdict": verdict}

@@ -1,0 +1,324 @@
+"""Turns for programs that bring tools of their own: the model calls them, the program runs them, the turn goes on.
+
+A call of such a tool is judged and recorded like any other, and then waits in its turn. Whoever asked is told of all
+calls that wait; with their results it asks again, and the same turn goes on. What comes back is from outside, and is
+fenced. Results that nobody waits for any more are told to the model in a turn of their own.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from secrets import token_hex
+from typing import Annotated, Any, NamedTuple
+
+import orjson
+from pydantic import Field
+
+from toolcrib.adapter.cut import shorten
+from toolcrib.adapter.fence import NOTICE, fence, new_token
+from toolcrib.define import event as events
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.display import strip
+from toolcrib.define.errors import CribError, DeclarationError, ToolError
+from toolcrib.define.marks import defuse
+from toolcrib.define.message import Call, Message
+from toolcrib.define.names import canonical
+from toolcrib.define.ports import Progress, rpc
+from toolcrib.define.result import Content, Result, Text
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.portable import Shape
+from toolcrib.define.tool import Tool
+from toolcrib.define.turn import TurnRequest
+
+from .chat import Chat, Past, Run, owner_of_runs
+from .feature import Feature, TurnCore
+
+_MAX_TOOLS, _MAX_RESULTS = 128, 256
+_DESCRIPTION_CHARS = 4_000
+_ANSWER_SECONDS = 600.0  # for a program to answer a call
+_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
+_DELEGATED = "Tool execution delegated to client"
+
+
+class _Waiting(NamedTuple):
+    call: Call
+    name: str
+    answer: "asyncio.Future[Result]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionQuery:
+    """What is said, in blocks of content, and what was said `before` where the session is a new one.
+
+    `tools` are the program's own, `{function: {name, description, parameters}}` or without the outer object;
+    `results` are `{id, text}` of calls that it was told of.
+    """
+
+    content: tuple[JsonObject, ...] = ()
+    before: tuple[JsonObject, ...] = ()
+    tools: Annotated[tuple[JsonObject, ...], Field(max_length=_MAX_TOOLS)] = ()
+    results: Annotated[tuple[JsonObject, ...], Field(max_length=_MAX_RESULTS)] = ()
+    sessionKey: str = ""  # noqa: N815  as the protocol spells it
+    model: str = ""
+    idempotencyKey: Annotated[str, Field(max_length=256)] = ""  # noqa: N815
+
+
+_asking: "ContextVar[ClientTurn | None]" = ContextVar("toolcrib_client_turn", default=None)
+
+
+class ClientTurn:
+    """A turn some of whose calls a program answers, and how far the one that follows it has come."""
+
+    def __init__(self, whose: str, is_exclusive: Callable[[str], bool]) -> None:
+        self.whose, self._is_exclusive = whose, is_exclusive
+        self.is_followed = False
+        self.waiting: dict[str, _Waiting] = {}
+        self._news = asyncio.Event()
+        self._open: dict[str, Call] = {}
+        self._coming: asyncio.Task[events.Event | None] | None = None
+        self._text, self._usage, self._has_gap = "", events.Usage(), False
+
+    def take(self, run: Run) -> None:
+        """Follow this run."""
+        self.run, self._events = run, run.turn.subscribe()
+
+    async def delegate(self, ctx: Ctx, own_name: str) -> Result:
+        """Wait for the program's answer to a call."""
+        answer = asyncio.get_running_loop().create_future()
+        key = ctx.call.key
+        self.waiting[key] = _Waiting(ctx.call, own_name, answer)
+        self._news.set()
+        ctx.progress(Result.pending(_DELEGATED, details={"tool": own_name, "message": _DELEGATED}))
+        try:
+            result: Result = await answer
+            return result
+        finally:
+            self.waiting.pop(key, None)
+
+    async def follow(self, progress: Progress) -> dict[str, Any]:
+        """Return how it ended, or which calls wait; `progress` hears its words. Who leaves meanwhile stops it."""
+        self.is_followed = True
+        progress({"runId": self.run.id, "sessionKey": self.run.session})
+        try:
+            while not self._waits_for_answers():
+                if self._coming is None:
+                    self._coming = asyncio.ensure_future(self._next())
+                news = asyncio.ensure_future(self._news.wait())
+                await asyncio.wait([self._coming, news], return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                self._news.clear()
+                if self._coming.done():
+                    event, self._coming = self._coming.result(), None
+                    if event is None:
+                        return self._tell_end(await self.run.turn.end())
+                    self._hear(event, progress)
+        except asyncio.CancelledError:
+            self.run.turn.stop()
+            raise
+        except CribError as error:
+            raise ToolError(str(error), code=getattr(error, "code", "bad_arguments")) from error
+        finally:
+            self.is_followed = False
+        calls = [{"id": key, "name": each.name, "args": dict(each.call.args)} for key, each in self.waiting.items()]
+        return self._tell({"status": "pending", "text": self._text, "calls": calls})
+
+    async def _next(self) -> events.Event | None:
+        try:
+            return await anext(self._events)
+        except (StopAsyncIteration, CribError):
+            return None  # its end says why
+
+    def _hear(self, event: events.Event, progress: Progress) -> None:
+        match event:
+            case events.TextDelta(text=text):
+                progress({"delta": f"\n\n{text}" if self._has_gap else text})
+                self._has_gap = False
+            case events.Retrying():
+                self._has_gap = True
+            case events.Replied(message=message, usage=usage):
+                self._text, self._usage = message.plain_text, self._usage + usage
+                self._open = {call.key: call for call in message.calls}
+                self._has_gap = bool(self._text)
+            case events.ToolFinished(call=call):
+                self._open.pop(call.key, None)
+
+    def _waits_for_answers(self) -> bool:
+        """Tell whether nothing moves until the program answers: an exclusive call waits for those before it."""
+        if not self.waiting or not self.waiting.keys() <= self._open.keys():
+            return False
+        for key, call in self._open.items():
+            if key not in self.waiting:
+                return self._is_exclusive(call.name) and key != next(iter(self._open))
+        return True
+
+    def _tell_end(self, end: events.TurnFinished) -> dict[str, Any]:
+        status = "error" if end.reason in ("error", "stopped") else "ok"
+        return self._tell({"status": status, "reason": end.reason, "text": end.text, "error": end.sentence})
+
+    def _tell(self, told: dict[str, Any]) -> dict[str, Any]:
+        used, self._usage = self._usage, events.Usage()
+        usage = {"input": used.input, "output": used.output, "cached": used.cached}
+        return {"runId": self.run.id, "sessionKey": self.run.session, "calls": [], **told, "usage": usage}
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount what answers programs that bring tools."""
+    return Feature(services=(Completions(core.find(Chat), core.belt_of, core.models.named),))
+
+
+class Completions:
+    """The turns that programs ask for."""
+
+    def __init__(
+        self, chat: Chat, belt_of: Callable[[Caller, Iterable[Tool]], Any], find_model: Callable[[str], str | None]
+    ) -> None:
+        self._chat, self._belt_of, self._find_model = chat, belt_of, find_model
+        self._turns: list[ClientTurn] = []
+        # a program sends the same tools with every request: the belts that were made for them are found again
+        self._make_tool = lru_cache(maxsize=1024)(_make_tool)
+
+    @rpc("chat.complete", scope="write")
+    async def complete(self, caller: Caller, progress: Progress, query: CompletionQuery) -> dict[str, Any]:
+        """Answer what is said, with tools of the caller's own; told when it is done, or when calls of those wait."""
+        answers = [_read_answer(each) for each in query.results]
+        content = _read_content(query.content)
+        turn = self._find_waiting(owner_of_runs(caller), [key for key, _ in answers])
+        if turn is None:
+            late = [Text(f"The result of the call {key}:\n{text}", "client:late") for key, text in answers]
+            turn = await self._begin(caller, query, (*_fence_outside(late), *content))
+        else:
+            if content:
+                turn.run.turn.steer(Message(role="user", content=content))
+            source = _source_of(caller)
+            for key, text in answers:
+                turn.waiting.pop(key).answer.set_result(Result.text(text, source=source))
+        return await turn.follow(progress)
+
+    @rpc("hooks.run", scope="write")
+    async def run_hook(
+        self,
+        caller: Caller,
+        name: Annotated[str, Field(min_length=1, max_length=64)],
+        text: str,
+        idempotencyKey: Annotated[str, Field(max_length=256)] = "",  # noqa: N803  as the protocol spells it
+    ) -> dict[str, Any]:
+        """Let an agent look at something that came from outside; told at once which run does."""
+        placed = self._chat.place(caller, "main" if caller.session else f"hook:{name}")
+        said = _fence_outside([Text(text, f"hook:{name}")], NOTICE)
+        key = idempotencyKey or token_hex(12)
+        request = TurnRequest(message=Message(role="user", content=said), caller=placed)
+        found = await self._chat.begin(caller, request, key)
+        if isinstance(found, Past):
+            return found.to_json(key)
+        run, is_new = found
+        await run.kept.wait()
+        return {"runId": run.id, "sessionKey": run.session, "status": "started" if is_new else run.status()}
+
+    async def _begin(self, caller: Caller, query: CompletionQuery, content: tuple[Content, ...]) -> ClientTurn:
+        placed = self._chat.place(caller, query.sessionKey or f"run:{token_hex(6)}")
+        content = (*_read_content(query.before), *content)
+        if not any(not isinstance(part, Text) or part.text.strip() for part in content):
+            raise ToolError("nothing was said; a message has words, or results of calls", code="bad_arguments")
+        model = self._find_model(query.model) if query.model else None
+        if query.model and model is None:
+            raise ToolError(f"there is no model {query.model[:64]!r} here; models.list names them", code="not_found")
+        try:
+            tools = tuple(self._make_tool(orjson.dumps(each), _source_of(caller)) for each in query.tools)
+            belt = self._belt_of(placed, tools)
+        except (DeclarationError, TypeError) as error:  # the latter for what JSON cannot hold
+            raise ToolError(str(error), code="bad_arguments") from error
+        exclusive = {name for name, tool in belt.tools.items() if tool.exclusive}
+        turn = ClientTurn(owner_of_runs(caller), lambda name: (canonical(name) or name) in exclusive)
+        message = Message(role="user", content=content)
+        asked = _asking.set(turn)
+        try:
+            request = TurnRequest(message=message, caller=placed, extra=tools, model=model)
+            key = query.idempotencyKey or f"run-{token_hex(12)}"
+            found = await self._chat.begin(caller, request, key)
+        finally:
+            _asking.reset(asked)
+        if isinstance(found, Past) or not found[1]:
+            raise ToolError(f"the run {key!r} was asked for already; agent.wait tells how it is", code="busy")
+        run, _ = found
+        self._turns = [each for each in self._turns if each.run.ended is None]
+        for each in self._turns:
+            if each.run.session == run.session and each.waiting and not each.is_followed:
+                each.run.turn.stop()  # its program says something else instead of the answers
+        turn.take(run)
+        self._turns.append(turn)
+        return turn
+
+    def _find_waiting(self, whose: str, keys: Sequence[str]) -> ClientTurn | None:
+        """Return the turn of this asker in which calls wait for these answers; it has to be all of them."""
+        for turn in self._turns if keys else ():
+            if turn.whose != whose or turn.is_followed or turn.waiting.keys().isdisjoint(keys):
+                continue
+            if sorted(keys) != sorted(turn.waiting):
+                wanted = ", ".join(turn.waiting)
+                raise ToolError(f"give one result for each call that waits: {wanted}", code="bad_arguments")
+            return turn
+        return None
+
+
+async def _delegate(ctx: Ctx, args: Mapping[str, Any], *, own_name: str) -> Result:
+    turn = _asking.get()
+    if turn is None or ctx.caller.parents:
+        raise ToolError(f"{own_name} is a tool of the program that asked; no subagent can call it", code="unavailable")
+    return await turn.delegate(ctx, own_name)
+
+
+def _make_tool(definition: bytes, source: str) -> Tool:
+    """Return what a program declares as a tool whose body is the program."""
+    given: Any = orjson.loads(definition)
+    kind, said = given.get("type", "function"), given.get("function", given)
+    if kind != "function" or not isinstance(said, dict):
+        raise DeclarationError(f"a tool of a client is a function, not {str(kind)[:64]!r}")
+    own, about, schema = said.get("name"), said.get("description") or "", said.get("parameters") or _NOTHING
+    name = canonical(own) if isinstance(own, str) else None
+    if name is None:
+        raise DeclarationError(f"a tool needs a name of 1 to 64 letters, digits, _ and -, not {str(own)[:64]!r}")
+    if not isinstance(about, str) or not isinstance(schema, dict):
+        raise DeclarationError(f"tool {name}: a description is text, and parameters are a JSON Schema")
+    try:
+        check = check_of_schema(schema)
+    except DeclarationError as error:
+        raise DeclarationError(f"tool {name}: {error}") from None
+    return Tool(
+        name=name,
+        own_name=str(own),
+        description=defuse(strip(shorten(about, _DESCRIPTION_CHARS))) or name,
+        shape=Shape(lambda: schema, lambda _: check),
+        run=partial(_delegate, own_name=str(own)),
+        source=source,
+        timeout=_ANSWER_SECONDS,
+    )
+
+
+def _source_of(caller: Caller) -> str:
+    return f"client:{(caller.sender and caller.sender.id) or 'owner'}"
+
+
+def _read_content(blocks: Iterable[Mapping[str, Any]]) -> tuple[Content, ...]:
+    return _fence_outside(Result.from_json({"content": list(blocks)}).content)
+
+
+def _fence_outside(content: Iterable[Content], notice: str = "") -> tuple[Content, ...]:
+    """Return the content with what has a source between marks: it is from outside."""
+    token = new_token()
+    return tuple(
+        part._replace(text=fence(part.text, part.source, token, notice=notice))
+        if isinstance(part, Text) and part.source is not None
+        else part
+        for part in content
+    )
+
+
+def _read_answer(given: Mapping[str, Any]) -> tuple[str, str]:
+    match given:
+        case {"id": str(key), "text": str(text)}:
+            return key, text
+    raise ToolError("a result is {id, text}", code="bad_arguments")
