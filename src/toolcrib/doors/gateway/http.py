@@ -1,22 +1,40 @@
-"""The gateway over HTTP: whether it lives, and one call of a tool; nothing else without a credential."""
+"""The gateway over HTTP: whether it lives, one call of a tool, and what else is handed in; all else by a credential."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import explain_forbidden
-from toolcrib.define.ports import Rpc
+from toolcrib.define.names import suggest
+from toolcrib.define.ports import Progress, Rpc
+from toolcrib.define.ports import Scope as Needed
 
 from .credentials import Credentials, Principal, RefusedError
+from .frames import MAX_DEPTH, is_deeper
+
+log = logging.getLogger("toolcrib")
 
 _MAX_BODY_BYTES = 1_048_576
-_STATUS = {"not_found": 404, "denied": 403, "unavailable": 503, "busy": 503}
+_STATUS = {"not_found": 404, "denied": 403, "unavailable": 503, "busy": 409}
+_MAY_RETRY = (429, 503)
+_KINDS = {str: "text", dict: "an object", bool: "true or false"}
+_INVOKE_KEYS = {"tool": str, "action": str, "args": dict, "sessionKey": str, "dryRun": bool}
 
 
-Answer = Callable[[Scope, Receive], Awaitable[tuple[int, Any]]]
+class Raw(NamedTuple):
+    """A body that is no JSON: its type, and its bytes, at once or as they come."""
+
+    kind: str
+    body: bytes | AsyncGenerator[bytes]
+
+
+HttpAnswer = Callable[[Scope, Receive], Awaitable[tuple[int, Any]]]
+HttpRoute = tuple[str, HttpAnswer]
 
 
 class HttpError(Exception):
@@ -25,6 +43,10 @@ class HttpError(Exception):
     def __init__(self, status: int, kind: str, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.kind = status, kind
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the client is told."""
+        return {"ok": False, "error": {"type": self.kind, "message": str(self), "code": self.kind, "param": None}}
 
 
 class Gate(Protocol):
@@ -46,23 +68,27 @@ class Gate(Protocol):
 class HttpDoor:
     """Answers requests. What goes wrong is a JSON object with a type and a sentence."""
 
-    def __init__(self, server: Gate) -> None:
+    def __init__(self, server: Gate, more: Mapping[str, HttpRoute] | None = None) -> None:
         self._server = server
-        self._routes: Mapping[str, tuple[str, Answer]] = {
+        self._routes: Mapping[str, HttpRoute] = {
             "/health": ("GET", self._health),
             "/ready": ("GET", self._ready),
             "/tools/invoke": ("POST", self._invoke),
+            **(more or {}),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             status, value = await self._find(scope)(scope, receive)
         except HttpError as error:
-            await self.refuse(error.status, error.kind, str(error), send)
+            await _send_json(error.status, error.to_json(), send)
+        except Exception:
+            log.exception("the request for %s failed", scope["path"][:200].encode("unicode_escape").decode())
+            await self.refuse(500, "failed", "the request failed; the log of the gateway says why", send)
         else:
-            await _send_json(status, value, send)
+            await (_send_raw(status, value, send) if isinstance(value, Raw) else _send_json(status, value, send))
 
-    def _find(self, scope: Scope) -> Answer:
+    def _find(self, scope: Scope) -> HttpAnswer:
         method, answer = self._routes.get(scope["path"], ("", None))
         if answer is None:
             raise HttpError(404, "not_found", "there is nothing here")
@@ -71,8 +97,8 @@ class HttpDoor:
         return answer
 
     async def refuse(self, status: int, kind: str, sentence: str, send: Send) -> None:
-        """Answer with an error."""
-        await _send_json(status, {"ok": False, "error": {"type": kind, "message": sentence}}, send)
+        """HttpAnswer with an error."""
+        await _send_json(status, HttpError(status, kind, sentence).to_json(), send)
 
     def admits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Tell whether a request shows a credential that counts."""
@@ -90,39 +116,52 @@ class HttpDoor:
         return (200 if is_ready else 503), {"ok": is_ready, "status": "ready" if is_ready else "starting"}
 
     async def _invoke(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
-        principal = self._principal(scope)
-        body = await _read_json(scope, receive)
-        name, args = body.get("tool"), body.get("args", {})
-        if not isinstance(name, str) or not name.strip():
+        principal = admit(self._server, scope, "tools.call", "write")
+        body = await read_json(scope, receive)
+        for key, value in body.items():  # a word that is not understood might have been to say: do not run it
+            if (kind := _INVOKE_KEYS.get(key)) is None:
+                raise HttpError(400, "invalid_request", f"there is no {key[:64]!r} here{suggest(key, _INVOKE_KEYS)}")
+            if not isinstance(value, kind):
+                raise HttpError(400, "invalid_request", f"{key} is {_KINDS[kind]}")
+        if not body.get("tool", "").strip():
             raise HttpError(400, "invalid_request", 'say which tool: {"tool": NAME, "args": {...}}')
-        if not isinstance(args, dict):
-            raise HttpError(400, "invalid_request", "args is an object")
-        action = body.get("action")
-        if isinstance(action, str):
-            args = {"action": action, **args}
-        key = body.get("sessionKey") or "main"
-        params = {"tool": name, "args": args, "sessionKey": str(key), "dryRun": bool(body.get("dryRun", False))}
-        if why := explain_forbidden("tools.call", principal.role, principal.scopes, "write"):
-            raise HttpError(403, "forbidden", why)
-        try:
-            told = await self._server.rpc_for(principal)("tools.call", params)
-        except ToolError as error:
-            raise HttpError(_STATUS.get(error.code, 400), error.code, str(error)) from None
+        args = {**({"action": body["action"]} if "action" in body else {}), **body.get("args", {})}
+        params = {"tool": body["tool"], "args": args, "dryRun": body.get("dryRun", False)}
+        params["sessionKey"] = body.get("sessionKey") or "main"
+        told = await ask(self._server, principal, "tools.call", params)
         if told.get("status") == "error":
             denied = told["verdict"]["decision"] == "deny"
             sentence = told["content"][0]["text"] if told["content"] else "it failed"
             raise HttpError(404 if denied else 400, "not_found" if denied else "tool_error", sentence)
         return 200, {"ok": True, "result": told}
 
-    def _principal(self, scope: Scope) -> Principal:
-        address = self._server.address_of(scope)
-        try:
-            return self._server.admit(address, {"auth": _auth_from(scope["headers"])})
-        except RefusedError as error:
-            status = 429 if str(error) == "rate_limited" else 401
-            raise HttpError(
-                status, "unauthorized", f"show a credential: Authorization: Bearer TOKEN ({error})"
-            ) from None
+
+def admit(server: Gate, scope: Scope, method: str, needed: Needed) -> Principal:
+    """Return who asks, by the credential alone; raise HttpError unless it may call this method."""
+    try:
+        principal = server.admit(server.address_of(scope), {"auth": _auth_from(scope["headers"])})
+    except RefusedError as error:
+        status = 429 if str(error) == "rate_limited" else 401
+        raise HttpError(status, "unauthorized", f"show a credential: Authorization: Bearer TOKEN ({error})") from None
+    if why := explain_forbidden(method, principal.role, principal.scopes, needed):
+        raise HttpError(403, "forbidden", why)
+    return principal
+
+
+async def ask(
+    server: Gate, principal: Principal, method: str, params: Mapping[str, Any], progress: Progress | None = None
+) -> Any:
+    """Return what a method answers; raise HttpError with its sentence when it refuses."""
+    try:
+        return await server.rpc_for(principal)(method, params, progress=progress)
+    except ToolError as error:
+        raise HttpError(_STATUS.get(error.code, 400), error.code, str(error)) from None
+
+
+async def wait_until_gone(receive: Receive) -> None:
+    """Wait until whoever asked has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -131,7 +170,8 @@ def _auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return {"token": secret.strip(), "password": secret.strip()} if scheme.lower() == "bearer" and secret else {}
 
 
-async def _read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
+async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
+    """Return the object that a request brings; raise HttpError when it brings none."""
     named = dict(scope["headers"])
     kind = named.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json":
@@ -150,16 +190,31 @@ async def _read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
         raise HttpError(400, "invalid_request", "the body is no JSON") from None
     if not isinstance(value, dict):
         raise HttpError(400, "invalid_request", "the body is an object")
+    if is_deeper(value, MAX_DEPTH):
+        raise HttpError(400, "invalid_request", f"the body is nested more than {MAX_DEPTH} deep")
     return value
 
 
 async def _send_json(status: int, value: Any, send: Send) -> None:
     body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    await _send_raw(status, Raw("application/json", body), send)
+
+
+async def _send_raw(status: int, raw: Raw, send: Send) -> None:
     headers = [
-        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"),
+        (b"content-type", raw.kind.encode()), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"),
     ]  # fmt: skip
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if status >= 400 and status not in _MAY_RETRY:  # a client library must not ask for the same effects again
+        headers.append((b"x-should-retry", b"false"))
+    if isinstance(raw.body, bytes):
+        headers.append((b"content-length", str(len(raw.body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    if isinstance(raw.body, bytes):
+        await send({"type": "http.response.body", "body": raw.body})
+        return
+    async with aclosing(raw.body) as pieces:
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

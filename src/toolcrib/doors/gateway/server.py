@@ -23,6 +23,7 @@ from toolcrib.doors import listener
 from toolcrib.services.chat import Told
 from toolcrib.services.router import Method
 
+from . import openai
 from .connection import GOING_AWAY, POLICY_VIOLATION, Connection
 from .credentials import Credentials, Failures, Principal, RefusedError, client_address
 from .frames import MAX_FRAME_BYTES, TICK_SECONDS
@@ -65,7 +66,7 @@ class GatewayServer:
         self._proxies, self._failures = tuple(proxies), Failures()
         self._known: dict[str, Connection] = {}
         self._strangers: dict[str, dict[Connection, None]] = {}
-        self._http = HttpDoor(self)
+        self._http = HttpDoor(self, openai.routes(self))
         credentials.on_revoked(self._turn_out)
 
     # the process

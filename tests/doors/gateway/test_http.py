@@ -1,0 +1,128 @@
+"""The gateway over HTTP: one call of a tool, by a credential and through the gate; what goes wrong is said in JSON."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets", reason="the extra gateway is not installed")
+
+import httpx2
+
+from .world import TOKEN, World, device, gateway_of
+
+pytestmark = pytest.mark.anyio
+
+GUEST = "dt-1111-dt-1111-dt"
+
+
+@asynccontextmanager
+async def http_to(world: World, token: str = TOKEN) -> AsyncIterator[httpx2.AsyncClient]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{world.port}", headers=headers, timeout=60) as client:
+        yield client
+
+
+async def invoke(client: httpx2.AsyncClient, body: Any) -> tuple[int, Any]:
+    answer = await client.post("/tools/invoke", json=body)
+    return answer.status_code, answer.json()
+
+
+def sentence_of(told: Mapping[str, Any]) -> str:
+    assert told["ok"] is False
+    return str(told["error"]["message"])
+
+
+async def test_a_tool_is_called_and_its_result_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("one\n")
+    async with gateway_of({"workspace": {"root": str(tmp_path)}}) as world, http_to(world) as client:
+        status, told = await invoke(client, {"tool": "read", "args": {"path": "note.txt"}})
+        assert (status, told["ok"], told["result"]["status"]) == (200, True, "ok")
+        assert "one" in told["result"]["content"][0]["text"]
+
+
+async def test_a_dry_run_gives_the_verdict_and_runs_nothing(tmp_path: Path) -> None:
+    config = {"workspace": {"root": str(tmp_path)}, "tools": {"deny": ["exec"], "ask": ["edit"]}}
+    async with gateway_of(config) as world, http_to(world) as client:
+        args = {"path": "x.txt", "content": "x"}
+        status, told = await invoke(client, {"tool": "write", "args": args, "dryRun": True})
+        assert (status, told["result"]["verdict"]["decision"]) == (200, "allow")
+        assert not (tmp_path / "x.txt").exists()
+        status, told = await invoke(client, {"tool": "exec", "args": {"command": "ls"}, "dryRun": True})
+        assert (status, told["result"]["verdict"]["decision"]) == (200, "deny")
+        assert told["result"]["verdict"]["layer"] == "global"
+        status, told = await invoke(client, {"tool": "write", "args": {"file": 7}, "dryRun": True})
+        assert (status, "content" in sentence_of(told)) == (400, True)
+
+
+async def test_an_action_is_an_argument_unless_the_arguments_say_another() -> None:
+    async with gateway_of() as world, http_to(world) as client:
+        _, told = await invoke(client, {"tool": "process", "action": "list"})
+        assert told["ok"], told
+        _, told = await invoke(client, {"tool": "process", "action": "nonsense", "args": {"action": "list"}})
+        assert told["ok"], told
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ([], 400, "the body is an object"),
+        ({}, 400, "say which tool"),
+        ({"tool": " "}, 400, "say which tool"),
+        ({"tool": 7}, 400, "tool is text"),
+        ({"tool": "read", "args": []}, 400, "args is an object"),
+        ({"tool": "read", "action": 7}, 400, "action is text"),
+        ({"tool": "read", "sessionKey": {}}, 400, "sessionKey is text"),
+        ({"tool": "read", "dryRun": "yes"}, 400, "dryRun is true or false"),
+        ({"tool": "read", "dry_run": True}, 400, "did you mean 'dryRun'"),
+        ({"tool": "nosuch"}, 404, "there is no tool 'nosuch'"),
+        ({"tool": "read", "sessionKey": "../x"}, 400, "session key"),
+        ({"tool": "read"}, 400, "path"),
+        ({"tool": "exec", "args": {"command": "ls"}}, 404, "exec"),
+    ],
+)
+async def test_what_is_wrong_is_told_in_one_sentence(body: Any, status: int, sentence: str) -> None:
+    async with gateway_of({"tools": {"deny": ["exec"]}}) as world, http_to(world) as client:
+        found, told = await invoke(client, body)
+        assert (found, sentence in sentence_of(told)) == (status, True), told
+        assert "Traceback" not in str(told)
+
+
+async def test_a_body_that_is_no_json_or_too_long_is_refused() -> None:
+    async with gateway_of() as world, http_to(world) as client:
+        json, form = {"content-type": "application/json"}, {"content-type": "text/plain"}
+        found = [
+            (await client.post("/tools/invoke", content=content, headers=headers)).status_code
+            for content, headers in (
+                (b"{", json), (b"\xff", json), (b"{}", form), (b"[" * 100_000, json), (b'"' + b"x" * 1_100_000, json),
+            )
+        ]  # fmt: skip
+        assert found == [400, 400, 415, 400, 413]
+        assert (await client.get("/tools/invoke")).status_code == 405
+        assert (await client.get("/nothing")).status_code == 404
+
+
+async def test_a_call_needs_a_credential_that_may_write_and_stays_in_the_callers_sessions() -> None:
+    devices = [device("phone", GUEST, "operator.write"), device("pad", "dt-2222-dt-2222-dt", "operator.read")]
+    async with gateway_of(devices=devices) as world:
+        body = {"tool": "ls"}
+        async with http_to(world, "") as nobody:
+            status, told = await invoke(nobody, body)
+            assert (status, told["error"]["type"]) == (401, "unauthorized")
+            in_the_url = await nobody.post(f"/tools/invoke?token={TOKEN}&access_token={TOKEN}", json=body)
+            assert in_the_url.status_code == 401
+        async with http_to(world, "dt-2222-dt-2222-dt") as reader:
+            assert await invoke(reader, body) == (403, {
+                "ok": False,
+                "error": {
+                    "type": "forbidden", "message": "missing scope: operator.write", "code": "forbidden", "param": None,
+                },
+            })  # fmt: skip
+        async with http_to(world, GUEST) as guest:
+            said = {"x-openclaw-message-channel": "terminal", "x-openclaw-account-id": "owner"}
+            status, told = await invoke(guest, {"tool": "ls", "sessionKey": "agent:main:main"})
+            assert (status, "there is no session" in sentence_of(told)) == (404, True)
+            answer = await guest.post("/tools/invoke", json={"tool": "gateway", "dryRun": True}, headers=said)
+            assert answer.status_code == 404 or answer.json()["result"]["verdict"]["decision"] == "deny"
