@@ -23,6 +23,7 @@ from toolcrib.services import (
     audit,
     chat,
     completions,
+    devices,
     exec,
     gateway,
     mcp,
@@ -49,6 +50,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     completions.mount,
     toolbox.mount,
     gateway.mount,
+    devices.mount,
 )
 
 C = TypeVar("C", bound=Core)

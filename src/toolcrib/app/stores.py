@@ -11,6 +11,7 @@ from toolcrib.agent.replay import judge_from
 from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
+from toolcrib.backends.stores.devices import SqliteDevices
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
 from toolcrib.backends.stores.record import RecordFile, Redact, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
@@ -84,6 +85,7 @@ def stores_for(
         approvals=SqliteApprovals(SqliteFile(path)),
         pins=SqlitePins(SqliteFile(path)),
         rows=None if folder is None else SqliteRows(SqliteFile(path)),
+        devices=None if folder is None else SqliteDevices(SqliteFile(path)),
     )
 
 

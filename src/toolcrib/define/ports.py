@@ -7,7 +7,8 @@ Methods of services are asked for by name:
 
     await ctx.rpc("cron.add", {"name": "water the plants"})
 
-A method takes `caller` when it wants to know who asks, and `progress` when it has something to say before it is done.
+A method takes `caller` when it wants to know who asks, `rights` when it matters which scopes they came with, and
+`progress` when it has something to say before it is done.
 All else are parameters, passed by name and checked against their annotations. What it returns is plain JSON.
 """
 

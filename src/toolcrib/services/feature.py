@@ -17,6 +17,7 @@ from toolcrib.config.settings import Config, McpSettings
 from toolcrib.define.agent import Agent
 from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
+from toolcrib.define.device import DeviceStore
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import Body, SessionStore
 from toolcrib.define.mcp import PinStore
@@ -68,7 +69,8 @@ class ModelNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """What a crib keeps. `rows` are those of its record, None where that is in memory and nobody reads it back."""
+    """What a crib keeps. `rows` are those of its record, `devices` those that were paired; None where all that is in
+    memory."""
 
     sessions: SessionStore
     blobs: Blobs
@@ -76,6 +78,7 @@ class Stores:
     approvals: ApprovalStore
     pins: PinStore
     rows: Rows | None = None
+    devices: DeviceStore | None = None
 
 
 class ToolSource(Protocol):

@@ -28,7 +28,7 @@ log = logging.getLogger("toolcrib")
 # What tools may ask for. Never `approve` or `admin`: a model must not say yes to itself, nor widen its limits (G8).
 TOOL_SCOPES: frozenset[Scope] = frozenset({"read", "write"})
 
-_OURS = ("caller", "progress")  # given by the router, never by who asks
+_OURS = ("caller", "progress", "rights")  # given by the router, never by who asks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Router:
         # what a model writes for "nothing" counts as not given; who asks by name means what they say
         if odd := next((key for key in params if key not in args and params[key] is not None), None):
             raise ArgumentError(f"{name}: {odd} cannot be {params[odd]!r:.64}")
-        ours = {"caller": caller, "progress": _guard_progress(name, progress)}
+        ours = {"caller": caller, "progress": _guard_progress(name, progress), "rights": frozenset(scopes)}
         return await method.run(**args, **{each: ours[each] for each in method.wants})
 
 

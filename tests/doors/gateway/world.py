@@ -11,7 +11,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 import toolcrib
-from toolcrib.doors.gateway.credentials import Credentials, Device, hash_token
+from toolcrib.define.device import Device, hash_token
+from toolcrib.doors.gateway.credentials import Credentials
 from toolcrib.doors.gateway.server import GatewayLimits, GatewayServer
 from toolcrib.doors.listener import listen_on
 

@@ -71,6 +71,16 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT, WITHOUT ROWID;
     """,
     "ALTER TABLE record_head ADD COLUMN commits INTEGER NOT NULL DEFAULT 0;",
+    """
+    CREATE TABLE devices (
+        id TEXT NOT NULL, role TEXT NOT NULL CHECK (role IN ('operator', 'node')), body TEXT NOT NULL,
+        PRIMARY KEY (id, role)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE device_requests (
+        id TEXT PRIMARY KEY, device TEXT NOT NULL, role TEXT NOT NULL CHECK (role IN ('operator', 'node')),
+        asked_at REAL NOT NULL, body TEXT NOT NULL
+    ) STRICT;
+    """,
 )
 
 

@@ -22,7 +22,7 @@ from toolcrib.define.ports import Rpc
 from toolcrib.services.chat import Told
 from toolcrib.services.router import Method
 
-from .credentials import Principal, RefusedError
+from .credentials import Principal, RefusedError, UnpairedError, Visit
 from .frames import (
     MAX_BUFFERED_BYTES,
     MAX_FRAME_BYTES,
@@ -41,7 +41,7 @@ from .frames import (
 
 log = logging.getLogger("toolcrib")
 
-POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY = 1008, 1002, 1012
+POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY, FAILED = 1008, 1002, 1012, 1011
 _MAX_IN_FLIGHT = 64
 _DROPPABLE = frozenset({"tick", "presence", "health"})
 # who may be told of what; all others are told to everybody who may see the session
@@ -55,8 +55,11 @@ class Hall(Protocol):
     methods: Mapping[str, Method]
     version: str
 
-    def admit(self, address: str, params: Mapping[str, Any], /) -> Principal:
-        """Return who shows the secrets in a `connect`; raise RefusedError when nobody does."""
+    async def welcome(self, visit: Visit, params: Mapping[str, Any], /) -> tuple[Principal, str]:
+        """Return who shows the secrets in a `connect`, and the token that its device is given, "" for none.
+
+        Raises RefusedError when nobody does, UnpairedError when the device has to wait.
+        """
 
     def rpc_for(self, principal: Principal, /) -> Rpc:
         """Return the methods, bound to who is asking."""
@@ -74,9 +77,9 @@ class Hall(Protocol):
 class Connection:
     """A client, from the moment its socket is open."""
 
-    def __init__(self, hall: Hall, receive: Receive, send: Send, address: str) -> None:
+    def __init__(self, hall: Hall, receive: Receive, send: Send, address: str, *, is_local: bool) -> None:
         self._hall, self._receive, self._send = hall, receive, send
-        self.id, self.address = secrets.token_hex(8), address
+        self.id, self.address, self._is_local = secrets.token_hex(8), address, is_local
         self.principal: Principal | None = None
         self._is_greeted = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,7 +134,7 @@ class Connection:
                 request = await self._next_request(MAX_STRANGER_BYTES)
         except TimeoutError:
             return self.close(POLICY_VIOLATION, "connect did not come in time")
-        if request is None or not self._greet(request):
+        if request is None or not await self._greet(request, nonce):
             return None
         try:
             while (asked := await self._next_request(MAX_FRAME_BYTES)) is not None:
@@ -164,11 +167,11 @@ class Connection:
         code = PROTOCOL_ERROR if isinstance(error, ProtocolMismatchError) else POLICY_VIOLATION
         self.close(code, str(error)[:120])
 
-    def _greet(self, request: Request) -> bool:
+    async def _greet(self, request: Request, nonce: str) -> bool:
         """Let it in by what it shows, or close it."""
         try:
             params = check_connect(request)
-            principal = self._hall.admit(self.address, params)
+            principal, token = await self._hall.welcome(Visit(self.address, self._is_local, nonce), params)
         except FrameError as error:
             self._refuse(error)
             return False
@@ -176,13 +179,22 @@ class Connection:
             self._push(write_error(request.id, "INVALID_REQUEST", f"unauthorized: {error}"))
             self.close(POLICY_VIOLATION, f"unauthorized: {error}")
             return False
+        except UnpairedError as error:
+            self._push(write_error(request.id, "NOT_PAIRED", "pairing required", {"requestId": str(error)}))
+            self.close(POLICY_VIOLATION, "pairing required")
+            return False
+        except ToolError as error:
+            self._push(write_error(request.id, code_of(error), str(error), {"code": error.code}))
+            self.close(FAILED, "the device cannot be paired now")
+            return False
         self.principal = principal
         self._hall.enter(self, params)
-        self._push(write_answer(request.id, self._hello(principal)))
+        self._push(write_answer(request.id, self._hello(principal, token)))
         self._is_greeted = True
         return True
 
-    def _hello(self, principal: Principal) -> dict[str, Any]:
+    def _hello(self, principal: Principal, token: str) -> dict[str, Any]:
+        given = {"deviceToken": token, "issuedAtMs": int(time.time() * 1000)} if token else dict[str, Any]()
         policy = {"maxPayload": MAX_FRAME_BYTES, "maxBufferedBytes": MAX_BUFFERED_BYTES}
         return {
             "type": "hello-ok",
@@ -194,7 +206,7 @@ class Connection:
                 "events": list(EVENTS),
             },
             "snapshot": self._hall.snapshot(principal),
-            "auth": {"role": principal.role, "scopes": sorted(principal.scopes)},
+            "auth": {"role": principal.role, "scopes": sorted(principal.scopes), **given},
             "policy": {**policy, "tickIntervalMs": int(TICK_SECONDS * 1000)},
         }
 

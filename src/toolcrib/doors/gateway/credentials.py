@@ -1,37 +1,48 @@
 """Credentials: who somebody is follows from the secret they show, and from nothing that they say about themselves.
 
 The shared token or password is the owner's. A device that was paired has a token of its own, with the scopes that were
-given to it; what it asks for beyond them it does not get. A secret is looked up at every connection, and one that is
-taken back ends the connections that showed it.
+given to it; what it asks for beyond them it does not get. A device shows besides that it holds its key. A secret is
+looked up at every connection, and one that is taken back ends the connections that showed it.
 """
 
+import base64
 import hashlib
 import hmac
+import re
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from toolcrib.define.caller import OWNER, Caller, Sender
-from toolcrib.define.gateway import ADMIN, Role
+from toolcrib.define.device import DEVICE_CHANNEL, Device, hash_token
+from toolcrib.define.display import escape
+from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, Role
 
 Mode = Literal["token", "password"]
 
+OWNER_ID = "owner"
 _MAX_FAILURES, _FAILURE_SECONDS = 10, 60.0
 _MAX_ADDRESSES = 4_096  # whose failures are remembered
-_CHANNEL = "device"
+_MAX_SKEW_MS = 600_000
+_MAX_WORD_CHARS = 128  # of what a device says of itself
+_FORWARDED = re.compile(rb"forwarded|(real|client|connecting|remote|user)-?ip|origin(al|ating)-|tailscale-|^via$")
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is connected: what they may ask for, and as whom."""
+    """Who is connected: what they may ask for, and as whom; `shown_by` is whose secret they showed."""
 
     id: str
     role: Role
     scopes: frozenset[str]
     caller: Caller
+    shown_by: str = ""
 
     @property
     def is_owner(self) -> bool:
@@ -42,22 +53,17 @@ class RefusedError(Exception):
     """Nobody is let in by this; the message is the protocol's word for the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device that was paired: the hash of its token, and what it was given."""
+class UnpairedError(Exception):
+    """The secret is right, and the device waits until somebody says yes to it; the message is the id of its request."""
 
-    id: str
-    token_hash: str
-    role: Role = "operator"
-    scopes: frozenset[str] = frozenset()
 
-    def to_principal(self) -> Principal:
-        """Return who it is. A device of the owner's own is one that may do everything; any other is a guest."""
-        if self.role == "operator" and ADMIN in self.scopes:
-            return Principal(self.id, "operator", self.scopes, OWNER)
-        home = f"agent:main:{_CHANNEL}:dm:{self.id.lower()}"
-        caller = Caller(channel=_CHANNEL, sender=Sender(id=self.id), owner=False, session=home)
-        return Principal(self.id, self.role, self.scopes, caller)
+def to_principal(device: Device, shown_by: str = "") -> Principal:
+    """Return who a device is. One of the owner's own is one that may do everything; any other is a guest."""
+    if device.role == "operator" and ADMIN in device.scopes:
+        return Principal(device.id, "operator", device.scopes, OWNER, shown_by)
+    home = f"agent:main:{DEVICE_CHANNEL}:dm:{device.id.lower()}"
+    caller = Caller(channel=DEVICE_CHANNEL, sender=Sender(id=device.id), owner=False, session=home)
+    return Principal(device.id, device.role, device.scopes, caller, shown_by)
 
 
 @dataclass(slots=True)
@@ -66,7 +72,7 @@ class Credentials:
 
     mode: Mode = "token"
     secret: str | None = field(default=None, repr=False)
-    devices: dict[str, Device] = field(default_factory=dict, repr=False)
+    devices: Mapping[Any, Device] = field(default_factory=dict, repr=False)
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list, repr=False)
 
     def on_revoked(self, listener: Callable[[Collection[str]], None]) -> None:
@@ -77,20 +83,10 @@ class Credentials:
         """Take another secret of the owner's; whoever showed the old one is out."""
         if (self.mode, self.secret) != (mode, secret):
             self.mode, self.secret = mode, secret
-            self._tell({"owner"})
+            self.tell_ended({OWNER_ID})
 
-    def pair(self, device: Device) -> None:
-        """Let a device in, or give it another token."""
-        self.devices[device.id] = device
-        self._tell({device.id})
-
-    def unpair(self, id: str) -> bool:
-        """Let it in no more."""
-        known = self.devices.pop(id, None)
-        self._tell({id})
-        return known is not None
-
-    def _tell(self, ids: Collection[str]) -> None:
+    def tell_ended(self, ids: Collection[str]) -> None:
+        """Tell whoever listens that the secrets of these no longer count as they did."""
         for listener in self._listeners:
             listener(ids)
 
@@ -102,13 +98,13 @@ class Credentials:
         if given is None and auth.get("token") is None:
             raise RefusedError(f"{self.mode}_missing")
         if given is not None and self.secret is not None and matches(given, self.secret):
-            return Principal("owner", "operator", frozenset({ADMIN}), OWNER)
+            return Principal(OWNER_ID, "operator", frozenset({ADMIN}), OWNER, OWNER_ID)
         token = auth.get("token")
         if token is not None:
             found = hash_token(token)
             for each in self.devices.values():
                 if hmac.compare_digest(each.token_hash, found) and (not device_id or device_id == each.id):
-                    return each.to_principal()
+                    return to_principal(each)
         raise RefusedError(f"{self.mode}_mismatch" if given is not None else f"{self.mode}_missing")
 
 
@@ -117,17 +113,72 @@ def matches(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(errors="surrogatepass"), wanted.encode())
 
 
-def hash_token(token: str) -> str:
-    """Return what is kept of a token that was made at random."""
-    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
-
-
 def device_payload(fields: Mapping[str, Any]) -> str:
     """Return what a device signs: who it is, what it asks for, when, with which token, and for which challenge."""
     words = [fields["deviceId"], fields["clientId"], fields["clientMode"], fields["role"]]
     words += [",".join(fields.get("scopes") or ()), str(fields["signedAtMs"]), fields.get("token") or ""]
     nonce = fields.get("nonce")
     return "|".join(["v2", *words, nonce] if nonce else ["v1", *words])
+
+
+class Visit(NamedTuple):
+    """Where a client comes from, whether that is this machine itself, and what it was challenged with."""
+
+    address: str
+    is_local: bool
+    nonce: str
+
+
+def check_device(params: Mapping[str, Any], visit: Visit, now_ms: float) -> None:
+    """Raise RefusedError unless the device of a `connect` holds its key, and signed this very connection with it."""
+    device, client, nonce = params["device"], params["client"], params["device"].get("nonce")
+    key, signature = _decode(device["publicKey"], 32), _decode(device["signature"], 64)
+    if key is None or hashlib.sha256(key).hexdigest() != device["id"]:
+        raise RefusedError("device_id_mismatch")
+    if nonce is None and not visit.is_local:
+        raise RefusedError("device_nonce_required")
+    if nonce is not None and not matches(nonce, visit.nonce):
+        raise RefusedError("device_nonce_mismatch")
+    if abs(now_ms - device["signedAt"]) > _MAX_SKEW_MS:
+        raise RefusedError("device_signature_expired")
+    words = {
+        "deviceId": device["id"], "clientId": client["id"], "clientMode": client["mode"],
+        "role": params.get("role", "operator"), "scopes": params.get("scopes"), "signedAtMs": device["signedAt"],
+        "token": (params.get("auth") or {}).get("token"), "nonce": nonce,
+    }  # fmt: skip
+    payload = device_payload(words)
+    if signature is None or payload.count("|") != (7 if nonce is None else 8):  # with more, two connects sign the same
+        raise RefusedError("device_signature_invalid")
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, payload.encode(errors="surrogatepass"))
+    except (InvalidSignature, ValueError):
+        raise RefusedError("device_signature_invalid") from None
+
+
+def _decode(text: str, size: int) -> bytes | None:
+    try:
+        found = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_", validate=True)
+    except ValueError:
+        return None
+    return found if len(found) == size else None
+
+
+def read_device(params: Mapping[str, Any], address: str, devices: Mapping[Any, Device]) -> Device:
+    """Return the device of a `connect` as it asks to be: who names no scopes asks for what it has, at first for all."""
+    device, client, role = params["device"], params["client"], params.get("role", "operator")
+    if role not in ("operator", "node"):
+        raise RefusedError(f"role_mismatch: {role[:32]}")
+    known = devices.get((device["id"], role))
+    asked = params.get("scopes", known.scopes if known else [ADMIN]) if role == "operator" else []
+    said = {
+        "publicKey": device["publicKey"],
+        "clientId": client["id"],
+        "clientMode": client["mode"],
+        "remoteIp": address,
+    }
+    said |= {key: client[key] for key in ("displayName", "platform") if key in client}
+    about = {key: escape(value[:_MAX_WORD_CHARS]) for key, value in said.items()}
+    return Device(device["id"], "", role, frozenset(asked) & frozenset(OPERATOR_SCOPES.values()), about)
 
 
 class Failures:
@@ -175,6 +226,14 @@ def client_address(peer: str, forwarded: Collection[str], proxies: Collection[st
             # a proxy has no client on this machine: whoever says so made it up
             return "" if named is None or named.is_loopback else str(named)
     return str(found)
+
+
+def is_from_here(peer: str, headers: Iterable[tuple[bytes, bytes]], proxies: Collection[str]) -> bool:
+    """Tell whether a request comes from this machine, and not through anybody who passes on what others ask."""
+    address = _canonical(peer)
+    if address is None or not address.is_loopback or any(_FORWARDED.search(name.lower()) for name, _ in headers):
+        return False
+    return not any(address in ip_network(each, strict=False) for each in proxies)
 
 
 def _canonical(text: str) -> Any:

@@ -17,6 +17,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 from toolcrib.app import Crib
+from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import scopes_within
 from toolcrib.define.ports import Rpc
 from toolcrib.doors import listener
@@ -25,12 +26,26 @@ from toolcrib.services.router import Method
 
 from . import openai
 from .connection import GOING_AWAY, POLICY_VIOLATION, Connection
-from .credentials import Credentials, Failures, Principal, RefusedError, client_address
+from .credentials import (
+    OWNER_ID,
+    Credentials,
+    Failures,
+    Principal,
+    RefusedError,
+    UnpairedError,
+    Visit,
+    check_device,
+    client_address,
+    is_from_here,
+    read_device,
+    to_principal,
+)
 from .frames import MAX_FRAME_BYTES, TICK_SECONDS
 from .http import HttpDoor
 
 log = logging.getLogger("toolcrib")
 
+_WATCH_SECONDS = 0.9  # what was taken back has no effect after a second
 _MAX_FRAGMENTS = 1_024  # of one message
 _LOCALHOST = re.compile(r"localhost", re.ASCII | re.IGNORECASE)
 
@@ -97,14 +112,17 @@ class GatewayServer:
     async def live(self) -> AsyncIterator[None]:
         """Be there for clients: with a crib that has started, and ticks."""
         async with self.crib:
+            await self.crib.devices.open(self.credentials.devices.values(), self.credentials.tell_ended)
+            self.credentials.devices = self.crib.devices.known
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
-            ticking = asyncio.ensure_future(self._tick())
+            ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
             self.is_ready = True
             try:
                 yield
             finally:
                 self.is_ready = False
-                ticking.cancel()
+                for each in ticking:
+                    each.cancel()
                 stop_listening()
 
     async def _say_goodbye(self) -> None:
@@ -122,6 +140,15 @@ class GatewayServer:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._broadcast(Told("tick", {"ts": self.crib.gateway.now_ms()}))
+
+    async def _watch(self) -> None:
+        """Look whether the devices were changed from elsewhere."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                await self.crib.devices.refresh()
+            except ToolError as error:
+                log.warning("the devices cannot be read: %s", error)
 
     def _broadcast(self, told: Told) -> None:
         for connection in tuple(self._known.values()):
@@ -178,7 +205,9 @@ class GatewayServer:
     # who is connected
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection = Connection(self, receive, send, self.address_of(scope))
+        peer = scope["client"][0] if scope.get("client") else ""
+        is_here = is_from_here(peer, scope["headers"], self._proxies)
+        connection = Connection(self, receive, send, self.address_of(scope), is_local=is_here)
         strangers = self._strangers.setdefault(connection.address, {})
         strangers[connection] = None
         if len(strangers) > self._limits.strangers_per_address:  # who has a secret shows it at once: the oldest goes
@@ -207,9 +236,34 @@ class GatewayServer:
             if is_locked:
                 raise RefusedError("rate_limited") from None
             raise
-        if (role := params.get("role", principal.role)) != principal.role:
+        is_device = "device" in params and principal.shown_by == OWNER_ID  # its role is its own
+        if (role := params.get("role", principal.role)) != principal.role and not is_device:
             raise RefusedError(f"role_mismatch: {role[:32]}")
         return principal
+
+    async def welcome(self, visit: Visit, params: Mapping[str, Any]) -> tuple[Principal, str]:
+        """Return who shows the secrets in a `connect`, and the token that its device is given, "" for none.
+
+        With the owner's secret a device is paired at once when it is on this machine, and waits when it is not.
+        """
+        principal = self.admit(visit.address, params)
+        if "device" not in params:
+            return principal, ""
+        try:
+            check_device(params, visit, self.crib.gateway.now_ms())
+            asked = read_device(params, visit.address, self.credentials.devices)
+        except RefusedError:
+            self._failures.add(visit.address)
+            raise
+        if principal.shown_by != OWNER_ID:
+            return principal, ""
+        met = await self.crib.devices.meet(asked, pairs=visit.is_local)
+        shown_by = self.admit(visit.address, params).shown_by  # once more: the secret may have changed meanwhile
+        if met.request is not None:
+            raise UnpairedError(met.request.id)
+        if (device := self.credentials.devices.get(asked.key)) is None:
+            raise RefusedError("device_revoked")
+        return to_principal(device, shown_by), met.token
 
     def enter(self, connection: Connection, params: Mapping[str, Any]) -> None:
         """Take a client that is known, and what it says about itself."""
@@ -242,7 +296,8 @@ class GatewayServer:
     def _turn_out(self, ids: Collection[str]) -> None:
         """End the connections of those whose secret no longer counts."""
         for connection in tuple(self._known.values()):
-            if connection.principal is not None and connection.principal.id in ids:
+            principal = connection.principal
+            if principal is not None and (principal.id in ids or principal.shown_by in ids):
                 connection.close(POLICY_VIOLATION, "the credential was taken back")
 
     def rpc_for(self, principal: Principal) -> Rpc:

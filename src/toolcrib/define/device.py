@@ -1,0 +1,68 @@
+"""Devices that know a gateway: each with a key of its own, a role, and the scopes that somebody gave it."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from .gateway import Role
+
+T = TypeVar("T")
+
+DEVICE_CHANNEL = "device"  # of the callers that are devices of somebody else's than the owner
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device in one role: the hash of its token, "" while it has none, and what it was given.
+
+    `about` is what it said of itself, for people who look at a list: nothing follows from it.
+    """
+
+    id: str
+    token_hash: str = field(default="", repr=False)
+    role: Role = "operator"
+    scopes: frozenset[str] = frozenset()
+    about: Mapping[str, str] = field(default_factory=dict)
+    paired_at: float = 0.0
+    token_at: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, Role]:
+        """What tells it from others: one device may be there in both roles, with a token for each."""
+        return self.id, self.role
+
+
+@dataclass(frozen=True, slots=True)
+class PairRequest:
+    """A device that waits for somebody to say yes: as it would be, and since when."""
+
+    id: str
+    device: Device
+    asked_at: float
+
+
+@dataclass(slots=True)
+class DeviceBook:
+    """All devices that are paired, and all that wait."""
+
+    devices: dict[tuple[str, Role], Device] = field(default_factory=dict)
+    requests: dict[str, PairRequest] = field(default_factory=dict)
+
+
+def hash_token(token: str) -> str:
+    """Return what is kept of a token that was made at random."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
+
+
+class DeviceStore(Protocol):
+    """Keeps the book, for every process that uses it."""
+
+    def change(self, step: Callable[[DeviceBook], T], /) -> Awaitable[tuple[T, DeviceBook, int]]:
+        """Let `step` change the book; what it changed is kept when this returns, nothing of it when it raises.
+
+        Returns what `step` returns, the book, and a number that is higher for a later book.
+        """
+
+    def reread(self) -> Awaitable[tuple[DeviceBook, int] | None]:
+        """Return the book when somebody may have changed it since this was asked last, None when nobody has."""

@@ -1,0 +1,291 @@
+"""Devices: who was paired, who waits to be, and the token of each; what is told here was kept before.
+
+Nobody gives away more than they have. A token is told once, to the device itself or to who may do everything: whoever
+knows it is that device. Only its hash is kept.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token
+from toolcrib.define.display import escape
+from toolcrib.define.errors import ToolError
+from toolcrib.define.gateway import OPERATOR_SCOPES, Role, scopes_within
+from toolcrib.define.ports import Scope, rpc
+
+from .chat import Bus
+from .feature import Core, Feature
+
+log = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
+DeviceWord = Annotated[str, Field(min_length=1, max_length=256)]
+Rights = frozenset[Scope]
+
+_MAX_DEVICES, _MAX_WAITING, _WAIT_SECONDS = 1_000, 64, 300.0
+_ANSWER_SECONDS = 0.1  # in which who has ended its own connection is still told that it did
+
+
+class Met(NamedTuple):
+    """What came of a device that showed its key and the owner's secret: a token to tell it, or a request that waits."""
+
+    token: str = ""
+    request: PairRequest | None = None
+
+
+def mount(core: Core) -> Feature:
+    """Mount the devices, kept in the state folder where there is one."""
+    return Feature(services=(Devices(core.stores.devices, core.find(Bus)),))
+
+
+class Devices:
+    """The devices of one crib. `known` is looked at by who lets them in, and is always the same mapping."""
+
+    def __init__(self, store: DeviceStore | None, bus: Bus, now: Callable[[], float] = time.time) -> None:
+        self._store, self._bus, self._now = store, bus, now
+        self.known: dict[tuple[str, Role], Device] = {}
+        self._requests: dict[str, PairRequest] = {}
+        self._taken, self._steps = 0, set[asyncio.Future[Any]]()
+        self._tell_ended: Callable[[Collection[str]], None] | None = None
+
+    async def open(self, given: Iterable[Device], tell_ended: Callable[[Collection[str]], None]) -> None:
+        """Read who is known, and take those who are `given` too; `tell_ended` hears whose rights are others now."""
+        self._tell_ended, fresh = tell_ended, {each.key: each for each in given}
+        await (self._change(lambda book: book.devices.update(fresh)) if fresh else self.refresh())
+
+    async def refresh(self) -> None:
+        """Take what another process has changed."""
+        if self._store is not None and (found := await self._store.reread()) is not None:
+            self._take(*found)
+
+    async def meet(self, asked: Device, *, pairs: bool) -> Met:
+        """Take a device that has shown its key and the owner's secret: with `pairs` it is paired, else it has to wait.
+
+        One that is paired already has what it was given; when it asks for more, that is asked for anew.
+        """
+        token, now = _make_token(), self._now()
+
+        def step(book: DeviceBook) -> Met:
+            known = book.devices.get(asked.key)
+            if known is None or not _covers(scopes_within(known.scopes), asked):
+                if not pairs:
+                    return Met(request=_ask_for(book, asked, now))
+                known = _pair(book, asked, now)
+            if known.token_hash:
+                return Met()
+            book.devices[known.key] = replace(known, token_hash=hash_token(token), token_at=now)
+            return Met(token)
+
+        known = self.known.get(asked.key)
+        if known is not None and known.token_hash and _covers(scopes_within(known.scopes), asked):
+            return Met()  # as nearly always: nothing to keep
+        met = await self._change(step)
+        if met.request is not None:
+            self._bus.publish("device.pair.requested", _show_request(met.request))
+        else:
+            log.info("the device %s was given a token", escape(asked.id))
+        return met
+
+    @rpc("device.pair.list", scope="pair")
+    async def list_devices(self) -> dict[str, Any]:
+        """List the devices that wait to be paired, and those that are."""
+        await self.refresh()
+        pending = [_show_request(each) for each in self._requests.values() if _is_open(each, self._now())]
+        return {"pending": pending, "paired": [_show(each) for each in self.known.values()]}
+
+    @rpc("device.pair.approve", scope="pair")
+    async def approve(self, caller: Caller, rights: Rights, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
+        """Pair a device that waits; it gets its token when it connects again. Nobody gives more than they have."""
+        now = self._now()
+
+        def step(book: DeviceBook) -> Device:
+            request = _find_request(book, requestId, now)
+            device = _pair(book, request.device, now)
+            _check_within(rights, device)
+            return device
+
+        device = await self._change(step)
+        log.info("the device %s was paired by %s", escape(device.id), _name(caller))
+        self._tell_resolved(requestId, device.id, "approved")
+        return {"requestId": requestId, "device": _show(device)}
+
+    @rpc("device.pair.reject", scope="pair")
+    async def reject(self, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
+        """Turn away a device that waits."""
+        now = self._now()
+        found = await self._change(lambda book: book.requests.pop(_find_request(book, requestId, now).id))
+        self._tell_resolved(requestId, found.device.id, "rejected")
+        return {"requestId": requestId, "deviceId": found.device.id}
+
+    @rpc("device.token.rotate", scope="pair")
+    async def rotate(
+        self,
+        caller: Caller,
+        rights: Rights,
+        deviceId: DeviceWord,  # noqa: N803
+        role: Role | None = None,
+        scopes: Annotated[list[str], Field(max_length=16, description="what it may do from now on")] | None = None,
+    ) -> dict[str, Any]:
+        """Give a device another token, told here and never again; the one before no longer counts.
+
+        Only who may do everything, or the device itself, is told a token.
+        """
+        wrong = sorted(set(scopes or ()) - set(OPERATOR_SCOPES.values()))
+        if wrong:
+            there = ", ".join(OPERATOR_SCOPES.values())
+            raise ToolError(f"there is no scope {wrong[0][:64]!r}; there are {there}", code="bad_arguments")
+        is_own = caller.channel == DEVICE_CHANNEL and caller.sender is not None and caller.sender.id == deviceId
+        if "admin" not in rights and not is_own:
+            raise ToolError("a token of another device is told to nobody but the owner", code="denied")
+        token, now = _make_token(), self._now()
+
+        def step(book: DeviceBook) -> Device:
+            device = _find(book, deviceId, role)[0]
+            if device.role == "node" and scopes:
+                raise ToolError("a node has no scopes; leave them out", code="bad_arguments")
+            fresh = replace(device, token_hash=hash_token(token), token_at=now)
+            if scopes is not None:
+                fresh = replace(fresh, scopes=frozenset(scopes))
+            _check_within(rights, device, fresh)
+            book.devices[fresh.key] = fresh
+            return fresh
+
+        device = await self._change(step)
+        told = {"deviceId": deviceId, "role": device.role, "scopes": sorted(device.scopes)}
+        return {**told, "token": token, "rotatedAtMs": int(now * 1000)}
+
+    @rpc("device.token.revoke", scope="pair")
+    async def revoke(
+        self,
+        rights: Rights,
+        deviceId: DeviceWord,  # noqa: N803
+        role: Role | None = None,
+    ) -> dict[str, Any]:
+        """Let a device in no more, in one role or in any: its token ends, its connections are closed."""
+
+        def step(book: DeviceBook) -> None:
+            found = _find(book, deviceId, role)
+            _check_within(rights, *found)
+            for each in found:
+                del book.devices[each.key]
+
+        await self._change(step)
+        return {"deviceId": deviceId, "role": role, "revokedAtMs": int(self._now() * 1000)}
+
+    # the book
+
+    async def _change(self, step: Callable[[DeviceBook], T]) -> T:
+        """Keep what `step` changes, to its end also when nobody waits for it any more."""
+        task = asyncio.ensure_future(self._keep(step))
+        self._steps.add(task)
+        task.add_done_callback(self._steps.discard)
+        return await asyncio.shield(task)
+
+    async def _keep(self, step: Callable[[DeviceBook], T]) -> T:
+        if self._store is None:
+            book = DeviceBook(dict(self.known), dict(self._requests))
+            value, number = step(book), self._taken + 1
+        else:
+            value, book, number = await self._store.change(step)
+        self._take(book, number)
+        return value
+
+    def _take(self, book: DeviceBook, number: int) -> None:
+        if number <= self._taken:
+            return  # a later one was faster
+        ended = {each.id for each in self.known.values() if _has_ended(each, book.devices.get(each.key))}
+        self.known.clear()
+        self.known.update(book.devices)
+        self._requests, self._taken = book.requests, number
+        if ended and self._tell_ended is not None:
+            asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._tell_ended, ended)
+
+    def _tell_resolved(self, request: str, device: str, decision: str) -> None:
+        told = {"requestId": request, "deviceId": device, "decision": decision, "ts": int(self._now() * 1000)}
+        self._bus.publish("device.pair.resolved", told)
+
+
+def _make_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def _has_ended(before: Device, after: Device | None) -> bool:
+    if after is None or after.scopes != before.scopes:
+        return True
+    return bool(before.token_hash) and after.token_hash != before.token_hash
+
+
+def _covers(rights: Collection[Scope], device: Device) -> bool:
+    return scopes_within(device.scopes) <= frozenset(rights)
+
+
+def _check_within(rights: Rights, *devices: Device) -> None:
+    if not all(_covers(rights, each) for each in devices):
+        raise ToolError("this is a device with more rights than the caller has; ask the owner", code="denied")
+
+
+def _pair(book: DeviceBook, asked: Device, now: float) -> Device:
+    """Write a device into the book, with what it had before and what it asks for now; nobody waits for that longer."""
+    known = book.devices.get(asked.key)
+    if known is None and len(book.devices) >= _MAX_DEVICES:
+        raise ToolError(f"{_MAX_DEVICES:,} devices are paired; revoke one first", code="busy")
+    had = known or replace(asked, scopes=frozenset())
+    device = replace(had, scopes=had.scopes | asked.scopes, about=asked.about, paired_at=now)
+    book.devices[device.key] = device
+    for id in [each.id for each in book.requests.values() if each.device.key == asked.key]:
+        del book.requests[id]
+    return device
+
+
+def _ask_for(book: DeviceBook, asked: Device, now: float) -> PairRequest:
+    """Write a request into the book, in the place of one that the device made before: it keeps its id."""
+    for each in [each for each in book.requests.values() if not _is_open(each, now)]:
+        del book.requests[each.id]
+    before = next((each.id for each in book.requests.values() if each.device.key == asked.key), None)
+    if before is None and len(book.requests) >= _MAX_WAITING:
+        raise ToolError(f"{_MAX_WAITING} devices wait already; try again in five minutes", code="busy")
+    request = PairRequest(before or secrets.token_hex(16), asked, now)
+    book.requests[request.id] = request
+    return request
+
+
+def _find_request(book: DeviceBook, id: str, now: float) -> PairRequest:
+    found = book.requests.get(id)
+    if found is None or not _is_open(found, now):
+        raise ToolError(f"no device waits under {id[:64]!r}; a request lapses after five minutes", code="not_found")
+    return found
+
+
+def _is_open(request: PairRequest, now: float) -> bool:
+    return abs(now - request.asked_at) < _WAIT_SECONDS
+
+
+def _find(book: DeviceBook, id: str, role: Role | None) -> list[Device]:
+    found = [each for each in book.devices.values() if each.id == id and role in (None, each.role)]
+    if not found:
+        raise ToolError(f"no device {id[:64]!r} is paired{f' as {role}' if role else ''}", code="not_found")
+    return sorted(found, key=lambda each: each.role, reverse=True)  # an operator first
+
+
+def _show(device: Device) -> dict[str, Any]:
+    about = {"deviceId": device.id, **device.about, "role": device.role, "scopes": sorted(device.scopes)}
+    told = {"role": device.role, "scopes": sorted(device.scopes), "createdAtMs": int(device.token_at * 1000)}
+    return about | {"approvedAtMs": int(device.paired_at * 1000), "tokens": [told] if device.token_hash else []}
+
+
+def _show_request(request: PairRequest) -> dict[str, Any]:
+    device = request.device
+    row = {"requestId": request.id, "deviceId": device.id, **device.about}
+    return row | {"role": device.role, "scopes": sorted(device.scopes), "ts": int(request.asked_at * 1000)}
+
+
+def _name(caller: Caller) -> str:
+    return escape(caller.sender.id or "") if caller.sender else "the owner"
