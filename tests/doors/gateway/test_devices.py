@@ -5,6 +5,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,7 +20,9 @@ pytest.importorskip("websockets", reason="the extra gateway is not installed")
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import connect
 
-from toolcrib.doors.gateway.credentials import device_payload
+from toolcrib.define.errors import CribError
+from toolcrib.doors.cli._far import read_token
+from toolcrib.doors.gateway.credentials import Credentials, device_payload
 
 from .world import CLIENT, TOKEN, Client, World, client_of, device, gateway_of, until_closed
 
@@ -402,3 +405,66 @@ async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> No
             process.kill()
         await process.wait()
     assert (len(devices), len(revoked)) == (6, 3)
+
+
+# the owner's token in a file
+
+
+@contextlib.asynccontextmanager
+async def gateway_command(state: Path, *options: str) -> AsyncIterator[World]:
+    """Yield a gateway that the command started."""
+    command = [sys.executable, "-m", "toolcrib", "gateway", "--port", "0", *options]
+    env = {**os.environ, "TOOLCRIB_STATE": str(state)}
+    process = await asyncio.create_subprocess_exec(*command, env=env, cwd=state, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        said = (await process.stderr.readline()).decode()
+        yield World(None, int(said.rpartition(":")[2]), None)  # type: ignore[arg-type]  # in another process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_a_token_file_that_changes_is_read_again_and_ends_the_old_ones(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("the-first-token-of-all\n")
+    async with gateway_command(tmp_path, "--token-file", str(file)) as world:
+        async with client_of(world, "the-first-token-of-all") as client:
+            file.write_text("the-next-token-of-them\n")
+            assert (await until_closed(client.socket))[1] == 1008
+        async with client_of(world, "the-next-token-of-them") as client:
+            assert (await client.get("health"))["ok"]
+
+
+async def test_a_token_of_our_own_that_is_removed_is_replaced_by_another(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.token"
+    async with gateway_command(tmp_path) as world:
+        first = read_token(file)
+        async with client_of(world, first) as client:
+            file.unlink()
+            assert (await until_closed(client.socket))[1] == 1008
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert read_token(file) != first
+        async with client_of(world, read_token(file)) as client:
+            assert (await client.get("health"))["ok"]
+
+
+def test_a_pipe_gives_its_token_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    credentials = Credentials("token", TOKEN, file=pipe, read=lambda _: "what comes out of it now")
+    credentials.reread()
+    assert credentials.secret == TOKEN
+
+
+def test_a_file_that_cannot_be_read_changes_nothing_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(path: Path) -> str:
+        raise CribError(f"{path} holds no token")
+
+    credentials = Credentials("token", TOKEN, file=tmp_path / "gone", read=read)
+    credentials.reread()
+    credentials.reread()
+    assert credentials.secret == TOKEN
+    assert [each.message.startswith("the token of before stays in force") for each in caplog.records] == [True]

@@ -53,14 +53,19 @@ def command(bind: str | None, port: int | None, token_file: Path | None, **optio
         raise CribError(f"--bind {where!r} is no address; write loopback, lan, or an address of this machine")
     mode: Mode = settings.auth.mode if settings.auth else "token"
     secret = getattr(settings.auth, mode) if settings.auth else None
-    if token_file is not None:
-        mode, secret = "token", read_token(token_file)
+    file, read = token_file and token_file.expanduser(), read_token
+    if file is not None:
+        mode, secret = "token", read(file)
     if secret is None:
         if not is_local(where):
             raise CribError("beyond this machine a gateway needs gateway.auth, or --token-file; add one")
-        secret = make_token(state_folder() / TOKEN_FILE)
+        file, read = state_folder() / TOKEN_FILE, make_token
+        secret = read(file)
     server = GatewayServer(
-        crib, Credentials(mode, secret), origins=settings.allowed_origins, proxies=settings.trusted_proxies
+        crib,
+        Credentials(mode, secret, file=file, read=read),
+        origins=settings.allowed_origins,
+        proxies=settings.trusted_proxies,
     )
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:

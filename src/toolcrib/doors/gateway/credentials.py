@@ -8,12 +8,16 @@ looked up at every connection, and one that is taken back ends the connections t
 import base64
 import hashlib
 import hmac
+import logging
+import os
 import re
+import stat
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
@@ -22,7 +26,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.device import DEVICE_CHANNEL, Device, hash_token
 from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, Role
+
+log = logging.getLogger("toolcrib")
 
 Mode = Literal["token", "password"]
 
@@ -68,11 +75,17 @@ def to_principal(device: Device, shown_by: str = "") -> Principal:
 
 @dataclass(slots=True)
 class Credentials:
-    """The secrets that open this gateway. Without one it opens for nobody."""
+    """The secrets that open this gateway. Without one it opens for nobody.
+
+    `file` is where the owner's token was read from, by `read`, which raises CribError when it holds none.
+    """
 
     mode: Mode = "token"
     secret: str | None = field(default=None, repr=False)
     devices: Mapping[Any, Device] = field(default_factory=dict, repr=False)
+    file: Path | None = None
+    read: Callable[[Path], str] | None = None
+    _seen: object = None
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list, repr=False)
 
     def on_revoked(self, listener: Callable[[Collection[str]], None]) -> None:
@@ -84,6 +97,16 @@ class Credentials:
         if (self.mode, self.secret) != (mode, secret):
             self.mode, self.secret = mode, secret
             self.tell_ended({OWNER_ID})
+
+    def reread(self) -> None:
+        """Take another token when the file of the owner's has changed; one that cannot be read changes nothing."""
+        if self.file is None or self.read is None or (stamp := _stamp(self.file)) == self._seen:
+            return
+        self._seen = stamp
+        try:
+            self.replace_secret("token", self.read(self.file))
+        except (CribError, OSError) as error:
+            log.warning("the token of before stays in force: %s", escape(str(error)))
 
     def tell_ended(self, ids: Collection[str]) -> None:
         """Tell whoever listens that the secrets of these no longer count as they did."""
@@ -234,6 +257,18 @@ def is_from_here(peer: str, headers: Iterable[tuple[bytes, bytes]], proxies: Col
     if address is None or not address.is_loopback or any(_FORWARDED.search(name.lower()) for name, _ in headers):
         return False
     return not any(address in ip_network(each, strict=False) for each in proxies)
+
+
+def _stamp(path: Path) -> object:
+    """Return what changes when somebody writes to a file; None for a pipe, which gives its token once."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  asked for every second
+    except OSError as error:
+        return error.errno
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    is_fresh = abs(time.time_ns() - found.st_mtime_ns) < 1_000_000_000  # its clock ticks slower than two writers
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, is_fresh
 
 
 def _canonical(text: str) -> Any:

@@ -142,9 +142,10 @@ class GatewayServer:
             self._broadcast(Told("tick", {"ts": self.crib.gateway.now_ms()}))
 
     async def _watch(self) -> None:
-        """Look whether the devices were changed from elsewhere."""
+        """Look whether the owner's token or the devices were changed from elsewhere."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
+            self.credentials.reread()
             try:
                 await self.crib.devices.refresh()
             except ToolError as error:
