@@ -22,7 +22,7 @@ from websockets.asyncio.client import connect
 
 from toolcrib.define.errors import CribError
 from toolcrib.doors.cli._far import read_token
-from toolcrib.doors.gateway.credentials import Credentials, device_payload
+from toolcrib.doors.gateway.credentials import Credentials, Failures, client_address, device_payload
 
 from .world import CLIENT, TOKEN, Client, World, client_of, device, gateway_of, until_closed
 
@@ -468,3 +468,55 @@ def test_a_file_that_cannot_be_read_changes_nothing_and_is_told(
     credentials.reread()
     assert credentials.secret == TOKEN
     assert [each.message.startswith("the token of before stays in force") for each in caplog.records] == [True]
+
+
+# failures
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("::ffff:203.0.113.9", "203.0.113.9"), ("2001:db8::1", "2001:db8:0:0:ffff::2"), ("[2001:db8::1]", "2001:DB8::1")],
+)
+def test_one_address_in_two_spellings_fails_as_one(one: str, other: str) -> None:
+    failures = Failures(lambda: 0.0)
+    for _ in range(10):
+        failures.add(client_address(one, (), ()))
+    assert failures.is_locked(client_address(other, (), ()))
+    assert not failures.is_locked(client_address("203.0.113.10", (), ()))
+
+
+async def test_failures_are_counted_by_whom_a_trusted_proxy_names() -> None:
+    async with gateway_of(proxies=["127.0.0.1"]) as world:
+        params = {"minProtocol": 3, "maxProtocol": 3, "client": CLIENT, "auth": {"token": "wrong-token-wrong"}}
+        reasons = []
+        for number in range(12):
+            spelled = "203.0.113.9" if number % 2 else "::ffff:203.0.113.9"
+            async with challenged(world, {"X-Forwarded-For": f"198.51.100.{number}, {spelled}"}) as (client, _):
+                reasons.append((await refused(client, params))[0]["message"])
+        assert reasons == ["unauthorized: token_mismatch"] * 10 + ["unauthorized: rate_limited"] * 2
+        async with challenged(world, {"X-Forwarded-For": "203.0.113.10"}) as (client, _):
+            assert (await refused(client, params))[0]["message"] == "unauthorized: token_mismatch"
+
+
+async def test_a_locked_address_tries_no_password_and_a_device_there_is_let_in_all_the_same() -> None:
+    async with gateway_of(devices=[device("p", PAIRER, "operator.read")]) as world:
+        world.server.credentials.replace_secret("password", "a long password")
+        params = {"minProtocol": 3, "maxProtocol": 3, "client": CLIENT}
+        for _ in range(10):
+            async with challenged(world) as (client, _nonce):
+                await refused(client, {**params, "auth": {"password": "wrong"}})
+        async with challenged(world) as (client, _nonce):
+            error, _ = await refused(client, {**params, "auth": {"password": "a long password"}})
+            assert error["message"] == "unauthorized: rate_limited"
+        async with client_of(world, PAIRER) as client:
+            assert (await client.get("health"))["ok"]
+
+
+async def test_wrong_signatures_count_as_failures() -> None:
+    async with gateway_of() as world:
+        for _ in range(10):
+            async with challenged(world) as (client, _):
+                await refused(client, Phone().params("another"))
+        async with challenged(world) as (client, _):
+            error, _code = await refused(client, {**Phone().params("x"), "auth": {"token": "wrong"}})
+            assert error["message"] == "unauthorized: rate_limited"

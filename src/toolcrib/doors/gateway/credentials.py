@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -217,15 +217,16 @@ class Failures:
 
     def add(self, address: str) -> None:
         """Take note of a failure."""
-        times = self._by_address.setdefault(address, deque(maxlen=_MAX_FAILURES))
+        place = _place_of(address)
+        times = self._by_address.setdefault(place, deque(maxlen=_MAX_FAILURES))
         times.append(self._now())
-        self._by_address.move_to_end(address)
+        self._by_address.move_to_end(place)
         while len(self._by_address) > _MAX_ADDRESSES:
             self._by_address.popitem(last=False)
 
     def is_locked(self, address: str) -> bool:
         """Tell whether an address has failed too often of late."""
-        times = self._by_address.get(address)
+        times = self._by_address.get(_place_of(address))
         return times is not None and len(times) == _MAX_FAILURES and self._now() - times[0] < _FAILURE_SECONDS
 
 
@@ -257,6 +258,12 @@ def is_from_here(peer: str, headers: Iterable[tuple[bytes, bytes]], proxies: Col
     if address is None or not address.is_loopback or any(_FORWARDED.search(name.lower()) for name, _ in headers):
         return False
     return not any(address in ip_network(each, strict=False) for each in proxies)
+
+
+def _place_of(address: str) -> str:
+    """Return what failures are counted by: whoever has one address of IPv6 has all that share its first half."""
+    found = _canonical(address)
+    return str(ip_network((int(found) >> 64 << 64, 64))) if isinstance(found, IPv6Address) else address
 
 
 def _stamp(path: Path) -> object:

@@ -228,12 +228,14 @@ class GatewayServer:
         """Return who shows the secrets in a `connect`; raise RefusedError when nobody does, or too many tried."""
         auth = params.get("auth") or {}
         is_locked = self._failures.is_locked(address)
-        if is_locked and self.credentials.mode == "password":
-            raise RefusedError("rate_limited")
+        is_guarded = is_locked and self.credentials.mode == "password"
+        if is_guarded:  # a device's token is looked at all the same
+            auth = {key: value for key, value in auth.items() if key != "password"}
         try:
             principal = self.credentials.admit(auth, (params.get("device") or {}).get("id", ""))
         except RefusedError:
-            self._failures.add(address)
+            if not is_guarded:
+                self._failures.add(address)
             if is_locked:
                 raise RefusedError("rate_limited") from None
             raise
