@@ -28,6 +28,7 @@ from toolcrib.services import (
     gateway,
     mcp,
     session_desk,
+    session_send,
     sessions,
     toolbox,
 )
@@ -48,6 +49,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     subagents.mount,
     chat.mount,
     completions.mount,
+    session_send.mount,
     toolbox.mount,
     gateway.mount,
     devices.mount,

@@ -46,19 +46,6 @@ class Told(NamedTuple):
     session: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentQuery:
-    """A message for an agent, as the protocol spells it; `timeout` is in seconds."""
-
-    message: Annotated[str, Field(min_length=1)]
-    idempotencyKey: Key  # noqa: N815
-    agentId: str = ""  # noqa: N815
-    sessionKey: str = ""  # noqa: N815
-    timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000)] | None = None
-    thinking: str = ""
-    deliver: bool = False
-
-
 class Bus:
     """Tells everybody who listens what happens. A listener must not raise, and must not hold up the others."""
 
@@ -108,6 +95,23 @@ class Run:
             return str(failed)
         end = self.task.result()
         return "" if end.reason == "done" else end.sentence or end.reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentQuery:
+    """What an agent is asked; where its answer would be delivered changes nothing here."""
+
+    message: Annotated[str, Field(min_length=1)]
+    idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    agentId: str = ""  # noqa: N815
+    sessionKey: str = ""  # noqa: N815
+    timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None
+    thinking: str = ""
+    deliver: bool = False
+    lane: str = ""
+    label: str = ""
+    to: str = ""
+    channel: str = ""
 
 
 class Past(NamedTuple):
@@ -197,12 +201,11 @@ class Chat:
         run, _ = found
         await run.kept.wait()
         progress({"runId": run.id, "status": "accepted", "acceptedAt": _ms(run.began)})
-        end = await self._end_of(run)
+        end = await self.wait_for_end(run)
         if end is None:
             return {"runId": run.id, "status": "error", "summary": run.error()}
         told = {"payloads": [{"text": end.text}], "meta": {"steps": end.steps, "cost": end.cost, "reason": end.reason}}
-        status = "ok" if end.reason == "done" else "error"
-        return {"runId": run.id, "status": status, "summary": end.sentence or "completed", "result": told}
+        return {"runId": run.id, "status": "ok", "summary": "completed", "result": told}
 
     @rpc("agent.wait", scope="write")
     async def wait(
@@ -316,11 +319,12 @@ class Chat:
             run.turn.stop()
         return [run.id for run in chosen]
 
-    async def _end_of(self, run: Run) -> events.TurnFinished | None:
+    async def wait_for_end(self, run: Run, seconds: float | None = None) -> events.TurnFinished | None:
+        """Return how a run ended well; None when it did not, or not in time: `run.error()` says why."""
         if run.task is None:
             return None
-        await asyncio.wait([run.task])
-        return None if run.task.cancelled() or run.task.exception() else run.task.result()
+        await asyncio.wait([run.task], timeout=seconds)
+        return None if run.error() or not run.task.done() else run.task.result()
 
     async def _follow(self, run: Run) -> events.TurnFinished:
         """Tell how a run goes, and return how it ended."""

@@ -21,6 +21,9 @@ from .runtime.process import process
 from .sessions.agents_list import agents_list
 from .sessions.result_get import result_get
 from .sessions.session_status import session_status
+from .sessions.sessions_history import sessions_history
+from .sessions.sessions_list import sessions_list
+from .sessions.sessions_send import sessions_send
 from .sessions.sessions_spawn import sessions_spawn
 from .sessions.subagents import subagents
 
@@ -52,9 +55,9 @@ SHELF: tuple[Tool, ...] = (
     Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),
     Tool.declared("gateway", "Look after the gateway itself.", group="automation", owner_only=True),
     agents_list,
-    Tool.declared("sessions_list", "List sessions.", group="sessions", effects={"read"}),
-    Tool.declared("sessions_history", "Read the history of a session.", group="sessions", effects={"read"}),
-    Tool.declared("sessions_send", "Send a message to another session.", group="sessions", effects={"send"}),
+    sessions_list,
+    sessions_history,
+    sessions_send,
     sessions_spawn,
     session_status,
     subagents,

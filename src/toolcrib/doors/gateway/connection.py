@@ -89,7 +89,7 @@ class Connection:
         self._closing: tuple[int, str] | None = None
         self._closed, self.ended = asyncio.Event(), asyncio.Event()
 
-    async def run(self) -> None:
+    async def attend(self) -> None:
         """Serve it until it goes, or has to."""
         serving = asyncio.ensure_future(self._serve())
         ending = asyncio.ensure_future(self._closed.wait())

@@ -214,7 +214,7 @@ class GatewayServer:
         if len(strangers) > self._limits.strangers_per_address:  # who has a secret shows it at once: the oldest goes
             next(iter(strangers)).close(POLICY_VIOLATION, "too many connections that nobody has introduced")
         try:
-            await connection.run()
+            await connection.attend()
         finally:
             self._forget_stranger(connection)
 

@@ -1,0 +1,77 @@
+"""Messages from one session to another: found by key or label, within what the agents may, and bounded.
+
+What is said reaches the other session as a message of this one, not of its user, and is answered with no more rights
+than the caller has: the turn there has the caller as its parent.
+"""
+
+from dataclasses import replace
+from secrets import token_hex
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
+from toolcrib.define.ports import rpc
+from toolcrib.define.session import agent_from_key, may_message
+from toolcrib.define.turn import TurnRequest, user_message
+from toolcrib.policy.resolve import agent_of, child_of
+from toolcrib.policy.settings import AgentToAgentSettings, PolicySettings
+
+from .chat import Chat, Past
+from .feature import Feature, TurnCore
+from .session_desk import SessionDesk
+
+SKIP = "REPLY_SKIP"
+_MAX_DEPTH = 5
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount what carries messages between sessions."""
+    settings = AgentToAgentSettings()
+    return Feature(services=(SessionSend(core.find(Chat), core.find(SessionDesk), core.policy, settings),))
+
+
+class SessionSend:
+    """Carries messages between the sessions that a caller may see."""
+
+    def __init__(self, chat: Chat, desk: SessionDesk, policy: PolicySettings, settings: AgentToAgentSettings) -> None:
+        self._chat, self._desk, self._policy, self._settings = chat, desk, policy, settings
+
+    @rpc("sessions.send", scope="write")
+    async def send(
+        self,
+        caller: Caller,
+        message: Annotated[str, Field(min_length=1)],
+        key: str = "",
+        label: str = "",
+        seconds: Annotated[float, Field(ge=0, le=3_600)] = 30,
+    ) -> dict[str, Any]:
+        """Say something in another session, and wait for the answer; with 0 seconds do not wait."""
+        found = await self._desk.resolve(caller, key=key, label=label)
+        target: str = found["key"]
+        if target == caller.session:
+            raise ToolError("that is the session you are in; answer here", code="bad_arguments")
+        mine, theirs = agent_of(caller), agent_from_key(target)
+        allow = self._settings.allow
+        if not may_message(mine, theirs, enabled=self._settings.enabled, allow=allow):
+            what = f"agent {mine} may not send to agent {theirs}; the owner permits it in tools.agentToAgent"
+            raise ToolError(what, code="denied")
+        if len(caller.parents) >= _MAX_DEPTH:
+            raise ToolError(f"messages between sessions go {_MAX_DEPTH} deep and no further", code="denied")
+        there = replace(child_of(self._policy, caller, theirs, target), session=target)
+        whose = f"This is from the session {caller.session or mine}, not from the user"
+        said = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
+        begun = await self._chat.begin(caller, TurnRequest(message=user_message(said), caller=there), token_hex(12))
+        if isinstance(begun, Past):
+            raise ToolError(begun.error or "it was said before", code="failed")
+        run, _ = begun
+        told = {"runId": run.id, "sessionKey": target}
+        if seconds == 0:
+            return {**told, "status": "accepted"}
+        end = await self._chat.wait_for_end(run, seconds)
+        if end is None:
+            error = run.error()
+            return {**told, "status": "error", "error": error} if error else {**told, "status": "timeout"}
+        text = end.text
+        return {**told, "status": "ok", "reply": "" if text.strip() == SKIP else text}
