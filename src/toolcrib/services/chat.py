@@ -39,11 +39,15 @@ TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
 
 
 class Told(NamedTuple):
-    """Something that happened: an event's name, what is told of it, and the session it is about, "" for none."""
+    """Something that happened: an event's name, what is told of it, and the session it is about, "" for none.
+
+    `person` is whom it concerns besides the owner, where it concerns one.
+    """
 
     event: str
     payload: dict[str, Any]
     session: str = ""
+    person: str | None = None
 
 
 class Bus:
@@ -57,9 +61,9 @@ class Bus:
         self._listeners[listener] = None
         return lambda: void(self._listeners.pop(listener, None))
 
-    def publish(self, event: str, payload: dict[str, Any], session: str = "") -> None:
+    def publish(self, event: str, payload: dict[str, Any], session: str = "", person: str | None = None) -> None:
         """Tell what happened."""
-        told = Told(event, payload, session)
+        told = Told(event, payload, session, person)
         for listener in tuple(self._listeners):
             listener(told)
 

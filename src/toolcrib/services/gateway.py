@@ -3,18 +3,21 @@
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
+from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.policy.settings import PolicySettings
 
+from .approvals import Approvals
 from .chat import Bus, Chat
 from .feature import Feature, TurnCore
 from .sessions import Sessions
 
 _MAX_PRESENT = 200
+_ALWAYS_SECONDS = 86_400
 
 
 class Presence:
@@ -90,6 +93,29 @@ class Gateway:
         if not self._core.is_owner(caller) or caller.parents:
             raise ToolError("only the owner may see the configuration", code="denied")
         return self._core.show_settings()
+
+    @rpc("exec.approval.resolve", scope="approve")
+    async def resolve_approval(
+        self, caller: Caller, id: str, decision: Literal["allow-once", "allow-always", "deny"]
+    ) -> dict[str, Any]:
+        """Answer a question about a call, as `approvals.answer` does; a lasting yes holds for a day."""
+        answer: Literal["once", "lasting", "no"] = "once" if decision == "allow-once" else "no"
+        if decision == "allow-always":
+            answer = "lasting"
+        await self._core.find(Approvals).answer(caller, id, answer, seconds=_ALWAYS_SECONDS)
+        return {"ok": True}
+
+    def tell_question(self, question: Question) -> None:
+        """Tell who may answer it of a question, and that it is settled."""
+        if question.state == "pending":
+            asked = {"tool": question.tool, "command": question.shown, "reason": question.reason}
+            times = {"createdAtMs": int(question.asked_at * 1000), "expiresAtMs": int(question.expires_at * 1000)}
+            told = {"id": question.id, "request": asked, **times}
+            self.bus.publish("exec.approval.requested", told, "", question.person)
+        else:
+            decision = "deny" if question.state == "denied" else question.state
+            told = {"id": question.id, "decision": decision, "resolvedBy": question.by}
+            self.bus.publish("exec.approval.resolved", told, "", question.person)
 
     def now_ms(self) -> int:
         """Return the time."""

@@ -1,5 +1,6 @@
 """The gateway's socket: nothing before a credential, rights from the credential alone, one gate for every call."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -137,3 +138,23 @@ async def test_everybody_is_told_when_it_stops() -> None:
         world.serving.cancel()
         frames, code = await until_closed(client.socket)
         assert ([frame.get("event") for frame in frames][-1:], code) == (["shutdown"], 1012)
+
+
+async def test_a_call_that_needs_a_yes_waits_for_one_from_any_client() -> None:
+    guest, secret = device("phone", "dt-1111-dt-1111-dt", "operator.approvals"), "dt-1111-dt-1111-dt"
+    config = {"tools": {"ask": ["session_status"]}}
+    async with (
+        gateway_of(config, devices=[guest]) as world,
+        client_of(world) as asker,
+        client_of(world) as owner,
+        client_of(world, secret) as phone,
+    ):
+        for decision, status in (("allow-once", "ok"), ("deny", "error")):
+            calling = asyncio.ensure_future(asker.get("tools.call", {"tool": "session_status"}))
+            asked = await owner.wait_for("exec.approval.requested")
+            owner.events.clear()
+            code, _ = await phone.refusal("exec.approval.resolve", {"id": asked["id"], "decision": "allow-once"})
+            assert code == "INVALID_REQUEST"
+            await owner.get("exec.approval.resolve", {"id": asked["id"], "decision": decision})
+            assert (await calling)["status"] == status
+        assert not [frame for frame in phone.events if frame["event"].startswith("exec.")]

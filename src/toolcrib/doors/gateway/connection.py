@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from starlette.types import Receive, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
+from toolcrib.define.approval import person_of
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, explain_forbidden
 from toolcrib.define.names import suggest
@@ -286,7 +287,12 @@ class Connection:
 def _may_hear(principal: Principal, told: Told) -> bool:
     needed = next((scope for prefix, scope in _TOLD_TO.items() if told.event.startswith(prefix)), None)
     if needed is not None:
-        return needed in principal.scopes or "operator.admin" in principal.scopes
+        is_theirs = (
+            told.person is None
+            or principal.is_owner
+            or (told.person != "" and told.person == person_of(principal.caller))
+        )
+        return is_theirs and (needed in principal.scopes or "operator.admin" in principal.scopes)
     if principal.is_owner or not told.session:
         return principal.is_owner or told.event in ("tick", "shutdown")
     own = principal.caller.session or ""

@@ -115,6 +115,7 @@ class GatewayServer:
             await self.crib.devices.open(self.credentials.devices.values(), self.credentials.tell_ended)
             self.credentials.devices = self.crib.devices.known
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
+            stop_asking = self.crib.approvals.on_question(self.crib.gateway.tell_question)
             ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
             self.is_ready = True
             try:
@@ -123,6 +124,7 @@ class GatewayServer:
                 self.is_ready = False
                 for each in ticking:
                     each.cancel()
+                stop_asking()
                 stop_listening()
 
     async def _say_goodbye(self) -> None:
