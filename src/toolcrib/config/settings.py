@@ -53,7 +53,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("gateway", "hooks", "cron", "memory", "browser", "web", "secrets", "logging", "session")
+UNUSED = ("gateway", "cron", "memory", "browser", "web", "secrets", "logging", "session")
 
 
 def _form(value: Any) -> str:
@@ -299,6 +299,7 @@ class GatewaySettings(Section):
 class HookSettings(Section):
     enabled: Bool = False
     token: Token | None = Field(default=None, repr=False)
+    agents: Mapping[Words, Words] = Field(default_factory=dict)  # by the name of a hook, who looks at what it brings
 
 
 class CronSettings(Section):

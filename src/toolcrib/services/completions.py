@@ -40,6 +40,7 @@ from .feature import Feature, TurnCore
 _MAX_TOOLS, _MAX_RESULTS = 128, 256
 _DESCRIPTION_CHARS = 4_000
 _ANSWER_SECONDS = 600.0  # for a program to answer a call
+_HOOK_CHARS, _HOOK_SECONDS = 64_000, 8.0  # of what a hook brings; and until that is kept
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
 _DELEGATED = "Tool execution delegated to client"
 
@@ -208,14 +209,19 @@ class Completions:
     ) -> dict[str, Any]:
         """Let an agent look at something that came from outside; told at once which run does."""
         placed = self._chat.place(caller, "main" if caller.session else f"hook:{name}")
-        said = _fence_outside([Text(text, f"hook:{name}")], NOTICE)
+        said = _fence_outside([Text(shorten(text, _HOOK_CHARS), f"hook:{name}")], NOTICE)
         key = idempotencyKey or token_hex(12)
         request = TurnRequest(message=Message(role="user", content=said), caller=placed)
         found = await self._chat.begin(caller, request, key)
         if isinstance(found, Past):
             return found.to_json(key)
         run, is_new = found
-        await run.kept.wait()
+        try:  # whoever posts does not wait long, and what is acknowledged is kept
+            async with asyncio.timeout(_HOOK_SECONDS):
+                await run.kept.wait()
+        except TimeoutError:
+            run.turn.stop()
+            raise ToolError(f"the hook {name} is busy; post it again later", code="unavailable") from None
         return {"runId": run.id, "sessionKey": run.session, "status": "started" if is_new else run.status()}
 
     async def _begin(self, caller: Caller, query: CompletionQuery, content: tuple[Content, ...]) -> ClientTurn:

@@ -1,6 +1,8 @@
 """The gateway over HTTP: whether it lives, one call of a tool, and what else is handed in; all else by a credential."""
 
 import logging
+import resource
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
@@ -69,36 +71,41 @@ class HttpDoor:
     """Answers requests. What goes wrong is a JSON object with a type and a sentence."""
 
     def __init__(self, server: Gate, more: Mapping[str, HttpRoute] | None = None) -> None:
-        self._server = server
+        self._server, self._counts = server, Counter[tuple[str, int]]()
         self._routes: Mapping[str, HttpRoute] = {
             "/health": ("GET", self._health),
             "/ready": ("GET", self._ready),
+            "/metrics": ("GET", self._metrics),
             "/tools/invoke": ("POST", self._invoke),
             **(more or {}),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"] if scope["path"] in self._routes else _parent(scope["path"])
         try:
             status, value = await self._find(scope)(scope, receive)
+            self._counts[path, status] += 1
         except HttpError as error:
-            await _send_json(error.status, error.to_json(), send)
+            self._counts[path if path in self._routes else "other", error.status] += 1
+            await send_json(error.status, error.to_json(), send)
         except Exception:
             log.exception("the request for %s failed", scope["path"][:200].encode("unicode_escape").decode())
             await self.refuse(500, "failed", "the request failed; the log of the gateway says why", send)
         else:
-            await (_send_raw(status, value, send) if isinstance(value, Raw) else _send_json(status, value, send))
+            await (_send_raw(status, value, send) if isinstance(value, Raw) else send_json(status, value, send))
 
     def _find(self, scope: Scope) -> HttpAnswer:
-        method, answer = self._routes.get(scope["path"], ("", None))
-        if answer is None:
+        found = self._routes.get(scope["path"]) or self._routes.get(_parent(scope["path"]))
+        if found is None:
             raise HttpError(404, "not_found", "there is nothing here")
+        method, answer = found
         if scope["method"] != method and (scope["method"], method) != ("HEAD", "GET"):
             raise HttpError(405, "method_not_allowed", f"this is asked with {method}")
         return answer
 
     async def refuse(self, status: int, kind: str, sentence: str, send: Send) -> None:
         """HttpAnswer with an error."""
-        await _send_json(status, HttpError(status, kind, sentence).to_json(), send)
+        await send_json(status, HttpError(status, kind, sentence).to_json(), send)
 
     def admits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Tell whether a request shows a credential that counts."""
@@ -114,6 +121,23 @@ class HttpDoor:
     async def _ready(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
         is_ready = self._server.is_ready
         return (200 if is_ready else 503), {"ok": is_ready, "status": "ready" if is_ready else "starting"}
+
+    async def _metrics(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
+        """Tell how it stands, in the text format of Prometheus; sessions are those that the caller may see."""
+        principal = admit(self._server, scope, "status", "read")
+        status = await ask(self._server, principal, "status", {})
+        present = await ask(self._server, principal, "system-presence", {})
+        lines = [
+            "# TYPE toolcrib_uptime_seconds gauge", f"toolcrib_uptime_seconds {status['uptimeMs'] / 1000}",
+            "# TYPE toolcrib_sessions gauge", f"toolcrib_sessions {status['sessions']['count']}",
+            "# TYPE toolcrib_connections gauge", f"toolcrib_connections {len(present)}",
+            "# TYPE toolcrib_max_resident_bytes gauge",
+            f"toolcrib_max_resident_bytes {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}",
+            "# TYPE toolcrib_http_requests_total counter",
+        ]  # fmt: skip
+        for (path, code), count in sorted(self._counts.items()):
+            lines.append(f'toolcrib_http_requests_total{{path="{path}",status="{code}"}} {count}')
+        return 200, Raw("text/plain; version=0.0.4; charset=utf-8", "\n".join([*lines, ""]).encode())
 
     async def _invoke(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
         principal = admit(self._server, scope, "tools.call", "write")
@@ -164,18 +188,30 @@ async def wait_until_gone(receive: Receive) -> None:
         pass
 
 
-def _auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def _parent(path: str) -> str:
+    """Return the folder that a path is in: /hooks/ for /hooks/mail."""
+    return f"{path.rpartition('/')[0]}/"
+
+
+def secret_from(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return what a request shows as its bearer, "" for nothing."""
     given = [value.decode("latin-1") for name, value in headers if name.lower() == b"authorization"]
     scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    return {"token": secret.strip(), "password": secret.strip()} if scheme.lower() == "bearer" and secret else {}
+    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
-    """Return the object that a request brings; raise HttpError when it brings none."""
-    named = dict(scope["headers"])
-    kind = named.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != b"application/json":
-        raise HttpError(415, "unsupported_media_type", "the body is JSON: Content-Type: application/json")
+def read_header(scope: Scope, wanted: bytes) -> str:
+    """Return a header of a request, "" for none."""
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
+
+
+def _auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    secret = secret_from(headers)
+    return {"token": secret, "password": secret} if secret else {}
+
+
+async def read_body(receive: Receive) -> bytes:
+    """Return what a request brings; raise HttpError when it is too long."""
     body = bytearray()
     while True:
         message = await receive()
@@ -183,9 +219,15 @@ async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
         if len(body) > _MAX_BODY_BYTES:
             raise HttpError(413, "too_large", f"a body has at most {_MAX_BODY_BYTES:,} bytes")
         if message["type"] == "http.disconnect" or not message.get("more_body"):
-            break
+            return bytes(body)
+
+
+async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
+    """Return the object that a request brings; raise HttpError when it brings none."""
+    if read_header(scope, b"content-type").partition(";")[0].strip().lower() != "application/json":
+        raise HttpError(415, "unsupported_media_type", "the body is JSON: Content-Type: application/json")
     try:
-        value = orjson.loads(bytes(body))
+        value = orjson.loads(await read_body(receive))
     except ValueError:
         raise HttpError(400, "invalid_request", "the body is no JSON") from None
     if not isinstance(value, dict):
@@ -195,7 +237,8 @@ async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
     return value
 
 
-async def _send_json(status: int, value: Any, send: Send) -> None:
+async def send_json(status: int, value: Any, send: Send) -> None:
+    """Answer with JSON."""
     body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
     await _send_raw(status, Raw("application/json", body), send)
 

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope
 from toolcrib.define.result import Image
 
 from .credentials import Principal
-from .http import Gate, HttpError, HttpRoute, Raw, admit, ask, read_json, wait_until_gone
+from .http import Gate, HttpError, HttpRoute, Raw, admit, ask, read_header, read_json, wait_until_gone
 
 _SESSION_HEADERS = (b"x-toolcrib-session-key", b"x-openclaw-session-key")
 _OWN_NAMES = ("toolcrib", "openclaw", "agent")  # toolcrib:<agent> is an agent; others are names of models
@@ -142,7 +142,7 @@ class OpenAiDoor:
             "tools": [] if body.get("tool_choice") == "none" else body.get("tools") or [],
             "sessionKey": key,
             "model": "" if is_agent else word,
-            "idempotencyKey": _header(scope, b"idempotency-key"),
+            "idempotencyKey": read_header(scope, b"idempotency-key"),
         }
 
     async def _agents(self, principal: Principal) -> list[str]:
@@ -427,7 +427,3 @@ def _session_from(id: Any) -> str:
     if not session:
         raise HttpError(404, "not_found", f"there is no response {str(id)[:64]!r}")
     return session
-
-
-def _header(scope: Scope, wanted: bytes) -> str:
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")

@@ -24,7 +24,7 @@ from toolcrib.doors import listener
 from toolcrib.services.chat import Told
 from toolcrib.services.router import Method
 
-from . import openai
+from . import hooks, mcp, openai
 from .connection import GOING_AWAY, POLICY_VIOLATION, Connection
 from .credentials import (
     OWNER_ID,
@@ -81,8 +81,10 @@ class GatewayServer:
         self._proxies, self._failures = tuple(proxies), Failures()
         self._known: dict[str, Connection] = {}
         self._strangers: dict[str, dict[Connection, None]] = {}
-        self._http = HttpDoor(self, openai.routes(self))
+        self._http = HttpDoor(self, {**openai.routes(self), **hooks.routes(self, lambda: crib.config.hooks)})
+        self._mcp = mcp.McpDoor(self, crib)
         credentials.on_revoked(self._turn_out)
+        credentials.on_revoked(self._mcp.turn_out)
 
     # the process
 
@@ -111,7 +113,7 @@ class GatewayServer:
     @contextlib.asynccontextmanager
     async def live(self) -> AsyncIterator[None]:
         """Be there for clients: with a crib that has started, and ticks."""
-        async with self.crib:
+        async with self.crib, self._mcp.live():
             await self.crib.devices.open(self.credentials.devices.values(), self.credentials.tell_ended)
             self.credentials.devices = self.crib.devices.known
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
@@ -167,6 +169,8 @@ class GatewayServer:
         if scope["type"] == "http":
             if refusal is not None:
                 await self._http.refuse(403, "forbidden", refusal, send)
+            elif scope["path"] == mcp.PATH:
+                await self._mcp(scope, receive, send)
             else:
                 await self._http(scope, receive, send)
         elif scope["type"] == "websocket":

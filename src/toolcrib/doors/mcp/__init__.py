@@ -10,9 +10,9 @@ It needs the official SDK, the extra `mcp`, which is imported here and nowhere e
 
 from toolcrib.doors.listener import listen_on
 
-from .http import PATH, serve_http
+from .http import PATH, BeltApp, serve_http
 from .relay import Relay
 from .server import BeltServer
 from .stdio import claim_stdio, serve_stdio
 
-__all__ = ["PATH", "BeltServer", "Relay", "claim_stdio", "listen_on", "serve_http", "serve_stdio"]
+__all__ = ["PATH", "BeltApp", "BeltServer", "Relay", "claim_stdio", "listen_on", "serve_http", "serve_stdio"]

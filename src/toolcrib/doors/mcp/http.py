@@ -5,7 +5,7 @@ import logging
 import re
 import socket
 from collections import deque
-from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
@@ -41,9 +41,9 @@ async def serve_http(
     The head and the body of a request have to be there in time, and of the connections that have not shown the token
     no more than `max_strangers` are kept.
     """
-    sessions = _Sessions(server, _REQUEST_BYTES)
-    app = Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(sessions))], lifespan=lambda _: sessions.run())
-    guard = _Guard(app, token, server.versions)
+    belt = BeltApp(server)
+    app = Starlette(routes=[Route(PATH, belt)], lifespan=lambda _: belt.run())
+    guard = _Guard(app, token)
     try:
         await listener.serve_app(
             guard,
@@ -55,6 +55,29 @@ async def serve_http(
         )
     finally:
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # as `listener.serve_app` does with its own
+
+
+class BeltApp:
+    """Answers the requests of one server's clients, whoever lets them in, while it is run.
+
+    Each session agreed on a version of the protocol when it began: that holds, whatever a request says later.
+    """
+
+    def __init__(self, server: BeltServer) -> None:
+        self._sessions, self._versions = _Sessions(server, _REQUEST_BYTES), server.versions
+        self._app = StreamableHTTPASGIApp(self._sessions)
+
+    def run(self) -> AbstractAsyncContextManager[None]:
+        """Keep sessions, until the block ends."""
+        return self._sessions.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = scope["headers"]
+        session = next((value.decode("latin-1") for name, value in headers if name == b"mcp-session-id"), "")
+        if session in self._versions:
+            kept = [(name, value) for name, value in headers if name != b"mcp-protocol-version"]
+            scope = {**scope, "headers": [*kept, (b"mcp-protocol-version", self._versions[session].encode())]}
+        await self._app(scope, receive, send)
 
 
 class _Event(NamedTuple):
@@ -106,18 +129,15 @@ class _Sessions(StreamableHTTPSessionManager):
 
 
 class _Guard:
-    """Lets through what comes from this machine with the token; all else is refused before anything is read of it.
+    """Lets through what comes from this machine with the token; all else is refused before anything is read of it."""
 
-    `versions` has the protocol that each session agreed on when it began: that holds, whatever a request says later.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, versions: Mapping[str, str]) -> None:
-        self._app, self._wanted, self._versions = app, f"Bearer {token}".encode(), versions
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._wanted = app, f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if scope["type"] == "lifespan" or (scope["type"] == "http" and refusal is None):
-            await self._app(self._agree(scope), receive, send)
+            await self._app(scope, receive, send)
         elif refusal is not None:
             await listener.refuse(*refusal, send)
 
@@ -125,14 +145,6 @@ class _Guard:
         """Tell whether a request shows the token, once."""
         given = [value for name, value in headers if name.lower() == b"authorization"]
         return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
-
-    def _agree(self, scope: Scope) -> Scope:
-        headers = scope.get("headers", [])
-        session = next((value.decode("latin-1") for name, value in headers if name == b"mcp-session-id"), "")
-        if session not in self._versions:
-            return scope
-        kept = [(name, value) for name, value in headers if name != b"mcp-protocol-version"]
-        return {**scope, "headers": [*kept, (b"mcp-protocol-version", self._versions[session].encode())]}
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         named: dict[bytes, list[bytes]] = {}
