@@ -14,7 +14,7 @@ from typing import Any
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -23,6 +23,8 @@ from toolcrib.define.errors import CribError
 Headers = Iterable[tuple[bytes, bytes]]
 
 _QUEUE = 1024  # connections that the kernel holds until they are accepted
+_LAST = (b"connection", b"close")
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 def listen_on(port: int, host: str = "127.0.0.1", option: str = "--http") -> socket.socket:
@@ -56,12 +58,13 @@ async def serve_app(
     if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed a credential
         max_strangers = max(min(max_strangers, descriptors // 4), 1)
     config = uvicorn.Config(
-        app,
+        _Strict(app),
         http=_Connection,
         backlog=max(max_strangers // 4, 1),  # as many are accepted at once, before the first of them is looked at
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # it would believe whoever is on this machine
         timeout_graceful_shutdown=0,
         **{"ws": "none", **options},
     )
@@ -76,14 +79,31 @@ async def serve_app(
         await asyncio.wait([serving])
 
 
-async def refuse(status: int, words: str, send: Send) -> None:
+async def refuse(status: int, words: str, send: Send, *headers_too: tuple[bytes, bytes]) -> None:
     """Answer a request with a sentence."""
     body = f"{words}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    headers += headers_too
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class _Strict:
+    """Refuses what two readers may take for two different requests, and ends the connection."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        names = {name for name, _ in scope.get("headers", ())} if scope["type"] == "http" else set[bytes]()
+        if {b"content-length", b"transfer-encoding"} <= names:
+            await refuse(400, "a body has a length or comes in pieces, not both", send, _LAST)
+        elif scope["type"] == "http" and scope["http_version"] not in ("1.0", "1.1"):
+            await refuse(505, "this speaks HTTP/1.1", send, _LAST)
+        else:
+            await self._app(scope, receive, send)
 
 
 class _Clients(ServerState):
@@ -137,7 +157,19 @@ class _Connection(H11Protocol):
             self._deadline.cancel()
         seconds = self.server_state.seconds.get(state)
         self._awaited = state
-        self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        """End it; who has begun to ask, and has no answer yet, is told why."""
+        if self._awaited is h11.SEND_BODY:
+            is_owed = not self.cycle.response_started
+        else:
+            is_owed = bool(self.conn.trailing_data[0])
+        if is_owed:
+            self.transport.write(_TOO_SLOW)
+            self.transport.close()
+        else:
+            self.transport.abort()
 
 
 class _Http(uvicorn.Server):
