@@ -62,6 +62,9 @@ class Hall(Protocol):
         Raises RefusedError when nobody does, UnpairedError when the device has to wait.
         """
 
+    def check_params(self, method: str, params: Mapping[str, Any], /) -> None:
+        """Raise ArgumentError where a parameter is not of the kind that the method takes."""
+
     def rpc_for(self, principal: Principal, /) -> Rpc:
         """Return the methods, bound to who is asking."""
 
@@ -241,6 +244,7 @@ class Connection:
                 self._push(write_event("progress", {"id": request.id, "part": part}, self._seq), droppable=True)
 
         try:
+            self._hall.check_params(request.method, request.params)
             told = await self._hall.rpc_for(principal)(request.method, request.params, progress=progress)
             return write_answer(request.id, told)
         except ToolError as error:

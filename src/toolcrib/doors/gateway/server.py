@@ -20,6 +20,8 @@ from toolcrib.app import Crib
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import scopes_within
 from toolcrib.define.ports import Rpc
+from toolcrib.define.schema.check import fit_to
+from toolcrib.define.schema.portable import Check
 from toolcrib.doors import listener
 from toolcrib.services.chat import Told
 from toolcrib.services.router import Method
@@ -55,6 +57,7 @@ class GatewayLimits:
     """How patient it is with those it does not know, and how many it serves."""
 
     handshake_seconds: float = 10.0
+    body_seconds: float = 25.0
     strangers_per_address: int = 32
     connections: int = 10_000
     stop_seconds: float = 5.0
@@ -75,6 +78,7 @@ class GatewayServer:
         self.crib, self.credentials, self._limits = crib, credentials, limits or GatewayLimits()
         self.handshake_seconds = self._limits.handshake_seconds
         self.methods: Mapping[str, Method] = crib.methods
+        self._exact: dict[str, Check] = {}
         self.version, self.is_ready = version("toolcrib"), False
         self._origins = frozenset(origins)
         self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
@@ -100,7 +104,7 @@ class GatewayServer:
                 ws_max_size=MAX_FRAME_BYTES,
                 ws_per_message_deflate=False,
                 ws_ping_interval=None,
-                **patience,
+                **{"body_seconds": self._limits.body_seconds, **patience},
             )
             listening = asyncio.ensure_future(serving)
             try:
@@ -192,7 +196,8 @@ class GatewayServer:
 
     def _is_our_host(self, host: str) -> bool:
         try:
-            name = urlsplit(f"//{host}").hostname or ""
+            named = urlsplit(f"//{host}")
+            name, _ = named.hostname or "", named.port
         except ValueError:
             return False
         if _LOCALHOST.fullmatch(name) or name in self._hosts:
@@ -218,7 +223,9 @@ class GatewayServer:
         strangers = self._strangers.setdefault(connection.address, {})
         strangers[connection] = None
         if len(strangers) > self._limits.strangers_per_address:  # who has a secret shows it at once: the oldest goes
-            next(iter(strangers)).close(POLICY_VIOLATION, "too many connections that nobody has introduced")
+            oldest = next(iter(strangers))
+            del strangers[oldest]
+            oldest.close(POLICY_VIOLATION, "too many connections that nobody has introduced")
         try:
             await connection.attend()
         finally:
@@ -308,6 +315,13 @@ class GatewayServer:
             principal = connection.principal
             if principal is not None and (principal.id in ids or principal.shown_by in ids):
                 connection.close(POLICY_VIOLATION, "the credential was taken back")
+
+    def check_params(self, method: str, params: Mapping[str, Any]) -> None:
+        """Raise ArgumentError where a parameter is of another kind; only a model's spelling is guessed at."""
+        if params:
+            if (check := self._exact.get(method)) is None:
+                check = self._exact[method] = fit_to(self.methods[method].parameters, coerced=True)
+            check({name: value for name, value in params.items() if value is not None})
 
     def rpc_for(self, principal: Principal) -> Rpc:
         """Return the methods, bound to who is asking and to what their credential may do."""
