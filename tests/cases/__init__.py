@@ -15,6 +15,7 @@ An adapter takes the recorded arguments and returns our answer in the recorded s
 MODULES: dict[str, tuple[str, ...]] = {
     "attacks/config": ("tests.attacks.config",),
     "attacks/exec": ("tests.attacks.exec",),
+    "attacks/gateway": ("tests.attacks.gateway",),
     "attacks/markers": ("tests.attacks.markers",),
     "attacks/paths": ("tests.attacks.paths",),
     "attacks/policy": ("tests.attacks.policy",),

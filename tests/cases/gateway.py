@@ -16,7 +16,7 @@ from toolcrib.define.errors import ConfigError, ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, explain_forbidden
 from toolcrib.doors.gateway.credentials import Credentials, Mode, RefusedError, device_payload
 from toolcrib.doors.gateway.frames import FrameError, Request, check_connect, parse_request
-from toolcrib.services.router import Method
+from toolcrib.doors.gateway.server import GatewayServer
 
 from .load import Case
 from .outcome import Absent, SaidError, Same
@@ -28,8 +28,8 @@ _SECRETS = ("token", "password")
 
 
 @cache
-def _methods() -> dict[str, Method]:
-    return dict(toolcrib.open({}, env={}).methods)
+def _server() -> GatewayServer:
+    return GatewayServer(toolcrib.open({}, env={}), Credentials())
 
 
 def _authorize(args: Json) -> Json:
@@ -87,7 +87,8 @@ def _validate(args: Json) -> Any:
             parse_request(json.dumps(value))
         elif schema == "ConnectParams":
             check_connect(Request("1", "connect", value))
-        elif (method := _methods().get(_method_of(schema))) is not None:
+        elif (method := _server().methods.get(_method_of(schema))) is not None:
+            _server().check_params(method.name, value)
             method.shape.check(value)
         else:
             return Absent(f"there is no {_method_of(schema)} here")
@@ -116,7 +117,7 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "authorizeGatewayConnect": _connect,
     "buildDeviceAuthPayload": device_payload,
     "gatewayAuthorize": _authorize,
-    "gatewayMethods": lambda args: sorted({*NEEDED, *EVENTS, *_methods(), "connect"}),
+    "gatewayMethods": lambda args: sorted({*NEEDED, *EVENTS, *_server().methods, "connect"}),
     "resolveGatewayAuth": _resolve,
     "validateProtocol": _validate,
 }
