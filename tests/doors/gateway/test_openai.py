@@ -131,6 +131,14 @@ async def test_every_waiting_call_needs_one_result() -> None:
         assert answer.choices[0].message.content == "fine"
 
 
+async def test_a_message_instead_of_the_results_ends_the_turn_that_waits() -> None:
+    async with talking(two_cities(), Say(text="as you like")) as (_, server, client):
+        await chat(client, user("weather?"), tools=CHAT_TOOLS, user="ann")
+        answer = await chat(client, user("never mind"), user="ann")
+        assert answer.choices[0].message.content == "as you like"
+        assert ["stopped" in each["content"] for each in last_tools(server)] == [True, True]
+
+
 async def test_a_call_behind_the_clients_waits_for_it_and_is_made_then(tmp_path: Path) -> None:
     write = ("b", "write", '{"path": "x.txt", "content": "x"}')
     acts = wants(("a", "getweather", '{"city": "Kyiv"}'), write), Say(text="written")

@@ -17,7 +17,7 @@ MAX_FRAME_BYTES = 524_288  # of what a client sends
 MAX_BUFFERED_BYTES = 1_572_864  # that a client has not read yet
 MAX_STRANGER_BYTES = 65_536  # of what is sent before anybody is known
 TICK_SECONDS = 30.0
-MAX_DEPTH = 64
+MAX_FRAME_DEPTH = 64
 _MAX_ID_CHARS, _MAX_METHOD_CHARS = 256, 128
 _REQUEST_KEYS = frozenset({"type", "id", "method", "params"})
 _NOTHING: Mapping[str, Any] = {}
@@ -63,8 +63,8 @@ def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> Request:
     if not isinstance(params, dict) and params is not _NOTHING:
         raise FrameError("at /params: the parameters are an object", id)
     # brackets count the depth from above, and in most frames there are few
-    if text.count("{") + text.count("[") > MAX_DEPTH and is_deeper(params, MAX_DEPTH - 1):
-        raise FrameError(f"the parameters are nested more than {MAX_DEPTH} deep", id)
+    if text.count("{") + text.count("[") > MAX_FRAME_DEPTH and is_deeper(params, MAX_FRAME_DEPTH - 1):
+        raise FrameError(f"the parameters are nested more than {MAX_FRAME_DEPTH} deep", id)
     return Request(id, method, params)
 
 

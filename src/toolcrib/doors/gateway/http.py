@@ -1,6 +1,7 @@
-"""The gateway over HTTP: whether it lives, one call of a tool, and what else is handed in; all else by a credential."""
+"""The gateway over HTTP: whether it lives, calls of tools, webhooks, metrics, and what else is handed in."""
 
 import logging
+import re
 import resource
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -10,20 +11,25 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from toolcrib.config.settings import HookSettings
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import explain_forbidden
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.ports import Scope as Needed
 
-from .credentials import Credentials, Principal, RefusedError
-from .frames import MAX_DEPTH, is_deeper
+from .credentials import Credentials, Principal, RefusedError, matches
+from .frames import MAX_FRAME_DEPTH, is_deeper
 
 log = logging.getLogger("toolcrib")
 
 _MAX_BODY_BYTES = 1_048_576
 _STATUS = {"not_found": 404, "denied": 403, "unavailable": 503, "busy": 409}
 _MAY_RETRY = (429, 503)
+_HOOKS = "/hooks/"
+_HOOK_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_TOKEN_HEADERS = (b"x-toolcrib-token", b"x-openclaw-token")  # where a hook cannot send a bearer
 _KINDS = {str: "text", dict: "an object", bool: "true or false"}
 _INVOKE_KEYS = {"tool": str, "action": str, "args": dict, "sessionKey": str, "dryRun": bool}
 
@@ -200,7 +206,7 @@ def secret_from(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-def read_header(scope: Scope, wanted: bytes) -> str:
+def find_header(scope: Scope, wanted: bytes) -> str:
     """Return a header of a request, "" for none."""
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
 
@@ -224,7 +230,7 @@ async def read_body(receive: Receive) -> bytes:
 
 async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
     """Return the object that a request brings; raise HttpError when it brings none."""
-    if read_header(scope, b"content-type").partition(";")[0].strip().lower() != "application/json":
+    if find_header(scope, b"content-type").partition(";")[0].strip().lower() != "application/json":
         raise HttpError(415, "unsupported_media_type", "the body is JSON: Content-Type: application/json")
     try:
         value = orjson.loads(await read_body(receive))
@@ -232,8 +238,8 @@ async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
         raise HttpError(400, "invalid_request", "the body is no JSON") from None
     if not isinstance(value, dict):
         raise HttpError(400, "invalid_request", "the body is an object")
-    if is_deeper(value, MAX_DEPTH):
-        raise HttpError(400, "invalid_request", f"the body is nested more than {MAX_DEPTH} deep")
+    if is_deeper(value, MAX_FRAME_DEPTH):
+        raise HttpError(400, "invalid_request", f"the body is nested more than {MAX_FRAME_DEPTH} deep")
     return value
 
 
@@ -261,3 +267,40 @@ async def _send_raw(status: int, raw: Raw, send: Send) -> None:
         async for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+
+
+def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[str, HttpRoute]:
+    """Return what is answered below /hooks/; the settings are asked for with every request.
+
+    What another program posts there is looked at by an agent, fenced. The caller is the hook, never the owner, in the
+    session `hook:<name>`, and the token of hooks opens nothing else.
+    """
+
+    async def run(scope: Scope, receive: Receive) -> tuple[int, Any]:
+        principal = _admit_hook(settings(), scope)
+        text = (await read_body(receive)).decode("utf-8", "replace")
+        name = str(principal.caller.session).rpartition(":")[2]
+        key = find_header(scope, b"idempotency-key")
+        params = {"name": name, "text": text, "idempotencyKey": key and f"{name}:{key}"}
+        return 202, {"ok": True, **await ask(server, principal, "hooks.run", params)}
+
+    return {_HOOKS: ("POST", run)}
+
+
+def _admit_hook(settings: HookSettings, scope: Scope) -> Principal:
+    """Return the hook that is meant, when its token is shown."""
+    name = scope["path"].removeprefix(_HOOKS)
+    if not settings.enabled or settings.token is None:
+        raise HttpError(404, "not_found", "there is nothing here")
+    given = secret_from(scope["headers"]) or next(
+        filter(None, (find_header(scope, each) for each in _TOKEN_HEADERS)), ""
+    )
+    if not given or not matches(given, settings.token):
+        raise HttpError(
+            401, "unauthorized", "show the token of hooks, Authorization: Bearer TOKEN; never in the address"
+        )
+    if not _HOOK_NAME.fullmatch(name):
+        raise HttpError(404, "not_found", "a hook's name is made of a-z, 0-9, _ and -")
+    home = f"agent:{settings.agents.get(name, 'main')}:hook:{name}"
+    caller = Caller(channel="hook", sender=Sender(id=f"hook:{name}"), owner=False, session=home)
+    return Principal(f"hook:{name}", "operator", frozenset({"operator.write"}), caller)

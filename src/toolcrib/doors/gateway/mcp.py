@@ -13,7 +13,7 @@ from toolcrib.app import Crib
 from .credentials import Principal
 from .http import Gate, HttpError, admit, send_json
 
-PATH = "/mcp"
+MCP_PATH = "/mcp"
 
 
 class _Served(NamedTuple):

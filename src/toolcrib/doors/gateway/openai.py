@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope
 from toolcrib.define.result import Image
 
 from .credentials import Principal
-from .http import Gate, HttpError, HttpRoute, Raw, admit, ask, read_header, read_json, wait_until_gone
+from .http import Gate, HttpError, HttpRoute, Raw, admit, ask, find_header, read_json, wait_until_gone
 
 _SESSION_HEADERS = (b"x-toolcrib-session-key", b"x-openclaw-session-key")
 _OWN_NAMES = ("toolcrib", "openclaw", "agent")  # toolcrib:<agent> is an agent; others are names of models
@@ -142,7 +142,7 @@ class OpenAiDoor:
             "tools": [] if body.get("tool_choice") == "none" else body.get("tools") or [],
             "sessionKey": key,
             "model": "" if is_agent else word,
-            "idempotencyKey": read_header(scope, b"idempotency-key"),
+            "idempotencyKey": find_header(scope, b"idempotency-key"),
         }
 
     async def _agents(self, principal: Principal) -> list[str]:

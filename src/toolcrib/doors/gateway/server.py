@@ -26,7 +26,7 @@ from toolcrib.doors import listener
 from toolcrib.services.chat import Told
 from toolcrib.services.router import Method
 
-from . import hooks, mcp, openai
+from . import mcp, openai
 from .connection import GOING_AWAY, POLICY_VIOLATION, Connection
 from .credentials import (
     OWNER_ID,
@@ -43,7 +43,7 @@ from .credentials import (
     to_principal,
 )
 from .frames import MAX_FRAME_BYTES, TICK_SECONDS
-from .http import HttpDoor
+from .http import HttpDoor, hook_routes
 
 log = logging.getLogger("toolcrib")
 
@@ -85,7 +85,7 @@ class GatewayServer:
         self._proxies, self._failures = tuple(proxies), Failures()
         self._known: dict[str, Connection] = {}
         self._strangers: dict[str, dict[Connection, None]] = {}
-        self._http = HttpDoor(self, {**openai.routes(self), **hooks.routes(self, lambda: crib.config.hooks)})
+        self._http = HttpDoor(self, {**openai.routes(self), **hook_routes(self, lambda: crib.config.hooks)})
         self._mcp = mcp.McpDoor(self, crib)
         credentials.on_revoked(self._turn_out)
         credentials.on_revoked(self._mcp.turn_out)
@@ -173,7 +173,7 @@ class GatewayServer:
         if scope["type"] == "http":
             if refusal is not None:
                 await self._http.refuse(403, "forbidden", refusal, send)
-            elif scope["path"] == mcp.PATH:
+            elif scope["path"] == mcp.MCP_PATH:
                 await self._mcp(scope, receive, send)
             else:
                 await self._http(scope, receive, send)
