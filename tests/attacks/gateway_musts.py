@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from toolcrib.define.gateway import explain_forbidden
 from toolcrib.doors.gateway.server import GatewayServer
-from toolcrib.services.chat import Told
+from toolcrib.services.chat import GatewayEvent
 
 from .gateway_wire import Peer, statuses_in
 
@@ -53,7 +53,7 @@ class Play:
         """The owner's, as the profile has it."""
         return str(self.profile["auth"][self.profile["auth"]["mode"]])
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: GatewayEvent) -> None:
         """Take note of what the gateway says that it does."""
         stream, phase = told.payload.get("stream"), told.payload.get("data", {}).get("phase")
         if told.event == "agent" and phase == "start":

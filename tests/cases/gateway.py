@@ -15,7 +15,7 @@ from toolcrib.config.load import load
 from toolcrib.define.errors import ConfigError, ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, explain_forbidden
 from toolcrib.doors.gateway.credentials import Credentials, Mode, RefusedError, device_payload
-from toolcrib.doors.gateway.frames import FrameError, Request, check_connect, parse_request
+from toolcrib.doors.gateway.frames import FrameError, FrameRequest, check_connect, parse_request
 from toolcrib.doors.gateway.server import GatewayServer
 
 from .load import Case
@@ -37,7 +37,7 @@ def _authorize(args: Json) -> Json:
     why = explain_forbidden(args["method"], args.get("role") or "operator", args.get("scopes") or ())
     if args.get("noConnect"):
         try:
-            check_connect(Request("1", args["method"], {}))
+            check_connect(FrameRequest("1", args["method"], {}))
         except FrameError as error:
             why = str(error)
     return {"ok": False, "error": {"code": "INVALID_REQUEST", "message": why}} if why else {"ok": True}
@@ -86,7 +86,7 @@ def _validate(args: Json) -> Any:
         if schema == "RequestFrame":
             parse_request(json.dumps(value))
         elif schema == "ConnectParams":
-            check_connect(Request("1", "connect", value))
+            check_connect(FrameRequest("1", "connect", value))
         elif (method := _server().methods.get(_method_of(schema))) is not None:
             _server().check_params(method.name, value)
             method.shape.check(value)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from .gateway import Role
+from .gateway import ClientRole
 
 T = TypeVar("T")
 
@@ -21,14 +21,14 @@ class Device:
 
     id: str
     token_hash: str = field(default="", repr=False)
-    role: Role = "operator"
+    role: ClientRole = "operator"
     scopes: frozenset[str] = frozenset()
     about: Mapping[str, str] = field(default_factory=dict)
     paired_at: float = 0.0
     token_at: float = 0.0
 
     @property
-    def key(self) -> tuple[str, Role]:
+    def key(self) -> tuple[str, ClientRole]:
         """What tells it from others: one device may be there in both roles, with a token for each."""
         return self.id, self.role
 
@@ -46,7 +46,7 @@ class PairRequest:
 class DeviceBook:
     """All devices that are paired, and all that wait."""
 
-    devices: dict[tuple[str, Role], Device] = field(default_factory=dict)
+    devices: dict[tuple[str, ClientRole], Device] = field(default_factory=dict)
     requests: dict[str, PairRequest] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from .ports import Scope
 
 PROTOCOL = 3
 
-Role = Literal["operator", "node"]
+ClientRole = Literal["operator", "node"]
 ErrorCode = Literal["NOT_LINKED", "NOT_PAIRED", "AGENT_TIMEOUT", "INVALID_REQUEST", "UNAVAILABLE"]
 
 ADMIN = "operator.admin"

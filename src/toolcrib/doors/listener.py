@@ -43,7 +43,7 @@ def listen_on(port: int, host: str = "127.0.0.1", option: str = "--http") -> soc
     return server
 
 
-async def serve_app(
+async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a default
     app: ASGIApp,
     at: socket.socket,
     *,
@@ -51,9 +51,13 @@ async def serve_app(
     head_seconds: float = 10.0,
     body_seconds: float = 60.0,
     max_strangers: int = 128,
+    quiet: Iterable[str] = (),
     **options: Any,
 ) -> None:
-    """Serve until this is cancelled; then what is still open is cut off. `options` are uvicorn's."""
+    """Serve until this is cancelled; then what is still open is cut off.
+
+    `quiet` names the logs that have nothing more to say from then on; `options` are uvicorn's.
+    """
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed a credential
         max_strangers = max(min(max_strangers, descriptors // 4), 1)
@@ -73,8 +77,9 @@ async def serve_app(
     try:
         await asyncio.shield(serving)
     finally:
-        # what it says about connections that are cut off is no news to whoever ends them
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        # what they say about connections that are cut off is no news to whoever ends them
+        for name in ("uvicorn.error", *quiet):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         http.should_exit = True
         await asyncio.wait([serving])
 

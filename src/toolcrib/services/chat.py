@@ -38,7 +38,7 @@ Key = Annotated[str, Field(min_length=1, max_length=256)]
 TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
 
 
-class Told(NamedTuple):
+class GatewayEvent(NamedTuple):
     """Something that happened: an event's name, what is told of it, and the session it is about, "" for none.
 
     `person` is whom it concerns besides the owner, where it concerns one.
@@ -54,16 +54,16 @@ class Bus:
     """Tells everybody who listens what happens. A listener must not raise, and must not hold up the others."""
 
     def __init__(self) -> None:
-        self._listeners: dict[Callable[[Told], None], None] = {}
+        self._listeners: dict[Callable[[GatewayEvent], None], None] = {}
 
-    def listen(self, listener: Callable[[Told], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[GatewayEvent], None]) -> Callable[[], None]:
         """Have `listener` told of everything from now on; return how to end that."""
         self._listeners[listener] = None
         return lambda: void(self._listeners.pop(listener, None))
 
     def publish(self, event: str, payload: dict[str, Any], session: str = "", person: str | None = None) -> None:
         """Tell what happened."""
-        told = Told(event, payload, session, person)
+        told = GatewayEvent(event, payload, session, person)
         for listener in tuple(self._listeners):
             listener(told)
 
@@ -73,7 +73,7 @@ def void(_: object) -> None:
 
 
 @dataclass(slots=True)
-class Run:
+class ChatRun:
     """A message that is being answered, or was."""
 
     id: str
@@ -131,11 +131,11 @@ class Past(NamedTuple):
 
 def mount(core: TurnCore) -> Feature:
     """Mount what answers messages from afar."""
-    chat = Chat(core.start_turn, core.stores.sessions, is_owner=core.is_owner)
+    chat = Chats(core.start_turn, core.stores.sessions, is_owner=core.is_owner)
     return Feature(services=(chat, chat.bus), close=chat.close)
 
 
-class Chat:
+class Chats:
     """The runs of one crib."""
 
     def __init__(
@@ -149,7 +149,7 @@ class Chat:
         self.bus = Bus()
         self._start_turn, self._store, self._is_owner, self._now = start_turn, store, is_owner, now
         self._began = now()
-        self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
 
     @rpc("chat.send", scope="write")
     async def send(  # noqa: PLR0913  the parameters of a method are its interface
@@ -256,7 +256,7 @@ class Chat:
 
     async def _begin(
         self, caller: Caller, placed: Caller, message: str, key: str, timeout_ms: int | None
-    ) -> "tuple[Run, bool] | Past":
+    ) -> "tuple[ChatRun, bool] | Past":
         limits = None if not timeout_ms else Limits(seconds=timeout_ms / 1000)
         try:
             said = user_message(message)
@@ -264,7 +264,7 @@ class Chat:
             raise ToolError(str(error), code="bad_arguments") from error
         return await self.begin(caller, TurnRequest(message=said, caller=placed, limits=limits), key)
 
-    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[Run, bool] | Past":
+    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[ChatRun, bool] | Past":
         """Return the run of this id, and whether it is a new one; or what became of it before a restart.
 
         Its session is that of the request's caller.
@@ -282,12 +282,12 @@ class Chat:
             turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark)))
         except CribError as error:
             raise ToolError(str(error), code="bad_arguments") from error
-        run = self._runs[known] = Run(key, session, self._now(), turn)
+        run = self._runs[known] = ChatRun(key, session, self._now(), turn)
         run.task = asyncio.get_running_loop().create_task(self._follow(run))
         run.task.add_done_callback(lambda _: self._note_end(run))
         return run, True
 
-    def _note_end(self, run: Run) -> None:
+    def _note_end(self, run: ChatRun) -> None:
         run.ended = self._now()
         run.kept.set()  # or it never will be: whoever waits is told the error
 
@@ -313,7 +313,7 @@ class Chat:
         if len(self._runs) >= _KEPT_RUNS:
             raise ToolError(f"{_KEPT_RUNS} runs go on already; wait until one has ended", code="unavailable")
 
-    def _running_in(self, session: str) -> Run | None:
+    def _running_in(self, session: str) -> ChatRun | None:
         return next((run for run in self._runs.values() if run.session == session and run.ended is None), None)
 
     def _stop(self, session: str, id: str) -> list[str]:
@@ -323,14 +323,14 @@ class Chat:
             run.turn.stop()
         return [run.id for run in chosen]
 
-    async def wait_for_end(self, run: Run, seconds: float | None = None) -> events.TurnFinished | None:
+    async def wait_for_end(self, run: ChatRun, seconds: float | None = None) -> events.TurnFinished | None:
         """Return how a run ended well; None when it did not, or not in time: `run.error()` says why."""
         if run.task is None:
             return None
         await asyncio.wait([run.task], timeout=seconds)
         return None if run.error() or not run.task.done() else run.task.result()
 
-    async def _follow(self, run: Run) -> events.TurnFinished:
+    async def _follow(self, run: ChatRun) -> events.TurnFinished:
         """Tell how a run goes, and return how it ended."""
         teller = _Teller(self.bus, run, self._now)
         try:
@@ -349,7 +349,7 @@ class Chat:
 class _Teller:
     """Turns the events of one run into those of the protocol: each with its number, pieces of text not too often."""
 
-    def __init__(self, bus: Bus, run: Run, now: Callable[[], float]) -> None:
+    def __init__(self, bus: Bus, run: ChatRun, now: Callable[[], float]) -> None:
         self._bus, self._run, self._now = bus, run, now
         self._chat_seq, self._agent_seq = 0, 0
         self._text, self._told_chars, self._told_at = "", 0, 0.0

@@ -34,7 +34,7 @@ from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
-from .chat import Chat, Past, Run, owner_of_runs
+from .chat import ChatRun, Chats, Past, owner_of_runs
 from .feature import Feature, TurnCore
 
 _MAX_TOOLS, _MAX_RESULTS = 128, 256
@@ -83,7 +83,7 @@ class ClientTurn:
         self._coming: asyncio.Task[events.Event | None] | None = None
         self._text, self._usage, self._has_gap = "", events.Usage(), False
 
-    def take(self, run: Run) -> None:
+    def take(self, run: ChatRun) -> None:
         """Follow this run."""
         self.run, self._events = run, run.turn.subscribe()
 
@@ -168,14 +168,14 @@ class ClientTurn:
 
 def mount(core: TurnCore) -> Feature:
     """Mount what answers programs that bring tools."""
-    return Feature(services=(Completions(core.find(Chat), core.belt_of, core.models.named),))
+    return Feature(services=(Completions(core.find(Chats), core.belt_of, core.models.named),))
 
 
 class Completions:
     """The turns that programs ask for."""
 
     def __init__(
-        self, chat: Chat, belt_of: Callable[[Caller, Iterable[Tool]], Any], find_model: Callable[[str], str | None]
+        self, chat: Chats, belt_of: Callable[[Caller, Iterable[Tool]], Any], find_model: Callable[[str], str | None]
     ) -> None:
         self._chat, self._belt_of, self._find_model = chat, belt_of, find_model
         self._turns: list[ClientTurn] = []

@@ -18,7 +18,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
-from toolcrib.define.gateway import OPERATOR_SCOPES, Role, scopes_within
+from toolcrib.define.gateway import OPERATOR_SCOPES, ClientRole, scopes_within
 from toolcrib.define.ports import Scope, rpc
 
 from .chat import Bus
@@ -51,7 +51,7 @@ class Devices:
 
     def __init__(self, store: DeviceStore | None, bus: Bus, now: Callable[[], float] = time.time) -> None:
         self._store, self._bus, self._now = store, bus, now
-        self.known: dict[tuple[str, Role], Device] = {}
+        self.known: dict[tuple[str, ClientRole], Device] = {}
         self._requests: dict[str, PairRequest] = {}
         self._taken, self._steps = 0, set[asyncio.Future[Any]]()
         self._tell_ended: Callable[[Collection[str]], None] | None = None
@@ -131,7 +131,7 @@ class Devices:
         caller: Caller,
         rights: Rights,
         deviceId: DeviceWord,  # noqa: N803
-        role: Role | None = None,
+        role: ClientRole | None = None,
         scopes: Annotated[list[str], Field(max_length=16, description="what it may do from now on")] | None = None,
     ) -> dict[str, Any]:
         """Give a device another token, told here and never again; the one before no longer counts.
@@ -167,7 +167,7 @@ class Devices:
         self,
         rights: Rights,
         deviceId: DeviceWord,  # noqa: N803
-        role: Role | None = None,
+        role: ClientRole | None = None,
     ) -> dict[str, Any]:
         """Let a device in no more, in one role or in any: its token ends, its connections are closed."""
 
@@ -268,7 +268,7 @@ def _is_open(request: PairRequest, now: float) -> bool:
     return abs(now - request.asked_at) < _WAIT_SECONDS
 
 
-def _find(book: DeviceBook, id: str, role: Role | None) -> list[Device]:
+def _find(book: DeviceBook, id: str, role: ClientRole | None) -> list[Device]:
     found = [each for each in book.devices.values() if each.id == id and role in (None, each.role)]
     if not found:
         raise ToolError(f"no device {id[:64]!r} is paired{f' as {role}' if role else ''}", code="not_found")

@@ -12,7 +12,7 @@ from toolcrib.define.ports import rpc
 from toolcrib.policy.settings import PolicySettings
 
 from .approvals import Approvals
-from .chat import Bus, Chat
+from .chat import Bus, Chats
 from .feature import Feature, TurnCore
 from .sessions import Sessions
 
@@ -48,7 +48,7 @@ class Presence:
 
 def mount(core: TurnCore) -> Feature:
     """Mount what the gateway tells of itself."""
-    return Feature(services=(Gateway(core, core.find(Chat).bus, core.find(Sessions)),))
+    return Feature(services=(Gateway(core, core.find(Chats).bus, core.find(Sessions)),))
 
 
 class Gateway:

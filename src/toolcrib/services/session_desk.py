@@ -25,7 +25,7 @@ _PREVIEW_CHARS = 240
 _LEFT_OUT = "What was said before was left out here."
 
 Limit = Annotated[int, Field(ge=1, le=10_000)]
-SessionKey = Annotated[str, Field(min_length=1, max_length=255)]
+KeyText = Annotated[str, Field(min_length=1, max_length=255)]
 Label = Annotated[str, Field(min_length=1, max_length=_LABEL_CHARS)]
 
 
@@ -49,7 +49,7 @@ class SessionQuery:
 class SessionPatch:
     """What is changed about a session; None leaves it, and "" goes back to what it was by itself."""
 
-    key: SessionKey
+    key: KeyText
     label: Annotated[str, Field(max_length=_LABEL_CHARS)] | None = None
     model: str | None = None
 
@@ -83,7 +83,7 @@ class SessionDesk:
     async def history(
         self,
         caller: Caller,
-        sessionKey: SessionKey = "main",  # noqa: N803  as the protocol spells it
+        sessionKey: KeyText = "main",  # noqa: N803  as the protocol spells it
         limit: Annotated[int, Field(ge=1, le=1_000)] = 200,
     ) -> dict[str, Any]:
         """Show the last messages of a session."""
@@ -101,7 +101,7 @@ class SessionDesk:
     async def preview(
         self,
         caller: Caller,
-        keys: Annotated[Sequence[SessionKey], Field(min_length=1, max_length=64)],
+        keys: Annotated[Sequence[KeyText], Field(min_length=1, max_length=64)],
         limit: Annotated[int, Field(ge=1, le=100)] = 12,
         maxChars: Annotated[int, Field(ge=20, le=4_000)] = _PREVIEW_CHARS,  # noqa: N803
     ) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class SessionDesk:
         return {"ok": True, "key": head.key, "entry": self._sessions.describe(await self._find(head.key))}
 
     @rpc("sessions.reset", scope="admin")
-    async def reset(self, caller: Caller, key: SessionKey) -> dict[str, Any]:
+    async def reset(self, caller: Caller, key: KeyText) -> dict[str, Any]:
         """Begin a session anew; what was said in it is kept under another key."""
         head = await self._sessions.find_visible(caller, key)
         self._require_idle(head.key)
@@ -162,7 +162,7 @@ class SessionDesk:
     async def compact(
         self,
         caller: Caller,
-        key: SessionKey,
+        key: KeyText,
         maxLines: Annotated[int, Field(ge=1, le=100_000)] = 400,  # noqa: N803
     ) -> dict[str, Any]:
         """Leave all but the last lines of a session out of what its model is shown; nothing is forgotten."""

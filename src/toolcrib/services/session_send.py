@@ -18,7 +18,7 @@ from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of, child_of
 from toolcrib.policy.settings import AgentToAgentSettings, PolicySettings
 
-from .chat import Chat, Past
+from .chat import Chats, Past
 from .feature import Feature, TurnCore
 from .session_desk import SessionDesk
 
@@ -29,13 +29,13 @@ _MAX_DEPTH = 5
 def mount(core: TurnCore) -> Feature:
     """Mount what carries messages between sessions."""
     settings = AgentToAgentSettings()
-    return Feature(services=(SessionSend(core.find(Chat), core.find(SessionDesk), core.policy, settings),))
+    return Feature(services=(SessionSend(core.find(Chats), core.find(SessionDesk), core.policy, settings),))
 
 
 class SessionSend:
     """Carries messages between the sessions that a caller may see."""
 
-    def __init__(self, chat: Chat, desk: SessionDesk, policy: PolicySettings, settings: AgentToAgentSettings) -> None:
+    def __init__(self, chat: Chats, desk: SessionDesk, policy: PolicySettings, settings: AgentToAgentSettings) -> None:
         self._chat, self._desk, self._policy, self._settings = chat, desk, policy, settings
 
     @rpc("sessions.send", scope="write")

@@ -13,7 +13,7 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
 
-from .chat import Chat
+from .chat import Chats
 from .feature import Feature, TurnCore
 
 
@@ -32,7 +32,7 @@ class CallerBelt(Protocol):
 
 def mount(core: TurnCore) -> Feature:
     """Mount what tells of tools and calls them."""
-    return Feature(services=(Toolbox(core.belt_of, core.find(Chat).place),))
+    return Feature(services=(Toolbox(core.belt_of, core.find(Chats).place),))
 
 
 class Toolbox:

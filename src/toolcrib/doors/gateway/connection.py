@@ -20,7 +20,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, explain_forbidden
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Rpc
-from toolcrib.services.chat import Told
+from toolcrib.services.chat import GatewayEvent
 from toolcrib.services.router import Method
 
 from .credentials import Principal, RefusedError, UnpairedError, Visit
@@ -30,8 +30,8 @@ from .frames import (
     MAX_STRANGER_BYTES,
     TICK_SECONDS,
     FrameError,
+    FrameRequest,
     ProtocolMismatchError,
-    Request,
     check_connect,
     code_of,
     parse_request,
@@ -118,7 +118,7 @@ class Connection:
             self._closing = code, reason
             self._closed.set()
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: GatewayEvent) -> None:
         """Tell it of an event, where that is for it."""
         principal = self.principal
         if principal is None or not self._is_greeted or not _may_hear(principal, told):
@@ -150,7 +150,7 @@ class Connection:
         finally:
             self._hall.leave(self)
 
-    async def _next_request(self, most: int) -> Request | None:
+    async def _next_request(self, most: int) -> FrameRequest | None:
         """Return what it asks for next; None when it has gone, or sent what nobody can answer."""
         while True:
             message = await self._receive()
@@ -171,7 +171,7 @@ class Connection:
         code = PROTOCOL_ERROR if isinstance(error, ProtocolMismatchError) else POLICY_VIOLATION
         self.close(code, str(error)[:120])
 
-    async def _greet(self, request: Request, nonce: str) -> bool:
+    async def _greet(self, request: FrameRequest, nonce: str) -> bool:
         """Let it in by what it shows, or close it."""
         try:
             params = check_connect(request)
@@ -216,7 +216,7 @@ class Connection:
 
     # once it is known
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: FrameRequest) -> None:
         principal = self.principal
         if principal is None:
             return
@@ -235,7 +235,7 @@ class Connection:
             frame = await self._ask(request, principal)
         self._push(frame)
 
-    async def _ask(self, request: Request, principal: Principal) -> str:
+    async def _ask(self, request: FrameRequest, principal: Principal) -> str:
         def progress(part: Any) -> None:
             if request.method == "agent":  # which answers twice under one id
                 self._push(write_answer(request.id, part))
@@ -288,7 +288,7 @@ class Connection:
             return  # it has gone already
 
 
-def _may_hear(principal: Principal, told: Told) -> bool:
+def _may_hear(principal: Principal, told: GatewayEvent) -> bool:
     needed = next((scope for prefix, scope in _TOLD_TO.items() if told.event.startswith(prefix)), None)
     if needed is not None:
         is_theirs = (

@@ -27,7 +27,7 @@ from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.device import DEVICE_CHANNEL, Device, hash_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
-from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, Role
+from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
 
 log = logging.getLogger("toolcrib")
 
@@ -46,7 +46,7 @@ class Principal:
     """Who is connected: what they may ask for, and as whom; `shown_by` is whose secret they showed."""
 
     id: str
-    role: Role
+    role: ClientRole
     scopes: frozenset[str]
     caller: Caller
     shown_by: str = ""

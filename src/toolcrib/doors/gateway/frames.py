@@ -31,7 +31,7 @@ class FrameError(Exception):
         self.id = id
 
 
-class Request(NamedTuple):
+class FrameRequest(NamedTuple):
     """A request: which method is asked for, with what, and the id that its answer carries."""
 
     id: str
@@ -39,7 +39,7 @@ class Request(NamedTuple):
     params: Mapping[str, Any]
 
 
-def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> Request:
+def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> FrameRequest:
     """Return the request in a text message; raise FrameError when it is none."""
     if text is None or len(text) > most:
         raise FrameError(f"a message is text of at most {most:,} bytes")
@@ -65,7 +65,7 @@ def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> Request:
     # brackets count the depth from above, and in most frames there are few
     if text.count("{") + text.count("[") > MAX_FRAME_DEPTH and is_deeper(params, MAX_FRAME_DEPTH - 1):
         raise FrameError(f"the parameters are nested more than {MAX_FRAME_DEPTH} deep", id)
-    return Request(id, method, params)
+    return FrameRequest(id, method, params)
 
 
 def is_deeper(value: Any, left: int) -> bool:
@@ -115,7 +115,7 @@ CONNECT_SCHEMA = _strict(
 _check_connect = check_of_schema(CONNECT_SCHEMA)
 
 
-def check_connect(request: Request) -> Mapping[str, Any]:
+def check_connect(request: FrameRequest) -> Mapping[str, Any]:
     """Return the parameters of `connect`; raise FrameError when they are not what it takes."""
     if request.method != "connect":
         raise FrameError("the first request is connect", request.id)

@@ -23,7 +23,7 @@ from toolcrib.define.ports import Rpc
 from toolcrib.define.schema.check import fit_to
 from toolcrib.define.schema.portable import Check
 from toolcrib.doors import listener
-from toolcrib.services.chat import Told
+from toolcrib.services.chat import GatewayEvent
 from toolcrib.services.router import Method
 
 from . import mcp, openai
@@ -136,7 +136,7 @@ class GatewayServer:
     async def _say_goodbye(self) -> None:
         """Tell everybody that it stops, let what runs come to its end if that is near, and close."""
         self.is_ready = False
-        self._broadcast(Told("shutdown", {"reason": "the gateway stops"}))
+        self._broadcast(GatewayEvent("shutdown", {"reason": "the gateway stops"}))
         await self.crib.chat.settle(self._limits.stop_seconds)
         connections = tuple(self._known.values())
         for connection in connections:
@@ -147,7 +147,7 @@ class GatewayServer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self._broadcast(Told("tick", {"ts": self.crib.gateway.now_ms()}))
+            self._broadcast(GatewayEvent("tick", {"ts": self.crib.gateway.now_ms()}))
 
     async def _watch(self) -> None:
         """Look whether the owner's token or the devices were changed from elsewhere."""
@@ -159,7 +159,7 @@ class GatewayServer:
             except ToolError as error:
                 log.warning("the devices cannot be read: %s", error)
 
-    def _broadcast(self, told: Told) -> None:
+    def _broadcast(self, told: GatewayEvent) -> None:
         for connection in tuple(self._known.values()):
             connection.tell(told)
 

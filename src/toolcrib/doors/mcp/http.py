@@ -1,7 +1,6 @@
 """The protocol over streamable HTTP, on this machine alone, and nothing without the token."""
 
 import hmac
-import logging
 import re
 import socket
 from collections import deque
@@ -44,17 +43,15 @@ async def serve_http(
     belt = BeltApp(server)
     app = Starlette(routes=[Route(PATH, belt)], lifespan=lambda _: belt.run())
     guard = _Guard(app, token)
-    try:
-        await listener.serve_app(
-            guard,
-            at,
-            is_known=guard.is_shown_token,
-            head_seconds=head_seconds,
-            body_seconds=body_seconds,
-            max_strangers=max_strangers,
-        )
-    finally:
-        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # as `listener.serve_app` does with its own
+    await listener.serve_app(
+        guard,
+        at,
+        is_known=guard.is_shown_token,
+        head_seconds=head_seconds,
+        body_seconds=body_seconds,
+        max_strangers=max_strangers,
+        quiet=("mcp",),
+    )
 
 
 class BeltApp:
