@@ -100,6 +100,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "picture": {},
     "process": {"action": "list"},
     "read": {"path": "note.txt"},
+    "sessions_list": {},
     "sessions_spawn": {"task": "list the files"},
     "steps": {},
     "subagents": {"action": "list"},
@@ -110,6 +111,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 REFUSALS: Mapping[str, str] = {
     "fails": "the well is dry; dig another",
     "result_get": "result_get: key is required",
+    "sessions_history": "sessions_history: sessionKey is required",
+    "sessions_send": "sessions_send: message is required",
     "session_status": "this call belongs to no session; name one by its key",
 }
 
