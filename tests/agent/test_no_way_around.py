@@ -70,7 +70,7 @@ RUNS = {
     ("doors/cli/chat/__init__.py", "loop.run"): "a chat, whose turns go through invoke",
     ("doors/cli/chat/loop.py", "commands.run"): "a command to the chat itself",
     ("doors/mcp/stdio.py", "server.run"): "the loop of that server",
-    ("doors/mcp/http.py", "sessions.run"): "the sessions of that server over HTTP",
+    ("doors/mcp/http.py", "self._sessions.run"): "the sessions of that server over HTTP",
     ("services/router.py", "method.run"): "a method of a service",
     ("app/belt.py", "tool.run"): "a body of ours that changes files, in a workspace where nothing is changed",
     ("testing/tape.py", "tool.run"): "the body of a call that invoke permits, recorded",

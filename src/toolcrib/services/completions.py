@@ -85,7 +85,7 @@ class ClientTurn:
 
     def take(self, run: ChatRun) -> None:
         """Follow this run."""
-        self.run, self._events = run, run.turn.subscribe()
+        self.followed, self._events = run, run.turn.subscribe()
 
     async def delegate(self, ctx: Ctx, own_name: str) -> Result:
         """Wait for the program's answer to a call."""
@@ -103,7 +103,7 @@ class ClientTurn:
     async def follow(self, progress: Progress) -> dict[str, Any]:
         """Return how it ended, or which calls wait; `progress` hears its words. Who leaves meanwhile stops it."""
         self.is_followed = True
-        progress({"runId": self.run.id, "sessionKey": self.run.session})
+        progress({"runId": self.followed.id, "sessionKey": self.followed.session})
         try:
             while not self._waits_for_answers():
                 if self._coming is None:
@@ -115,10 +115,10 @@ class ClientTurn:
                 if self._coming.done():
                     event, self._coming = self._coming.result(), None
                     if event is None:
-                        return self._tell_end(await self.run.turn.end())
+                        return self._tell_end(await self.followed.turn.end())
                     self._hear(event, progress)
         except asyncio.CancelledError:
-            self.run.turn.stop()
+            self.followed.turn.stop()
             raise
         except CribError as error:
             raise ToolError(str(error), code=getattr(error, "code", "bad_arguments")) from error
@@ -163,7 +163,7 @@ class ClientTurn:
     def _tell(self, told: dict[str, Any]) -> dict[str, Any]:
         used, self._usage = self._usage, events.Usage()
         usage = {"input": used.input, "output": used.output, "cached": used.cached}
-        return {"runId": self.run.id, "sessionKey": self.run.session, "calls": [], **told, "usage": usage}
+        return {"runId": self.followed.id, "sessionKey": self.followed.session, "calls": [], **told, "usage": usage}
 
 
 def mount(core: TurnCore) -> Feature:
@@ -193,7 +193,7 @@ class Completions:
             turn = await self._begin(caller, query, (*_fence_outside(late), *content))
         else:
             if content:
-                turn.run.turn.steer(Message(role="user", content=content))
+                turn.followed.turn.steer(Message(role="user", content=content))
             source = _source_of(caller)
             for key, text in answers:
                 turn.waiting.pop(key).answer.set_result(Result.text(text, source=source))
@@ -250,10 +250,10 @@ class Completions:
         if isinstance(found, Past) or not found[1]:
             raise ToolError(f"the run {key!r} was asked for already; agent.wait tells how it is", code="busy")
         run, _ = found
-        self._turns = [each for each in self._turns if each.run.ended is None]
+        self._turns = [each for each in self._turns if each.followed.ended is None]
         for each in self._turns:
-            if each.run.session == run.session and each.waiting and not each.is_followed:
-                each.run.turn.stop()  # its program says something else instead of the answers
+            if each.followed.session == run.session and each.waiting and not each.is_followed:
+                each.followed.turn.stop()  # its program says something else instead of the answers
         turn.take(run)
         self._turns.append(turn)
         return turn

@@ -66,7 +66,7 @@ class McpDoor:
         app, ready = BeltApp(BeltServer(lambda: self._crib.belt(caller))), asyncio.Event()
 
         async def run() -> None:
-            async with app.run():
+            async with app.keep_sessions():
                 ready.set()
                 await asyncio.Event().wait()
 

@@ -41,7 +41,7 @@ async def serve_http(
     no more than `max_strangers` are kept.
     """
     belt = BeltApp(server)
-    app = Starlette(routes=[Route(PATH, belt)], lifespan=lambda _: belt.run())
+    app = Starlette(routes=[Route(PATH, belt)], lifespan=lambda _: belt.keep_sessions())
     guard = _Guard(app, token)
     await listener.serve_app(
         guard,
@@ -64,7 +64,7 @@ class BeltApp:
         self._sessions, self._versions = _Sessions(server, _REQUEST_BYTES), server.versions
         self._app = StreamableHTTPASGIApp(self._sessions)
 
-    def run(self) -> AbstractAsyncContextManager[None]:
+    def keep_sessions(self) -> AbstractAsyncContextManager[None]:
         """Keep sessions, until the block ends."""
         return self._sessions.run()
 
