@@ -116,3 +116,16 @@ def test_bad_input_gets_one_sentence(state: Path, words: tuple[str, ...], says: 
     refused = toolcrib(state, *words)
     assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (2, True, False), refused
     assert len(refused.stderr.splitlines()) == 1
+
+
+def test_beside_a_gateway_with_a_secret_of_its_own_commands_find_it_or_do_without(state: Path) -> None:
+    work = state.parent / "work"
+    (work / "token").write_text("a-token-that-is-long-enough\n")
+    with gateway(state, "--token-file", "token"):
+        assert toolcrib(state, "sessions", "list").returncode == 0
+    (work / "crib.yaml").write_text("gateway: {auth: {token: 'Xw3-a-token-of-the-configuration-9'}}\n")
+    with gateway(state, "--config", "crib.yaml") as (_, url):
+        assert toolcrib(state, "sessions", "list").returncode == 0
+        far = toolcrib(state, "sessions", "list", "--gateway", url, TOOLCRIB_TOKEN="Xw3-a-token-of-the-configuration-9")
+        assert far.returncode == 0, far
+        assert toolcrib(state, "lint", "--config", "crib.yaml", "--level", "warning").returncode in (0, 1)

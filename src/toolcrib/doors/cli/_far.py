@@ -35,17 +35,17 @@ def find_gateway(options: Mapping[str, Any]) -> GatewayAddress | None:
 
     A command about another configuration (--config) is about that file, and goes through no gateway of its own accord.
     """
-    named, file = options.get("gateway"), options.get("token_file")
-    if named is None:
-        if options.get("config") or (found := _read_address()) is None:
-            return None
-        return GatewayAddress(found, read_token(state_folder() / TOKEN_FILE if file is None else Path(file)))
+    named, given, (found, kept) = options.get("gateway"), options.get("token_file"), _read_address()
+    if named is None and (options.get("config") or found is None):
+        return None
+    url = str(named or found)
+    file = Path(given) if given else Path(kept) if kept and url == found else None
     if file is not None:
-        return GatewayAddress(named, read_token(Path(file)))
+        return GatewayAddress(url, read_token(file))
     if token := os.environ.get(TOKEN_VARIABLE, "").strip():
-        return GatewayAddress(named, token)
-    if named == _read_address():
-        return GatewayAddress(named, read_token(state_folder() / TOKEN_FILE))
+        return GatewayAddress(url, token)
+    if named is None:  # its secret is in its configuration, and not ours to guess: the same state is here
+        return None
     raise CribError(f"{named} needs a token: name a file that holds it with --token-file, or set {TOKEN_VARIABLE}")
 
 
@@ -64,23 +64,23 @@ async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any]) -> Ga
         return None
 
 
-def _read_address() -> str | None:
-    """Return where the gateway of this state folder is, None when none runs."""
+def _read_address() -> tuple[str | None, str | None]:
+    """Return where the gateway of this state folder is, None when none runs, and the file that holds its token."""
     try:
         told = orjson.loads((state_folder() / ADDRESS_FILE).read_bytes())
         os.kill(told["pid"], 0)
-        url: str = told["url"]
+        return str(told["url"]), told["tokenFile"]
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return url
+        return None, None
 
 
-def write_address(url: str) -> Path:
-    """Tell other commands where this process serves; return the file to take away at the end."""
+def write_address(url: str, token_file: Path | None) -> Path:
+    """Tell other commands where this process serves and where its token is; return the file to remove at the end."""
     path = state_folder() / ADDRESS_FILE
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{ADDRESS_FILE}.{os.getpid()}")
-    fresh.write_bytes(orjson.dumps({"url": url, "pid": os.getpid()}))
+    kept = None if token_file is None else os.path.abspath(token_file)  # noqa: PTH100  a link stays one
+    fresh.write_bytes(orjson.dumps({"url": url, "pid": os.getpid(), "tokenFile": kept}))
     fresh.replace(path)
     return path
 

@@ -69,10 +69,10 @@ def command(bind: str | None, port: int | None, token_file: Path | None, **optio
     )
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:
-        return asyncio.run(_serve(server.serve(at), at, host))
+        return asyncio.run(_serve(server.serve(at), _url_of(at), file))
 
 
-async def _serve(serving: Coroutine[None, None, None], at: socket.socket, host: str) -> int:
+async def _serve(serving: Coroutine[None, None, None], url: str, token_file: Path | None) -> int:
     task, interrupts = asyncio.ensure_future(serving), list[int]()
 
     def interrupt(number: int) -> None:
@@ -83,9 +83,7 @@ async def _serve(serving: Coroutine[None, None, None], at: socket.socket, host: 
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"ws://{shown}:{at.getsockname()[1]}"
-    told = write_address(url)
+    told = write_address(url, token_file)
     click.echo(f"toolcrib: the gateway is at {url}", err=True)
     await asyncio.wait([task])
     told.unlink(missing_ok=True)
@@ -94,3 +92,10 @@ async def _serve(serving: Coroutine[None, None, None], at: socket.socket, host: 
         return 0 if interrupts[0] == signal.SIGTERM else EXIT_INTERRUPTED
     task.result()
     return 0
+
+
+def _url_of(at: socket.socket) -> str:
+    """Return where a client of this machine finds it; who listens everywhere is here, too."""
+    host, port = at.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"ws://[{shown}]:{port}" if ":" in shown else f"ws://{shown}:{port}"
