@@ -53,7 +53,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("gateway", "cron", "memory", "browser", "web", "secrets", "logging", "session")
+UNUSED = ("cron", "memory", "browser", "web", "secrets", "logging", "session")
 
 
 def _form(value: Any) -> str:
