@@ -325,6 +325,11 @@ def to_thread_key(key: str, thread: str) -> str:
 # Permit
 
 
+def is_within(key: str, own: str) -> bool:
+    """Tell whether a session is somebody's own, or one below it; who has none has nothing."""
+    return bool(own) and (key == own or key.startswith(f"{own}:"))
+
+
 def may_message(requester: str, target: str, *, enabled: bool, allow: Sequence[str] | None = None) -> bool:
     """Tell whether one agent may send to another's sessions; both must match `allow`, None means any agent."""
     if requester == target:

@@ -6,11 +6,11 @@ session that the door gave them, and those below it.
 """
 
 import asyncio
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -20,14 +20,13 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import Body, Ended, Said, SessionStore
+from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
-from toolcrib.define.session import agent_from_key, check_key, to_store_key
+from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .feature import Feature, TurnCore
-
-log = logging.getLogger("toolcrib")
 
 _DELTA_SECONDS = 0.15  # between two pieces of an answer
 _KEPT_RUNS, _KEPT_SECONDS = 1_000, 600.0  # runs that have ended, and how long they can be asked about
@@ -59,17 +58,13 @@ class Bus:
     def listen(self, listener: Callable[[GatewayEvent], None]) -> Callable[[], None]:
         """Have `listener` told of everything from now on; return how to end that."""
         self._listeners[listener] = None
-        return lambda: void(self._listeners.pop(listener, None))
+        return partial(self._listeners.__delitem__, listener)
 
     def publish(self, event: str, payload: dict[str, Any], session: str = "", person: str | None = None) -> None:
         """Tell what happened."""
         told = GatewayEvent(event, payload, session, person)
         for listener in tuple(self._listeners):
             listener(told)
-
-
-def void(_: object) -> None:
-    """Return nothing."""
 
 
 @dataclass(slots=True)
@@ -80,9 +75,22 @@ class ChatRun:
     session: str
     began: float
     turn: FollowedTurn
-    kept: asyncio.Event = field(default_factory=asyncio.Event)  # whether what was said is on the disk
+    is_kept: bool = False  # whether what was said is on the disk
+    heard: set[str] = field(default_factory=set)  # what was said to it since, by the keys of its senders
+    _decided: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[events.TurnFinished] | None" = None
     ended: float | None = None
+
+    def decide(self, *, is_kept: bool) -> None:
+        """Say whether what was said is kept; the first word holds."""
+        self.is_kept = self.is_kept or is_kept
+        self._decided.set()
+
+    async def wait_until_kept(self) -> None:
+        """Wait until what was said is on the disk; raise ToolError when it never will be."""
+        await self._decided.wait()
+        if not self.is_kept:
+            raise ToolError(self.error() or "it was stopped before it began", code="failed")
 
     def status(self) -> Literal["in_flight", "ok", "error"]:
         if self.task is None or not self.task.done():
@@ -168,8 +176,7 @@ class Chats:
         if message.strip().lower() in _STOP_WORDS:
             return {"runId": idempotencyKey, "status": "ok", "aborted": self._stop(placed.session or "", "")}
         if queue != "wait" and (run := self._running_in(placed.session or "")):
-            said = user_message(message)
-            run.turn.steer(said) if queue == "steer" else run.turn.follow_up(message)
+            self._say_to(run, _to_message(message), idempotencyKey, queue)
             return {"runId": run.id, "status": "in_flight"}
         waits = self._running_in(placed.session or "") is not None
         found = await self._begin(caller, placed, message, idempotencyKey, timeoutMs)
@@ -180,7 +187,7 @@ class Chats:
             return {"runId": run.id, "status": run.status()}
         if waits:  # it is kept when it is its turn
             return {"runId": run.id, "status": "queued"}
-        await run.kept.wait()
+        await run.wait_until_kept()
         return {"runId": run.id, "status": "started"}
 
     @rpc("chat.abort", scope="write")
@@ -203,7 +210,7 @@ class Chats:
         if isinstance(found, Past):
             return found.to_json(query.idempotencyKey)
         run, _ = found
-        await run.kept.wait()
+        await run.wait_until_kept()
         progress({"runId": run.id, "status": "accepted", "acceptedAt": _ms(run.began)})
         end = await self.wait_for_end(run)
         if end is None:
@@ -238,7 +245,7 @@ class Chats:
             return mark_terminal_owner(replace(caller, owner=None, session=full, agent=agent or None))
         own = caller.session or ""
         asked = own if key.strip() in ("", "main") else full
-        if own and (asked == own or asked.startswith(f"{own}:")):
+        if is_within(asked, own):
             return replace(caller, session=asked)
         raise ToolError(f"there is no session {escape(key[:200])!r} that this caller may see", code="not_found")
 
@@ -258,11 +265,13 @@ class Chats:
         self, caller: Caller, placed: Caller, message: str, key: str, timeout_ms: int | None
     ) -> "tuple[ChatRun, bool] | Past":
         limits = None if not timeout_ms else Limits(seconds=timeout_ms / 1000)
-        try:
-            said = user_message(message)
-        except CribError as error:
-            raise ToolError(str(error), code="bad_arguments") from error
-        return await self.begin(caller, TurnRequest(message=said, caller=placed, limits=limits), key)
+        return await self.begin(caller, TurnRequest(message=_to_message(message), caller=placed, limits=limits), key)
+
+    def _say_to(self, run: ChatRun, message: Message, key: str, queue: str) -> None:
+        """Say something to a run that goes on, once: a client that lost the answer says it again."""
+        if key not in run.heard:
+            run.heard.add(key)
+            run.turn.steer(message) if queue == "steer" else run.turn.follow_up(message.plain_text)
 
     async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[ChatRun, bool] | Past":
         """Return the run of this id, and whether it is a new one; or what became of it before a restart.
@@ -289,7 +298,7 @@ class Chats:
 
     def _note_end(self, run: ChatRun) -> None:
         run.ended = self._now()
-        run.kept.set()  # or it never will be: whoever waits is told the error
+        run.decide(is_kept=False)
 
     async def _find_past(self, session: str, mark: str) -> "Past | None":
         """Return what a session's log says of a message that came with this mark before this process began."""
@@ -336,7 +345,7 @@ class Chats:
         try:
             async for event in run.turn.subscribe():
                 if isinstance(event, events.TurnStarted):
-                    run.kept.set()
+                    run.decide(is_kept=True)
                 teller.tell(event)
             end = await run.turn.end()
         except CribError as error:
@@ -410,6 +419,13 @@ def _assistant(text: str, at: float) -> dict[str, Any]:
 
 def _call(call: Any) -> dict[str, Any]:
     return {"name": call.name, "toolCallId": call.id}
+
+
+def _to_message(text: str) -> Message:
+    try:
+        return user_message(text)
+    except CribError as error:
+        raise ToolError(str(error), code="bad_arguments") from error
 
 
 def _is_marked(body: Body, mark: str) -> bool:

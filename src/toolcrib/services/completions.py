@@ -218,7 +218,7 @@ class Completions:
         run, is_new = found
         try:  # whoever posts does not wait long, and what is acknowledged is kept
             async with asyncio.timeout(_HOOK_SECONDS):
-                await run.kept.wait()
+                await run.wait_until_kept()
         except TimeoutError:
             run.turn.stop()
             raise ToolError(f"the hook {name} is busy; post it again later", code="unavailable") from None

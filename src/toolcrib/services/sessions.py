@@ -19,7 +19,7 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
-from toolcrib.define.session import agent_from_key, check_key, kind_from_key, to_store_key
+from toolcrib.define.session import agent_from_key, check_key, is_within, kind_from_key, to_store_key
 
 from .feature import Feature, ModelNames, RunningTurn, TurnCore
 
@@ -118,7 +118,9 @@ class Sessions:
     async def find_heads(self, caller: Caller) -> Sequence[SessionHead]:
         """Return the sessions that the caller may see, the latest first: its own and those below it; the owner all."""
         heads = await self._store.list(most=_ALL_SESSIONS)
-        return heads if self._is_owner(caller) else [head for head in heads if _is_below(caller, head.key)]
+        return (
+            heads if self._is_owner(caller) else [head for head in heads if is_within(head.key, caller.session or "")]
+        )
 
     def describe(self, head: SessionHead) -> dict[str, Any]:
         """Return what a list tells of a session."""
@@ -245,7 +247,7 @@ class Sessions:
             raise ToolError("this call belongs to no session; name one by its key", code="bad_arguments")
         agent = caller.agent or agent_from_key(caller.session or "")
         for each in dict.fromkeys((wanted, to_store_key(agent, wanted))):
-            if not self._is_owner(caller) and not _is_below(caller, each):
+            if not self._is_owner(caller) and not is_within(each, caller.session or ""):
                 continue
             if head := await self._store.find(check_key(each)):
                 return head
@@ -290,12 +292,6 @@ class Sessions:
 
     def _default_model(self, key: str) -> str:
         return self._models.default(agent_from_key(key))
-
-
-def _is_below(caller: Caller, key: str) -> bool:
-    """Tell whether a session is the caller's own, or one below it."""
-    own = caller.session or ""
-    return bool(own) and (key == own or key.startswith(f"{own}:"))
 
 
 def session_id(head: SessionHead) -> str:

@@ -158,3 +158,14 @@ async def test_a_call_that_needs_a_yes_waits_for_one_from_any_client() -> None:
             await owner.get("exec.approval.resolve", {"id": asked["id"], "decision": decision})
             assert (await calling)["status"] == status
         assert not [frame for frame in phone.events if frame["event"].startswith("exec.")]
+
+
+async def test_what_cannot_be_kept_is_not_acknowledged() -> None:
+    config = {"models": {"default": "openai:gpt-5"}}  # which has no key here
+    async with gateway_of(config) as world, client_of(world) as client:
+        for method in ("chat.send", "agent"):
+            code, sentence = await client.refusal(method, {"message": "hello", "idempotencyKey": method})
+            assert (code, "OPENAI_API_KEY" in sentence) == ("INVALID_REQUEST", True), sentence
+        assert (await client.get("chat.history"))["messages"] == []
+        blank = await client.refusal("chat.send", {"message": " ", "idempotencyKey": "k"})
+        assert (blank[0], "blank" in blank[1]) == ("INVALID_REQUEST", True)

@@ -22,8 +22,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1800)]
 KILLS = 1_000 if os.environ.get("TOOLCRIB_FULL") else 20  # with a message or two between each
 
 
-async def say(url: str, token: str, keys: Iterator[str], acknowledged: list[str], under_way: list[str]) -> None:
+async def say(
+    at: tuple[str, str], keys: Iterator[str], acknowledged: list[str], under_way: list[str], answered: asyncio.Event
+) -> None:
     """Send messages, one after another, until the gateway is gone; those it had not answered are sent again first."""
+    url, token = at
     try:
         async with toolcrib.connect(url, token, tries=0) as crib:
             while True:
@@ -31,6 +34,7 @@ async def say(url: str, token: str, keys: Iterator[str], acknowledged: list[str]
                 under_way.append(key)
                 told = await crib.ask("chat.send", {"message": f"remember {key}", "idempotencyKey": key})
                 acknowledged.append(told["runId"])
+                answered.set()
                 under_way.remove(key)
                 await crib.ask("agent.wait", {"runId": key})
     except CribError:
@@ -43,11 +47,10 @@ async def test_what_was_acknowledged_is_kept_once_over_every_kill(state: Path) -
     for _ in range(KILLS):
         with gateway(state) as (process, url):
             token = (state / "gateway.token").read_text().strip()
-            before = len(acknowledged)
-            saying = asyncio.ensure_future(say(url, token, keys, acknowledged, under_way))
-            while len(acknowledged) == before:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(chance.random() * 0.1)
+            answered = asyncio.Event()
+            saying = asyncio.ensure_future(say((url, token), keys, acknowledged, under_way, answered))
+            await answered.wait()
+            await asyncio.sleep(chance.random() * 0.1)  # at any moment of what follows
             process.kill()
             await saying
     with gateway(state) as (_, url):

@@ -20,6 +20,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, explain_forbidden
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Rpc
+from toolcrib.define.session import is_within
 from toolcrib.services.chat import GatewayEvent
 from toolcrib.services.router import Method
 
@@ -299,5 +300,4 @@ def _may_hear(principal: Principal, told: GatewayEvent) -> bool:
         return is_theirs and (needed in principal.scopes or "operator.admin" in principal.scopes)
     if principal.is_owner or not told.session:
         return principal.is_owner or told.event in ("tick", "shutdown")
-    own = principal.caller.session or ""
-    return bool(own) and (told.session == own or told.session.startswith(f"{own}:"))
+    return is_within(told.session, principal.caller.session or "")

@@ -110,7 +110,7 @@ class HttpDoor:
         return answer
 
     async def refuse(self, status: int, kind: str, sentence: str, send: Send) -> None:
-        """HttpAnswer with an error."""
+        """Answer with an error."""
         await send_json(status, HttpError(status, kind, sentence).to_json(), send)
 
     def admits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:

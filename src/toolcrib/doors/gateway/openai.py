@@ -68,7 +68,7 @@ class OpenAiDoor:
         return 200, {"object": "list", "data": rows}
 
     async def chat(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
-        """HttpAnswer as chat completions do."""
+        """Answer as chat completions do."""
         principal = admit(self._server, scope, "chat.complete", "write")
         body = await read_json(scope, receive)
         messages = body.get("messages")
@@ -91,7 +91,7 @@ class OpenAiDoor:
         return 200, {**head, "object": "chat.completion", "choices": [choice], "usage": _chat_usage(told)}
 
     async def responses(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
-        """HttpAnswer as responses do."""
+        """Answer as responses do."""
         principal = admit(self._server, scope, "chat.complete", "write")
         body = await read_json(scope, receive)
         given = body.get("input")
