@@ -46,7 +46,7 @@ _ONLY = {
     ("backends", "adapter"): ("toolcrib.backends.models", "toolcrib.backends.mcp"),
 }
 # And only this part of a room may be used: services read settings, and never the file.
-_ONLY_FROM = {("services", "config"): "toolcrib.config.settings"}
+_ONLY_FROM = {("services", "config"): ("toolcrib.config.settings", "toolcrib.config.services")}
 _FOR_ALL = "threads"  # plain functions in threads of their own: whoever waits for one may use them
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
@@ -182,7 +182,7 @@ def _may(each: Import, by: str, target: str) -> bool:
         return True
     if by == "client" and target == "backends":
         return each.target == _CLIENT_MAY
-    if each.target != _ONLY_FROM.get((by, target), each.target):
+    if each.target not in _ONLY_FROM.get((by, target), (each.target,)):
         return False
     only = _ONLY.get((by, target))
     return target in _ALLOWED.get(by, frozenset()) and (only is None or each.by.startswith(only))

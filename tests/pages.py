@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 import toolcrib
 from toolcrib.config import Config
+from toolcrib.config import services as service_settings
 from toolcrib.config import settings as config_settings
 from toolcrib.define.gateway import NEEDED, OPERATOR_SCOPES
 from toolcrib.define.tool import Tool
@@ -200,7 +201,7 @@ _CALLED = {
     "Int": "whole number",
 }
 _PLAIN: tuple[tuple[Any, str], ...] = ((str, "text"), (int, "whole number"), (float, "number"), (Any, "anything"))
-_NAMED = {**vars(policy_settings), **vars(config_settings)}
+_NAMED = {**vars(policy_settings), **vars(service_settings), **vars(config_settings)}
 _KINDS = (*((_NAMED[name], words) for name, words in _CALLED.items() if name in _NAMED), *_PLAIN)
 _PLACEHOLDERS = {
     "byProvider": "<provider>",

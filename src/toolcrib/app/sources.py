@@ -19,7 +19,8 @@ from toolcrib.backends.stores.accepted import AcceptedContents, hash_file, read_
 from toolcrib.config.complain import conceal
 from toolcrib.config.load import Loaded
 from toolcrib.config.parse import parse_yaml
-from toolcrib.config.settings import Config, McpSettings, PluginSettings
+from toolcrib.config.services import McpSettings
+from toolcrib.config.settings import Config, PluginSettings
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import DeclarationError, PluginError, ToolError
 from toolcrib.define.plugin import Plugin

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from toolcrib.define import session
 from toolcrib.define.names import fold_name
@@ -22,10 +22,25 @@ from toolcrib.policy.settings import (
     ToolsSettings,
 )
 
+from .services import (
+    FORM,
+    LIST,
+    MAP,
+    TEXT,
+    AuditSettings,
+    BrowserSettings,
+    CronSettings,
+    GatewaySettings,
+    HookSettings,
+    LoggingSettings,
+    McpSettings,
+    MemorySettings,
+    SessionSettings,
+    WebSettings,
+)
 from .values import (
     AgentId,
     Amount,
-    Bind,
     Bool,
     Count,
     DockerImage,
@@ -34,37 +49,18 @@ from .values import (
     EnvName,
     Folder,
     Int,
-    Network,
-    Origin,
     OwnerName,
-    Password,
-    Pattern,
-    Port,
     Seconds,
     SenderName,
     Str,
-    Token,
     Url,
     Volume,
     Words,
-    is_local,
-    name_mode,
     quote_value,
 )
 
 # Sections that are checked from the start and used from a later version on.
 UNUSED = ("cron", "memory", "browser", "web", "secrets", "logging", "session")
-
-
-def _form(value: Any) -> str:
-    """Tell the forms of a value apart by what it is, so that a complaint speaks about the one that was meant."""
-    if isinstance(value, str):
-        return "<text>"
-    return "<list>" if isinstance(value, (list, tuple)) else "<map>"
-
-
-_FORM = Discriminator(_form)
-_TEXT, _LIST, _MAP = Tag("<text>"), Tag("<list>"), Tag("<map>")
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:
@@ -214,138 +210,6 @@ class SkillSettings(Section):
     folders: tuple[Words, ...] = ()
 
 
-class OAuthSettings(Section):
-    """How our client signs in to a server that asks for it; all of it may be left out where clients register."""
-
-    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
-    client_id: Words | None = Field(default=None, alias="clientId")
-    client_secret: Words | None = Field(default=None, alias="clientSecret", repr=False)
-    private_key: Words | None = Field(default=None, alias="privateKey", repr=False)  # PEM; signs RS256, or ES256
-    issuer: Url | None = None
-    port: Port | None = None  # of this machine, for the page that a person comes back to
-
-    @model_validator(mode="after")
-    def _goes_to_its_issuer(self) -> Self:
-        has_secret = bool(self.client_secret or self.private_key)
-        if has_secret and not (self.client_id and self.issuer):
-            raise ValueError("a secret needs clientId and issuer: it is shown to that authorization server alone")
-        if (self.grant == "client_credentials" and not has_secret) or (self.private_key and self.client_secret):
-            raise ValueError("client_credentials needs either clientSecret or privateKey")
-        if self.private_key and self.grant != "client_credentials":
-            raise ValueError("privateKey is for grant: client_credentials")
-        return self
-
-
-class McpSettings(Section):
-    command: Words | None = None
-    args: tuple[Str, ...] = Field(default=(), repr=False)
-    env: Mapping[EnvName, Str] = Field(default_factory=dict, repr=False)
-    cwd: Words | None = None
-    url: Url | None = Field(default=None, repr=False)
-    headers: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
-    auth: Annotated[Annotated[Literal["oauth"], _TEXT] | Annotated[OAuthSettings, _MAP], _FORM] | None = None
-    tools: ListSettings = ListSettings()
-
-    @model_validator(mode="after")
-    def _one_way_to_reach_it(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("write either command (a program to start) or url (a server to reach)")
-        if self.auth and (self.url is None or "authorization" in map(str.lower, self.headers)):
-            raise ValueError("auth is for a server with a url and without a header Authorization; write one of them")
-        return self
-
-
-class LoggingSettings(Section):
-    level: Literal["debug", "info", "warn", "warning", "error"] = "info"
-    redact_patterns: tuple[Pattern, ...] = Field(default=(), alias="redactPatterns", repr=False)
-    file: Words | None = None
-
-
-class SessionSettings(Section):
-    dm_scope: Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"] = Field(
-        default="main", alias="dmScope"
-    )
-    identity_links: Mapping[Words, tuple[Words, ...]] = Field(default_factory=dict, alias="identityLinks")
-
-
-class AuthSettings(Section):
-    mode: Literal["token", "password"] = "token"
-    token: Token | None = Field(default=None, repr=False)
-    password: Password | None = Field(default=None, repr=False)
-
-    @model_validator(mode="after")
-    def _has_its_secret(self) -> Self:
-        if getattr(self, self.mode) is None:
-            raise ValueError(
-                f"mode {self.mode} needs a {self.mode}; write {self.mode}: ${{NAME}} to take it from the environment"
-            )
-        return self
-
-
-class GatewaySettings(Section):
-    bind: Bind = "loopback"
-    port: Port = 18789
-    auth: Annotated[AuthSettings, BeforeValidator(name_mode)] | None = None
-    allowed_origins: tuple[Origin, ...] = Field(default=(), alias="allowedOrigins")
-    trusted_proxies: tuple[Network, ...] = Field(default=(), alias="trustedProxies")
-
-    @model_validator(mode="after")
-    def _nobody_unknown_from_afar(self) -> Self:
-        if not is_local(self.bind) and self.auth is None:
-            raise ValueError("bind: this reaches beyond this machine and needs gateway.auth; add it, or write loopback")
-        return self
-
-
-class HookSettings(Section):
-    enabled: Bool = False
-    token: Token | None = Field(default=None, repr=False)
-    agents: Mapping[Words, Words] = Field(default_factory=dict)  # by the name of a hook, who looks at what it brings
-
-
-class CronSettings(Section):
-    enabled: Bool = True
-    max_concurrent: Annotated[Int, Field(ge=1, le=1000)] = Field(default=1, alias="maxConcurrent")
-
-
-class MemorySettings(Section):
-    enabled: Bool = True
-    extra_paths: tuple[Words, ...] = Field(default=(), alias="extraPaths")
-    provider: Words | None = None
-
-
-class BrowserSettings(Section):
-    enabled: Bool = True
-    executable: Words | None = None
-    headless: Bool = True
-
-
-class SearchSettings(Section):
-    enabled: Bool = True
-    provider: Words | None = None
-    api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
-    max_results: Annotated[Int, Field(ge=1, le=100)] | None = Field(default=None, alias="maxResults")
-
-
-class FetchSettings(Section):
-    enabled: Bool = True
-    max_chars: Count | None = Field(default=None, alias="maxChars")
-    timeout_seconds: Seconds | None = Field(default=None, alias="timeoutSeconds")
-
-
-class SsrfSettings(Section):
-    allow_private: tuple[Network, ...] = Field(default=(), alias="allowPrivate")
-
-
-class WebSettings(Section):
-    search: SearchSettings = SearchSettings()
-    fetch: FetchSettings = FetchSettings()
-    ssrf: SsrfSettings = SsrfSettings()
-
-
-class AuditSettings(Section):
-    file: Words | None = None
-
-
 def _chain(text: str) -> str:
     if not all(part.strip() for part in text.split("/")):
         raise ValueError(f"{quote_value(text)} has a blank in its chain; write outer/inner")
@@ -378,10 +242,10 @@ class ExpectedCaller(Section):
     channel: Words | None = None
     account: Words | None = None
     group: Words | None = None
-    sender: Annotated[Annotated[SenderName, _TEXT] | Annotated[ExpectedSender, _MAP], _FORM] | None = None
+    sender: Annotated[Annotated[SenderName, TEXT] | Annotated[ExpectedSender, MAP], FORM] | None = None
     owner: Bool | None = None
     sandboxed: Bool = False
-    parents: Annotated[Annotated[Chain, _TEXT] | Annotated[tuple[Words, ...], _LIST], _FORM] = ()
+    parents: Annotated[Annotated[Chain, TEXT] | Annotated[tuple[Words, ...], LIST], FORM] = ()
 
 
 class Expectation(Section):
@@ -390,8 +254,8 @@ class Expectation(Section):
     lacks: tuple[Words, ...] = ()
 
 
-_AgentMap = Annotated[Mapping[AgentId, AgentSettings], _distinct(session.to_agent, "agent"), _MAP]
-_Agents = Annotated[_AgentMap | Annotated[tuple[AgentSettings, ...], _LIST], _FORM]
+_AgentMap = Annotated[Mapping[AgentId, AgentSettings], _distinct(session.to_agent, "agent"), MAP]
+_Agents = Annotated[_AgentMap | Annotated[tuple[AgentSettings, ...], LIST], FORM]
 
 
 def _agents(agents: _Agents) -> _Agents:
@@ -447,11 +311,11 @@ class Config(Section):
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     models: Annotated[
-        Mapping[Words, Annotated[Annotated[Words, _TEXT] | Annotated[ProviderSettings, _MAP], _FORM]],
+        Mapping[Words, Annotated[Annotated[Words, TEXT] | Annotated[ProviderSettings, MAP], FORM]],
         BeforeValidator(_models),
     ] = Field(default_factory=dict)
     plugins: Annotated[
-        Mapping[Words, Annotated[Annotated[tuple[Words, ...], _LIST] | Annotated[PluginSettings, _MAP], _FORM]],
+        Mapping[Words, Annotated[Annotated[tuple[Words, ...], LIST] | Annotated[PluginSettings, MAP], FORM]],
         BeforeValidator(_plugins),
     ] = Field(default_factory=dict)
     skills: SkillSettings = SkillSettings()

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from toolcrib.config.settings import Config, McpSettings
+from toolcrib.config.services import McpSettings
+from toolcrib.config.settings import Config
 from toolcrib.define.agent import Agent
 from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller

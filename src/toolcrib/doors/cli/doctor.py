@@ -26,7 +26,7 @@ from toolcrib.backends.exec.bubblewrap import REACHED_BY_NETWORK, Bubblewrap
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
-from toolcrib.config.settings import McpSettings
+from toolcrib.config.services import McpSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError

@@ -11,7 +11,7 @@ from typing import Unpack
 
 import click
 
-from toolcrib.config.settings import GatewaySettings
+from toolcrib.config.services import GatewaySettings
 from toolcrib.config.values import is_address, is_local
 from toolcrib.define.errors import CribError
 

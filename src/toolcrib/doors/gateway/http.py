@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from toolcrib.config.settings import HookSettings
+from toolcrib.config.services import HookSettings
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import explain_forbidden

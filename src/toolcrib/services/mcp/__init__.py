@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from toolcrib.adapter.trim import redact_value
-from toolcrib.config.settings import McpSettings
+from toolcrib.config.services import McpSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import escape_unprintable
