@@ -66,12 +66,30 @@ def test_where_everything_works_it_says_so_and_leaves_nothing_behind(tmp_path: P
     rows = ask(capsys, "doctor", "--json").json
     assert rows["failing"] == 0
     names = [each["what"] for each in rows["checks"]]
-    assert names[:9] == [
-        "python", "sandbox", "ripgrep", "git", "pillow", "pyte", "mcp", "prompt_toolkit", "rich",
+    assert names[:10] == [
+        "python", "sandbox", "ripgrep", "git", "pillow", "pyte", "mcp", "uvicorn", "prompt_toolkit", "rich",
     ]  # fmt: skip
     assert {"workspace", "state", "configuration", "model", "terminal"} <= set(names)
     for each in rows["checks"]:
         assert each["state"] == "ok" or each["remedy"], each
+
+
+def test_it_knows_of_the_gateway(tmp_path: Path, capsys: Capture) -> None:
+    afar = "gateway: {bind: lan, auth: {token: 'Xw3-a-token-of-the-configuration-9'}}"
+    assert row(ask(capsys, "doctor", "--json"), "gateway")["found"].startswith("none runs")
+    told = row(ask(capsys, "doctor", "--json", "--config", crib_file(tmp_path, afar)), "gateway")
+    assert ("beyond this machine" in told["found"], "TLS" in told["remedy"]) == (True, True)
+    state = tmp_path / "home" / "state" / "toolcrib"
+    state.mkdir(mode=0o700, parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        address = {"url": f"ws://127.0.0.1:{deaf.getsockname()[1]}", "pid": os.getpid(), "tokenFile": None}
+        (state / "gateway.json").write_text(json.dumps(address))
+        told = row(ask(capsys, "doctor", "--json"), "gateway")
+        assert (told["state"], "does not answer" in told["found"]) == ("broken", True)
+    (state / "gateway.token").write_text("a-token-that-is-long-enough\n")
+    (state / "gateway.token").chmod(0o640)
+    told = row(ask(capsys, "doctor", "--json"), "gateway")
+    assert (told["state"], "others can read" in told["found"]) == ("broken", True)
 
 
 def test_what_a_granted_network_reaches_is_told(tmp_path: Path, capsys: Capture) -> None:

@@ -40,11 +40,11 @@ def test_a_program_gets_one_document(own: Path, capsys: Capture) -> None:
 
 
 def test_the_commands_that_it_says_come_next_are_taken(tmp_path: Path, own: Path, capsys: Capture) -> None:
-    """All but chat, which is a talk."""
+    """All but chat and gateway, which do not end by themselves."""
     crib = tmp_path / "my own.yaml"
     for words in (["init"], ["init", "--config", str(crib)]):
         lines = [line.strip() for line in ask(capsys, *words).out.splitlines() if line.startswith("  toolcrib ")]
-        assert [line.split()[1] for line in lines] == ["lint", "explain", "doctor", "chat"]
+        assert [line.split()[1] for line in lines] == ["lint", "explain", "doctor", "chat", "gateway"]
         for line in lines[:2]:
             args = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", line)][1:]
             assert ask(capsys, *args).code == 0, line

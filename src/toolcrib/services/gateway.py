@@ -37,6 +37,11 @@ class Presence:
         if self._rows.pop(id, None) is not None:
             self._tell()
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._rows)
+
     def rows(self) -> list[dict[str, Any]]:
         """Return the last of them."""
         return list(self._rows.values())[-_MAX_PRESENT:]
@@ -73,6 +78,7 @@ class Gateway:
         heads = await self._sessions.find_heads(caller)
         told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
         recent = [self._sessions.describe(each) for each in heads[:10]]
+        told["connections"] = self.presence.count if self._core.is_owner(caller) else 1
         return {**told, "sessions": {"count": len(heads), "recent": recent}}
 
     @rpc("system-presence", scope="read")

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import stat
 import subprocess
@@ -108,6 +110,10 @@ def test_after_a_kill_commands_do_without_it_and_it_starts_again(state: Path) ->
         (("gateway", "--bind", "nowhere"), "is no address"),
         (("gateway", "--bind", "lan"), "needs gateway.auth"),
         (("gateway", "--token-file", "short"), "holds no token"),
+        (("gateway", "--port", "1", "status"), "options stand behind status"),
+        (("gateway", "instal"), "did you mean 'install'?"),
+        (("gateway", "install", "--config", "nothing.yaml"), "nothing.yaml"),
+        (("gateway", "install"), "`toolcrib gateway install --print` shows what systemd would run"),
     ],
 )
 def test_bad_input_gets_one_sentence(state: Path, words: tuple[str, ...], says: str) -> None:
@@ -129,3 +135,52 @@ def test_beside_a_gateway_with_a_secret_of_its_own_commands_find_it_or_do_withou
         far = toolcrib(state, "sessions", "list", "--gateway", url, TOOLCRIB_TOKEN="Xw3-a-token-of-the-configuration-9")
         assert far.returncode == 0, far
         assert toolcrib(state, "lint", "--config", "crib.yaml", "--level", "warning").returncode in (0, 1)
+
+
+def test_status_tells_how_it_stands_and_leaves_with_1_when_none_runs(state: Path) -> None:
+    with gateway(state) as (process, url):
+        told = toolcrib(state, "gateway", "status", "--json")
+        assert told.returncode == 0, told
+        rows = json.loads(told.stdout)
+        assert (rows["running"], rows["url"], rows["connections"], rows["unit"]) == (True, url, 1, None)
+        process.kill()
+        process.wait()
+        gone = toolcrib(state, "gateway", "status", "--gateway", url, "--token-file", str(state / "gateway.token"))
+        assert (gone.returncode, "no gateway answers" in gone.stdout) == (1, True)
+    none = toolcrib(state, "gateway", "status")
+    assert (none.returncode, none.stdout.startswith("no gateway runs here"), none.stderr) == (1, True, "")
+
+
+def test_status_of_one_whose_token_is_not_at_hand_says_that_it_runs(state: Path) -> None:
+    (state.parent / "work" / "crib.yaml").write_text("gateway: {auth: {token: 'Xw3-a-token-of-the-configuration-9'}}\n")
+    with gateway(state, "--config", "crib.yaml"):
+        told = toolcrib(state, "gateway", "status", "--json")
+        assert (told.returncode, json.loads(told.stdout)["running"]) == (0, True)
+
+
+def test_the_unit_is_one_that_systemd_takes_and_that_starts_the_same_gateway(state: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work" / 'odd %s $HOME "place"'
+    work.mkdir()
+    (work / "token").write_text("a-token-that-is-long-enough\n")
+    words = ("--port", "0", "--token-file", "token")
+    told = subprocess.run(
+        [sys.executable, "-m", "toolcrib", "gateway", "install", "--print", *words],
+        capture_output=True, text=True, timeout=60, cwd=work, check=True,
+        env=_environment(state, XDG_CONFIG_HOME=str(tmp_path / "config"), SOME_API_KEY="sk-not-for-the-unit"),
+    )  # fmt: skip
+    assert "sk-not-for-the-unit" not in told.stdout
+    assert "a-token" not in told.stdout
+    assert not (tmp_path / "config").exists()
+    lines = dict(line.partition("=")[::2] for line in told.stdout.splitlines() if not line.startswith("#"))
+    assert lines["EnvironmentFile"] == f"-{tmp_path}/config/toolcrib/gateway.env"
+    assert lines["WorkingDirectory"] == str(work).replace("%", "%%")
+    command = [each.replace("$$", "$").replace("%%", "%") for each in shlex.split(lines["ExecStart"])]
+    assert command == [
+        sys.executable, "-P", "-m", "toolcrib", "gateway", *words[:3], str(work / "token")
+    ]  # fmt: skip
+    if shutil.which("systemd-analyze"):
+        unit, env = tmp_path / "toolcrib-gateway.service", _environment(state, XDG_RUNTIME_DIR=str(tmp_path))
+        unit.write_text(told.stdout)
+        words = ("systemd-analyze", "--user", "verify", str(unit))
+        verified = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=env)
+        assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")

@@ -4,9 +4,11 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -17,6 +19,7 @@ from ._log import state_folder
 
 TOKEN_FILE, ADDRESS_FILE = "gateway.token", "gateway.json"
 _TOKEN_CHARS = 16
+_ANSWER_SECONDS = 2.0
 
 
 class GatewayAddress(NamedTuple):
@@ -35,7 +38,7 @@ def find_gateway(options: Mapping[str, Any]) -> GatewayAddress | None:
 
     A command about another configuration (--config) is about that file, and goes through no gateway of its own accord.
     """
-    named, given, (found, kept) = options.get("gateway"), options.get("token_file"), _read_address()
+    named, given, (found, kept) = options.get("gateway"), options.get("token_file"), read_address()
     if named is None and (options.get("config") or found is None):
         return None
     url = str(named or found)
@@ -64,7 +67,7 @@ async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any]) -> Ga
         return None
 
 
-def _read_address() -> tuple[str | None, str | None]:
+def read_address() -> tuple[str | None, str | None]:
     """Return where the gateway of this state folder is, None when none runs, and the file that holds its token."""
     try:
         told = orjson.loads((state_folder() / ADDRESS_FILE).read_bytes())
@@ -72,6 +75,17 @@ def _read_address() -> tuple[str | None, str | None]:
         return str(told["url"]), told["tokenFile"]
     except (OSError, ValueError, KeyError, TypeError):
         return None, None
+
+
+def is_answering(url: str) -> bool:
+    """Tell whether a gateway answers there; this needs no token."""
+    at = urlsplit(url)
+    with closing(HTTPConnection(at.hostname or "", at.port, timeout=_ANSWER_SECONDS)) as asking:
+        try:
+            asking.request("GET", "/health")
+            return asking.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
 
 
 def write_address(url: str, token_file: Path | None) -> Path:

@@ -26,13 +26,15 @@ from toolcrib.backends.exec.bubblewrap import REACHED_BY_NETWORK, Bubblewrap
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.backends.files.search.rg import find_ripgrep
 from toolcrib.config.load import find_file
-from toolcrib.config.services import McpSettings
+from toolcrib.config.services import GatewaySettings, McpSettings
+from toolcrib.config.values import is_local
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.threads import in_thread
 
 from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models
+from ._far import TOKEN_FILE, is_answering, read_address
 from ._format import print_json
 from ._log import state_folder
 from ._options import JsonOptions, crib_from_options, json_options, show_examples
@@ -59,6 +61,7 @@ _PACKAGES = (
     ("PIL", "pillow", ("toolcrib[media]",), "read: pictures that are too big, or lie on their side"),
     ("pyte", "pyte", ("toolcrib[terminal]",), "exec with pty: the screen of a program that draws one"),
     ("mcp", "mcp", ("toolcrib[mcp]",), "toolcrib mcp serve: your tools in other programs"),
+    ("uvicorn", "uvicorn", ("toolcrib[gateway]",), "toolcrib gateway, and commands through one"),
     ("prompt_toolkit", "prompt_toolkit", ("prompt_toolkit", "rich"), "toolcrib chat"),
     ("rich", "rich", ("prompt_toolkit", "rich"), "toolcrib chat"),
 )
@@ -102,6 +105,7 @@ async def _examine(options: JsonOptions) -> list[HealthCheck]:
     probes = {"sandbox": _check_sandbox(crib), "state": _check_state(state_folder(), crib)}
     if fault is None:  # else nobody knows which workspace and which models are meant
         probes |= {"workspace": in_thread(_check_workspace, crib), "models": check_models(crib, os.environ)}
+        probes["gateway"] = in_thread(_check_gateway, crib.config.gateway or GatewaySettings())
     try:  # not `async with`: that would start the MCP servers
         sandbox, *others = await asyncio.gather(*map(_within_time, probes, probes.values()))
         return [
@@ -311,6 +315,21 @@ def _check_workspace(crib: Crib) -> Sequence[HealthCheck]:
         holds = "; the state folder lies in it, which commands in the sandbox do not see" if is_inside else ""
         return [HealthCheck("workspace", "ok", f"{root}{writes}{holds}")]
     return [HealthCheck("workspace", "broken", found, (*_FILES, *_COMMANDS), remedy=remedy)]
+
+
+def _check_gateway(settings: GatewaySettings) -> Sequence[HealthCheck]:
+    """Look whether a gateway runs and answers, who can read its token, and from where it is reached."""
+    file, url = state_folder() / TOKEN_FILE, read_address()[0]
+    reach = "" if is_local(settings.bind) else f"; reached from beyond this machine ({settings.bind}), without TLS"
+    remedy = "put it behind a proxy with TLS, or in a network of your own" if reach else ""
+    if file.exists() and file.stat().st_mode & 0o077:
+        found, remedy = f"others can read {file}", f"rm {shlex.quote(str(file))}; the gateway makes another"
+        return [HealthCheck("gateway", "broken", found, remedy=remedy)]
+    if url is not None and not is_answering(url):
+        found, remedy = f"the one at {url} does not answer", "look into its log, and start it anew"
+        return [HealthCheck("gateway", "broken", found, remedy=remedy)]
+    found = f"answers at {url}" if url else "none runs; `toolcrib gateway` starts one"
+    return [HealthCheck("gateway", "ok", f"{found}{reach}", remedy=remedy)]
 
 
 def _check_terminal() -> HealthCheck:

@@ -1,44 +1,133 @@
-"""toolcrib gateway: one process in which terminals, pages and programs share the same sessions."""
+"""toolcrib gateway: one process in which terminals, pages and programs share the same sessions; and its service."""
 
 import asyncio
 import contextlib
 import os
 import signal
 import socket
-from collections.abc import Coroutine
+import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Unpack
+from typing import Any, TypeVar, Unpack
 
 import click
 
 from toolcrib.config.services import GatewaySettings
 from toolcrib.config.values import is_address, is_local
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, NoAnswerError
 
 from . import EXIT_INTERRUPTED
-from ._far import TOKEN_FILE, make_token, read_token, write_address
+from ._far import TOKEN_FILE, find_gateway, is_answering, make_token, read_address, read_token, write_address
+from ._format import print_json
 from ._log import keep_log, state_folder
-from ._options import ConfigOptions, config_options, crib_from_options
+from ._options import (
+    ConfigOptions,
+    JsonOptions,
+    config_options,
+    crib_from_options,
+    load_from_options,
+    service_options,
+    show_examples,
+)
+from ._unit import install_unit, remove_unit, render_unit, unit_path
 
-_EXAMPLES = """\b
-Examples:
-  toolcrib gateway
-  toolcrib gateway --port 8789 --token-file ~/gateway.token
-  curl http://127.0.0.1:18789/health
-"""
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FIRST = ("gateway", "gateway --port 8789 --token-file ~/gateway.token", "gateway install", "gateway status --json")
 
 
-@click.command("gateway", epilog=_EXAMPLES)
-@click.option("--bind", metavar="ADDRESS", help="Where to listen: loopback, lan or an address; else gateway.bind.")
-@click.option("--port", metavar="N", type=click.IntRange(0, 65535), help="The port, 0 for any; else gateway.port.")
-@click.option("--token-file", metavar="F", type=click.Path(path_type=Path), help="Holds the token that clients show.")
-@config_options
-def command(bind: str | None, port: int | None, token_file: Path | None, **options: Unpack[ConfigOptions]) -> int:
+class ServeOptions(ConfigOptions):
+    """What `_serve_options` adds."""
+
+    bind: str | None
+    port: int | None
+    token_file: Path | None
+
+
+def _serve_options(command: _Command) -> _Command:
+    file, ports = click.Path(path_type=Path), click.IntRange(0, 65535)
+    command = click.option("--token-file", metavar="F", type=file, help="Holds the token that clients show.")(command)
+    command = click.option("--port", metavar="N", type=ports, help="0 for any; else gateway.port.")(command)
+    where = "Where to listen: loopback, lan or an address; else gateway.bind."
+    return config_options(click.option("--bind", metavar="ADDRESS", help=where)(command))
+
+
+@click.group("gateway", invoke_without_command=True, epilog=show_examples(*_FIRST))
+@_serve_options
+@click.pass_context
+def command(ctx: click.Context, **options: Unpack[ServeOptions]) -> int:
     """Serve sessions, tools and services over WebSocket and HTTP, to whoever shows a credential.
 
     Without one in the configuration a token is made at the first start, and kept in the state folder, where the other
     commands find it.
     """
+    if ctx.invoked_subcommand is None:
+        return _start(options)
+    if any(value is not None for value in options.values()):
+        raise click.UsageError(f"options stand behind {ctx.invoked_subcommand}", ctx)
+    return 0
+
+
+@command.command("install", epilog=show_examples("gateway install", "gateway install --port 8789 --print"))
+@click.option("--print", "--dry-run", "prints", is_flag=True, help="Show the unit, and change nothing.")
+@_serve_options
+def install(prints: bool, **options: Unpack[ServeOptions]) -> None:
+    """Let systemd run the gateway for this user, as it would run here: in this folder, with these options."""
+    load_from_options(options, fills=True)
+    config, file = options["config"] or os.environ.get("TOOLCRIB_CONFIG"), options["token_file"]
+    told: dict[str, Any] = {"--bind": options["bind"], "--port": options["port"], "--from": options["read_as"]}
+    told |= {"--config": config and Path(config).absolute(), "--token-file": file and file.expanduser().absolute()}
+    # -P: what lies in the folder it runs in is no code of ours
+    words = [sys.executable, "-P", "-m", "toolcrib", "gateway"]
+    words += [str(word) for name, value in told.items() if value is not None for word in (name, value)]
+    environment = {"TOOLCRIB_STATE": str(state_folder().absolute()), "PATH": os.environ.get("PATH", os.defpath)}
+    unit = render_unit(words, environment, Path.cwd())
+    if prints:
+        click.echo(unit, nl=False)
+        return
+    click.echo(f"{install_unit(unit)} is there, and the gateway is started now and at every login")
+    click.echo(
+        "`toolcrib gateway status` says how it stands, `loginctl enable-linger` keeps it while you are logged out"
+    )
+
+
+@command.command("uninstall", epilog=show_examples("gateway uninstall"))
+@config_options
+def uninstall(**options: Unpack[ConfigOptions]) -> None:
+    """Stop the gateway that systemd runs for this user, and take its unit away. What was kept stays."""
+    click.echo(remove_unit())
+
+
+@command.command("status", epilog=show_examples("gateway status", "gateway status --json"))
+@service_options
+def status(**options: Unpack[JsonOptions]) -> int:
+    """Say whether a gateway runs, and how it stands. Leaves with 1 when none does."""
+    try:
+        told = asyncio.run(_look(options))
+    except NoAnswerError as error:
+        told = {"running": False, "why": str(error)}
+    told["unit"] = str(unit_path()) if unit_path().exists() else None
+    if options["as_json"]:
+        print_json(told)
+    else:
+        click.echo("\n".join(f"{name:12} {value}" for name, value in told.items()) if told["running"] else told["why"])
+    return 0 if told["running"] else 1
+
+
+async def _look(options: JsonOptions) -> dict[str, Any]:
+    """Return how the gateway stands that is named, or runs; less of one whose token is not at hand."""
+    found, url = find_gateway({**options, "config": None}), read_address()[0]
+    if found is None and url is not None and is_answering(url):
+        return {"running": True, "url": url, "more": "set TOOLCRIB_TOKEN, or name a file with --token-file"}
+    if found is None:
+        raise NoAnswerError("no gateway runs here; `toolcrib gateway` starts one, `toolcrib gateway install` keeps one")
+    async with found.client() as client:
+        told = await client.ask("status")
+    kept = {name: told.get(name) for name in ("version", "uptimeMs", "connections")}
+    return {"running": True, "url": found.url, **kept}
+
+
+def _start(options: ServeOptions) -> int:
+    bind, port, token_file = options["bind"], options["port"], options["token_file"]
     try:
         from toolcrib.doors.gateway.credentials import Credentials, Mode  # noqa: PLC0415  needs the extra
         from toolcrib.doors.gateway.server import GatewayServer  # noqa: PLC0415

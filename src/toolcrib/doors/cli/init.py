@@ -30,6 +30,7 @@ _NEXT = (
     ("explain", " --channel telegram --group -1 --sender id:7", "what a stranger in a group may use, and why"),
     ("doctor", "", "what this machine lacks, and how to get it"),
     ("chat", "", "talk, with the tools you may use"),
+    ("gateway", "", "serve programs and devices; `gateway install` keeps it running"),
 )
 
 

@@ -132,11 +132,10 @@ class HttpDoor:
         """Tell how it stands, in the text format of Prometheus; sessions are those that the caller may see."""
         principal = admit(self._server, scope, "status", "read")
         status = await ask(self._server, principal, "status", {})
-        present = await ask(self._server, principal, "system-presence", {})
         lines = [
             "# TYPE toolcrib_uptime_seconds gauge", f"toolcrib_uptime_seconds {status['uptimeMs'] / 1000}",
             "# TYPE toolcrib_sessions gauge", f"toolcrib_sessions {status['sessions']['count']}",
-            "# TYPE toolcrib_connections gauge", f"toolcrib_connections {len(present)}",
+            "# TYPE toolcrib_connections gauge", f"toolcrib_connections {status['connections']}",
             "# TYPE toolcrib_max_resident_bytes gauge",
             f"toolcrib_max_resident_bytes {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}",
             "# TYPE toolcrib_http_requests_total counter",
