@@ -2,7 +2,7 @@
 
     async with toolcrib.connect("ws://127.0.0.1:18789", token) as crib:
         print(await crib.ask("sessions.list", {"limit": 5}))
-        answer = await crib.say("list the files in src")
+        answer = await crib.say("list the files in src", on_event=print)
         async for event, payload in crib.events(): ...
 
 It connects again by itself, goes on with the answer it was waiting for, and does nothing twice.
@@ -10,7 +10,7 @@ It connects again by itself, goes on with the answer it was waiting for, and doe
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,13 +50,33 @@ class GatewayClient:
         told: dict[str, Any] = await self._link.ask("tools.call", params)
         return told
 
-    async def say(self, message: str, *, session: str = "main", agent: str = "") -> str:
-        """Say something in a session and return the answer; raise CribError when there is none."""
-        params = {"message": message, "sessionKey": session, "idempotencyKey": secrets.token_hex(12)}
-        told = await self._link.ask("agent", params | ({"agentId": agent} if agent else {}), lambda _: None)
-        if told["status"] != "ok":
-            raise CribError(told.get("summary") or "the run failed")
-        return "\n".join(part["text"] for part in told["result"]["payloads"])
+    async def say(
+        self, message: str, *, session: str = "main", on_event: Callable[[dict[str, Any]], object] = bool, **how: Any
+    ) -> str:
+        """Say something in a session and return the answer; raise CribError when there is none.
+
+        `on_event` hears what happens meanwhile, each event once. `how` is what else `chat.send` takes, like `agentId`.
+        """
+        params = {"message": message, "sessionKey": session, "idempotencyKey": secrets.token_hex(12), "plain": True}
+        told, event = await self._link.ask("chat.send", {**params, **how}), dict[str, Any]()
+        async for event in self.follow(told["runId"], session=session):
+            on_event(event)
+        if event["reason"] != "done":
+            raise CribError(event["sentence"] or event["reason"])
+        return str(event["text"])
+
+    async def follow(self, run: str = "", *, session: str = "main") -> AsyncIterator[dict[str, Any]]:
+        """Yield what happens in a run, from its beginning to its end, the events of `toolcrib run --json`.
+
+        Without an id it is the latest run of the session. Each comes once, however often the connection breaks; of a
+        run that a restart of the gateway ended it is the last one, which says so.
+        """
+        told: dict[str, Any] = {"runId": run, "after": 0, "done": False}
+        while not told["done"]:
+            known = {"runId": told["runId"], "after": told["after"], "sessionKey": session}
+            told = await self._link.ask("chat.follow", known)
+            for event in told["events"]:
+                yield event
 
     def events(self) -> AsyncIterator[tuple[str, Any]]:
         """Yield what happens from now on: the name of an event, and what is told of it."""

@@ -7,9 +7,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from toolcrib.define.gateway import explain_forbidden
+from toolcrib.define.gateway import GatewayEvent, explain_forbidden
 from toolcrib.doors.gateway.server import GatewayServer
-from toolcrib.services.chat import GatewayEvent
 
 from .gateway_wire import Peer, statuses_in
 

@@ -40,20 +40,21 @@ _NO_LOOP = (
 
 
 class _Link:
-    """Room for one event; it has come once there is a `next` link."""
+    """Room for one event; it has come once there is a `next` link. `number` is how many came before it."""
 
-    __slots__ = ("event", "next")
+    __slots__ = ("event", "next", "number")
     event: events.Event
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self.next: _Link | None = None
+        self.number = number
 
 
 class _Events:
     """What a turn has told so far, for readers who each go at their own pace."""
 
     def __init__(self) -> None:
-        self.first = self._last = _Link()
+        self.first = self._last = _Link(0)
         self.done: asyncio.Task[events.TurnFinished] | None = None
         self._waiting: set[asyncio.Future[None]] = set()
         self._count, self._fold_at = 0, _UNFOLDED_EVENTS
@@ -61,7 +62,7 @@ class _Events:
     def add(self, event: events.Event) -> None:
         """Append an event and wake who waits for one."""
         link = self._last
-        link.event, link.next = event, _Link()
+        link.event, link.next = event, _Link(link.number + 1)
         self._last = link.next
         self._count += 1
         if self._count >= self._fold_at:
@@ -123,8 +124,20 @@ class Subscription(AsyncIterator[events.Event]):
     whole since. Raises what the turn failed with. It holds up nobody, and may be dropped at any time.
     """
 
-    def __init__(self, kept: _Events) -> None:
+    def __init__(self, kept: _Events, after: int = 0) -> None:
         self._events, self._at = kept, kept.first
+        while self._at.number < after and self._at.next is not None:
+            self._at = self._at.next
+
+    @property
+    def number(self) -> int:
+        """How many events came before the one that is next."""
+        return self._at.number
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is an event to read already."""
+        return self._at.next is not None
 
     async def __anext__(self) -> events.Event:
         link = self._at
@@ -165,9 +178,9 @@ class Running(AsyncIterator[events.Event]):
             self._end = event
         self._events.add(event)
 
-    def subscribe(self) -> Subscription:
-        """Return one more reader of this turn, which gets every event from the beginning, also after the end."""
-        return Subscription(self._events)
+    def subscribe(self, after: int = 0) -> Subscription:
+        """Return one more reader of this turn, which gets every event but the first so many, also after the end."""
+        return Subscription(self._events, after)
 
     async def __anext__(self) -> events.Event:
         return await anext(self._own)

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,12 +34,11 @@ _UNCERTAIN = (
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A request that waits for its answer; `first` are answers that come before it."""
+    """A request that waits for its answer."""
 
     frame: bytes
     is_repeatable: bool
     answer: "asyncio.Future[Any]"
-    on_part: Callable[[Any], None] | None = None
 
 
 @dataclass(slots=True)
@@ -72,19 +71,14 @@ class GatewayLink:
             await self._socket.close()
         self._fail(CribError("the connection to the gateway was closed"))
 
-    async def ask(
-        self, method: str, params: Mapping[str, Any] | None = None, on_part: Callable[[Any], None] | None = None
-    ) -> Any:
-        """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows what became of it.
-
-        `on_part` hears what it tells before it is done.
-        """
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows whether it did."""
         if self._failure is not None:
             raise self._failure
         id, given = f"{next(self._numbers)}", params or {}
         repeatable = "idempotencyKey" in given or self._is_reading(method)
         frame = orjson.dumps({"type": "req", "id": id, "method": method, "params": dict(given)})
-        asked = _Asked(frame, repeatable, asyncio.get_running_loop().create_future(), on_part)
+        asked = _Asked(frame, repeatable, asyncio.get_running_loop().create_future())
         self._asked[id] = asked
         try:
             if self._socket is not None:
@@ -188,8 +182,6 @@ class GatewayLink:
             error = frame["error"]
             code = (error.get("details") or {}).get("code") or error["code"].lower()
             asked.answer.set_exception(ToolError(error["message"], code=code))
-        elif asked.on_part is not None and _is_part(frame["payload"]):
-            asked.on_part(frame["payload"])
         else:
             asked.answer.set_result(frame["payload"])
 
@@ -213,7 +205,3 @@ class GatewayLink:
 
 class RefusedByGatewayError(CribError):
     """It is there, and does not let us in: trying again would not help."""
-
-
-def _is_part(payload: Any) -> bool:
-    return isinstance(payload, dict) and payload.get("status") == "accepted"

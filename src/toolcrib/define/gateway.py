@@ -1,11 +1,12 @@
-"""The gateway's words: its protocol, and which role and scope each method needs.
+"""The gateway's words: its protocol, which role and scope each method needs, and what it tells of as it happens.
 
 The table knows every method of protocol 3, also those that are not built yet, so that nobody reaches one by the wrong
 scope on the day it comes. A method of ours that is not in it needs what `@rpc` says.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from .ports import Scope
 
@@ -66,3 +67,33 @@ def scopes_within(scopes: Collection[str]) -> frozenset[Scope]:
         return frozenset(OPERATOR_SCOPES)
     found = {scope for scope, name in OPERATOR_SCOPES.items() if name in scopes}
     return frozenset(found | {"read"} if "write" in found else found)
+
+
+class GatewayEvent(NamedTuple):
+    """Something that happened: an event's name, what is told of it, and the session it is about, "" for none.
+
+    `person` is whom it concerns besides the owner, where it concerns one.
+    """
+
+    event: str
+    payload: dict[str, Any]
+    session: str = ""
+    person: str | None = None
+
+
+class Bus:
+    """Tells everybody who listens what happens. A listener must not raise, and must not hold up the others."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Callable[[GatewayEvent], None], None] = {}
+
+    def listen(self, listener: Callable[[GatewayEvent], None]) -> Callable[[], None]:
+        """Have `listener` told of everything from now on; return how to end that."""
+        self._listeners[listener] = None
+        return partial(self._listeners.__delitem__, listener)
+
+    def publish(self, event: str, payload: dict[str, Any], session: str = "", person: str | None = None) -> None:
+        """Tell what happened."""
+        told = GatewayEvent(event, payload, session, person)
+        for listener in tuple(self._listeners):
+            listener(told)

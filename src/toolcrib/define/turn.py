@@ -70,11 +70,22 @@ class TurnHandle(Protocol):
         """End it."""
 
 
+class TurnReader(Protocol):
+    """Reads the events of a turn: `number` of them came before the next one, and it `is_behind` when that has come."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+    async def __anext__(self) -> Event: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def is_behind(self) -> bool: ...
+
+
 class FollowedTurn(TurnHandle, Protocol):
     """A turn that goes on, and can be followed."""
 
-    def subscribe(self) -> AsyncIterator[Event]:
-        """Return one more reader of what happens in it, from its beginning."""
+    def subscribe(self, after: int = 0) -> TurnReader:
+        """Return one more reader of what happens in it, from its beginning, or after so many events."""
 
     def follow_up(self, text: str, /) -> None:
         """Say something that is answered next, in the same turn."""

@@ -10,61 +10,36 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
+import orjson
 from pydantic import Field
 
+from toolcrib.adapter.events import event_json, event_line
 from toolcrib.define import event as events
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.gateway import Bus
 from toolcrib.define.log import Body, Ended, Said, SessionStore
-from toolcrib.define.message import Message
+from toolcrib.define.message import Call, Message
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
+from toolcrib.define.verdict import Verdict
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
+from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
 
 _DELTA_SECONDS = 0.15  # between two pieces of an answer
 _KEPT_RUNS, _KEPT_SECONDS = 1_000, 600.0  # runs that have ended, and how long they can be asked about
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _MAX_TIMEOUT_MS = 24 * 3_600_000
+_PAGE_CHARS = 200_000  # of events that are told at once
 
 Key = Annotated[str, Field(min_length=1, max_length=256)]
 TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
-
-
-class GatewayEvent(NamedTuple):
-    """Something that happened: an event's name, what is told of it, and the session it is about, "" for none.
-
-    `person` is whom it concerns besides the owner, where it concerns one.
-    """
-
-    event: str
-    payload: dict[str, Any]
-    session: str = ""
-    person: str | None = None
-
-
-class Bus:
-    """Tells everybody who listens what happens. A listener must not raise, and must not hold up the others."""
-
-    def __init__(self) -> None:
-        self._listeners: dict[Callable[[GatewayEvent], None], None] = {}
-
-    def listen(self, listener: Callable[[GatewayEvent], None]) -> Callable[[], None]:
-        """Have `listener` told of everything from now on; return how to end that."""
-        self._listeners[listener] = None
-        return partial(self._listeners.__delitem__, listener)
-
-    def publish(self, event: str, payload: dict[str, Any], session: str = "", person: str | None = None) -> None:
-        """Tell what happened."""
-        told = GatewayEvent(event, payload, session, person)
-        for listener in tuple(self._listeners):
-            listener(told)
 
 
 @dataclass(slots=True)
@@ -72,7 +47,7 @@ class ChatRun:
     """A message that is being answered, or was."""
 
     id: str
-    session: str
+    caller: Caller
     began: float
     turn: FollowedTurn
     is_kept: bool = False  # whether what was said is on the disk
@@ -80,6 +55,10 @@ class ChatRun:
     _decided: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[events.TurnFinished] | None" = None
     ended: float | None = None
+
+    @property
+    def session(self) -> str:
+        return self.caller.session or ""
 
     def decide(self, *, is_kept: bool) -> None:
         """Say whether what was said is kept; the first word holds."""
@@ -126,20 +105,42 @@ class AgentQuery:
     channel: str = ""
 
 
-class Past(NamedTuple):
-    """A run of an earlier process: why it did not end well, "" when it did."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatQuery:
+    """What is said in a session; `thinking` and `deliver` change nothing here."""
 
-    error: str
+    message: str
+    idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    sessionKey: str = "main"  # noqa: N815
+    agentId: str = ""  # noqa: N815
+    model: Annotated[str, "which model answers; else the session's, the agent's or the configured one"] = ""
+    queue: Annotated[Literal["wait", "steer", "followup"], "where a turn runs already"] = "wait"
+    thinking: str = ""
+    timeoutMs: TimeoutMs | None = None  # noqa: N815
+    deliver: bool = False
+    plain: Annotated[bool, "a message whatever it says: `stop` is no command"] = False
+
+
+class Past(NamedTuple):
+    """A run of an earlier process, by how it ended."""
+
+    end: events.TurnFinished
+
+    @property
+    def error(self) -> str:
+        """Why it did not end well, "" when it did."""
+        return "" if self.end.reason == "done" else self.end.sentence or self.end.reason
 
     def to_json(self, id: str) -> dict[str, Any]:
-        return {"runId": id, "status": "error" if self.error else "ok"} | (
-            {"summary": self.error} if self.error else {}
-        )
+        if self.error:
+            return {"runId": id, "status": "error", "summary": self.error}
+        return {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
 
 
 def mount(core: TurnCore) -> Feature:
     """Mount what answers messages from afar."""
-    chat = Chats(core.start_turn, core.stores.sessions, is_owner=core.is_owner)
+    judge = core.find(CommandRunner).judge_call
+    chat = Chats(core.start_turn, core.stores.sessions, is_owner=core.is_owner, judge=judge)
     return Feature(services=(chat, chat.bus), close=chat.close)
 
 
@@ -152,36 +153,28 @@ class Chats:
         store: SessionStore,
         *,
         is_owner: Callable[[Caller], bool],
+        judge: Callable[[Caller, Call, Verdict], Verdict],
         now: Callable[[], float] = time.time,
     ) -> None:
         self.bus = Bus()
         self._start_turn, self._store, self._is_owner, self._now = start_turn, store, is_owner, now
+        self._judge = judge
         self._began = now()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
 
     @rpc("chat.send", scope="write")
-    async def send(  # noqa: PLR0913  the parameters of a method are its interface
-        self,
-        caller: Caller,
-        message: str,
-        idempotencyKey: Key,  # noqa: N803  as the protocol spells it
-        sessionKey: str = "main",  # noqa: N803
-        queue: Annotated[Literal["wait", "steer", "followup"], "where a turn runs already"] = "wait",
-        thinking: str = "",
-        timeoutMs: TimeoutMs | None = None,  # noqa: N803
-        deliver: bool = False,
-    ) -> dict[str, Any]:
+    async def send(self, caller: Caller, query: ChatQuery) -> dict[str, Any]:
         """Say something in a session; the events `chat` and `agent` tell what comes of it. `/stop` stops it."""
-        placed = self.place(caller, sessionKey)
-        if message.strip().lower() in _STOP_WORDS:
-            return {"runId": idempotencyKey, "status": "ok", "aborted": self._stop(placed.session or "", "")}
-        if queue != "wait" and (run := self._running_in(placed.session or "")):
-            self._say_to(run, _to_message(message), idempotencyKey, queue)
+        placed, key = self.place(caller, query.sessionKey, query.agentId), query.idempotencyKey
+        if not query.plain and query.message.strip().lower() in _STOP_WORDS:
+            return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
+        if query.queue != "wait" and (run := self._running_in(placed.session or "")):
+            self._say_to(run, _to_message(query.message), key, query.queue)
             return {"runId": run.id, "status": "in_flight"}
         waits = self._running_in(placed.session or "") is not None
-        found = await self._begin(caller, placed, message, idempotencyKey, timeoutMs)
+        found = await self._begin(caller, placed, query)
         if isinstance(found, Past):
-            return found.to_json(idempotencyKey)
+            return found.to_json(key)
         run, is_new = found
         if not is_new:
             return {"runId": run.id, "status": run.status()}
@@ -189,6 +182,43 @@ class Chats:
             return {"runId": run.id, "status": "queued"}
         await run.wait_until_kept()
         return {"runId": run.id, "status": "started"}
+
+    @rpc("chat.follow", scope="read")
+    async def follow(
+        self,
+        caller: Caller,
+        runId: Annotated[str, Field(max_length=256), "else the latest in the session"] = "",  # noqa: N803
+        sessionKey: str = "main",  # noqa: N803
+        after: Annotated[int, Field(ge=0), "how many of its events are known already"] = 0,
+    ) -> dict[str, Any]:
+        """Wait for what happens in a run, and tell it whole, as `toolcrib run --json` does; the last event is its end.
+
+        Whoever asks again with the `after` of the answer until it is `done` hears each event once, also over another
+        connection. Of a run that a restart ended only the end is told.
+        """
+        session = self.place(caller, sessionKey).session or ""
+        found = [run for run in self._runs.values() if run.session == session and runId in ("", run.id)]
+        if not found:
+            past = await self._find_past(session, f"{owner_of_runs(caller)}#{runId}")
+            if past is None:
+                raise ToolError(f"there is no run {escape(runId[:64])!r} in this session", code="not_found")
+            return {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
+        run, told, size = found[-1], list[Any](), 0
+        reader = run.turn.subscribe(after)
+        try:
+            async for event in reader:
+                line = event_line(self._judge_start(run, event))
+                told.append(orjson.loads(line))
+                size += len(line)
+                if isinstance(event, events.TurnFinished):
+                    break
+                if size > _PAGE_CHARS or not reader.is_behind:
+                    return {"runId": run.id, "events": told, "after": reader.number, "done": False}
+            else:
+                told.append(event_json(await run.turn.end()))
+        except CribError as error:
+            told.append(event_json(events.TurnFinished("error", sentence=str(error))))
+        return {"runId": run.id, "events": told, "after": reader.number, "done": True}
 
     @rpc("chat.abort", scope="write")
     async def abort(
@@ -206,7 +236,8 @@ class Chats:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
         placed = self.place(caller, query.sessionKey or "main", query.agentId)
         timeout_ms = None if query.timeout is None else query.timeout * 1000
-        found = await self._begin(caller, placed, query.message, query.idempotencyKey, timeout_ms)
+        said = ChatQuery(message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms)
+        found = await self._begin(caller, placed, said)
         if isinstance(found, Past):
             return found.to_json(query.idempotencyKey)
         run, _ = found
@@ -261,11 +292,15 @@ class Chats:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _begin(
-        self, caller: Caller, placed: Caller, message: str, key: str, timeout_ms: int | None
-    ) -> "tuple[ChatRun, bool] | Past":
-        limits = None if not timeout_ms else Limits(seconds=timeout_ms / 1000)
-        return await self.begin(caller, TurnRequest(message=_to_message(message), caller=placed, limits=limits), key)
+    async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
+        limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
+        said = TurnRequest(message=_to_message(query.message), caller=placed, limits=limits, model=query.model or None)
+        return await self.begin(caller, said, query.idempotencyKey)
+
+    def _judge_start(self, run: ChatRun, event: events.Event) -> events.Event:
+        if isinstance(event, events.ToolStarted) and event.verdict is not None:
+            return replace(event, verdict=self._judge(run.caller, event.call, event.verdict))
+        return event
 
     def _say_to(self, run: ChatRun, message: Message, key: str, queue: str) -> None:
         """Say something to a run that goes on, once: a client that lost the answer says it again."""
@@ -291,7 +326,7 @@ class Chats:
             turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark)))
         except CribError as error:
             raise ToolError(str(error), code="bad_arguments") from error
-        run = self._runs[known] = ChatRun(key, session, self._now(), turn)
+        run = self._runs[known] = ChatRun(key, request.caller, self._now(), turn)
         run.task = asyncio.get_running_loop().create_task(self._follow(run))
         run.task.add_done_callback(lambda _: self._note_end(run))
         return run, True
@@ -308,10 +343,14 @@ class Chats:
         at = next((at for at, each in enumerate(lines) if _is_marked(each.body, mark)), None)
         if at is None:
             return None
-        ended = next((each.body for each in lines[at:] if isinstance(each.body, Ended)), None)
-        if ended is None:
-            return Past("the gateway stopped while this was being answered; the session tells how far it came")
-        return Past("" if ended.reason == "done" else ended.sentence or ended.reason)
+        text = ""
+        for body in (each.body for each in lines[at:]):
+            if isinstance(body, Said) and body.message.role == "assistant":
+                text = body.message.plain_text
+            elif isinstance(body, Ended):
+                return Past(events.TurnFinished(body.reason, text, body.sentence, usage=body.usage, cost=body.cost))
+        why = "the gateway stopped while this was being answered; the session tells how far it came"
+        return Past(events.TurnFinished("error", sentence=why))
 
     def _forget(self) -> None:
         """Let go of runs that ended long ago, and of the oldest when there are too many."""

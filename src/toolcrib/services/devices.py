@@ -18,10 +18,9 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
-from toolcrib.define.gateway import OPERATOR_SCOPES, ClientRole, scopes_within
+from toolcrib.define.gateway import OPERATOR_SCOPES, Bus, ClientRole, scopes_within
 from toolcrib.define.ports import Scope, rpc
 
-from .chat import Bus
 from .feature import Core, Feature
 
 log = logging.getLogger("toolcrib")

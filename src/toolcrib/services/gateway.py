@@ -8,11 +8,12 @@ from typing import Any, Literal
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
+from toolcrib.define.gateway import Bus
 from toolcrib.define.ports import rpc
 from toolcrib.policy.settings import PolicySettings
 
 from .approvals import Approvals
-from .chat import Bus, Chats
+from .chat import Chats
 from .feature import Feature, TurnCore
 from .sessions import Sessions
 

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
 import toolcrib
 from toolcrib import CribError, ToolError, tool
+from toolcrib.doors.gateway.server import GatewayLimits
 
 from .world import TOKEN, World, device, gateway_of
 
@@ -115,6 +118,60 @@ async def test_an_answer_that_was_waited_for_comes_over_the_next_socket() -> Non
         sessions = (await crib.ask("sessions.list"))["sessions"]
         history = await crib.ask("chat.history", {"sessionKey": sessions[0]["key"]})
         assert [each["role"] for each in history["messages"]] == ["user", "assistant"]
+
+
+async def test_a_stream_that_was_lost_goes_on_and_tells_each_event_once() -> None:
+    counter, heard = Counter(), list[dict[str, Any]]()
+    async with (
+        gateway_of(tools=[counter.tool()]) as world,
+        relay_of(world) as (url, cut),
+        toolcrib.connect(url, TOKEN) as crib,
+        toolcrib.connect(world.url, TOKEN) as late,
+    ):
+        saying = asyncio.ensure_future(crib.say("count {}", on_event=heard.append))
+        await counter.began.wait()
+        cut.set()
+        assert (await crib.ask("health"))["ok"]  # over a new socket
+        cut.set()
+        counter.go.set()
+        answer = await saying
+        assert [event async for event in late.follow()] == heard  # who comes late gets what was missed
+    assert counter.count == 1
+    kinds = [event["type"] for event in heard if event["type"] not in ("text", "call")]
+    started, finished = ["turn_started"], ["replied", "turn_finished"]
+    assert kinds == [*started, "replied", "tool_started", "tool_finished", *finished]
+    assert (heard[-1]["reason"], heard[-1]["text"]) == ("done", answer)
+
+
+async def test_who_follows_a_run_is_told_how_it_ended_by_the_gateway_that_came_after(tmp_path: Path) -> None:
+    counter = Counter()
+    first = gateway_of(tools=[counter.tool()], state=tmp_path, limits=GatewayLimits(stop_seconds=0.0))
+    async with first as world, toolcrib.connect(world.url, TOKEN) as crib:
+        await crib.say("hello", idempotencyKey="done")
+        await crib.ask("chat.send", {"message": "count {}", "idempotencyKey": "cut"})
+        await counter.began.wait()
+    async with gateway_of(state=tmp_path) as world, toolcrib.connect(world.url, TOKEN) as crib:
+        done, cut = [[event async for event in crib.follow(run)] for run in ("done", "cut")]
+        assert [(event["type"], event["reason"]) for event in (*done, *cut)] == [
+            ("turn_finished", "done"), ("turn_finished", "stopped"),
+        ]  # fmt: skip
+        assert "not a language model" in done[0]["text"]
+        assert await crib.say("hello", idempotencyKey="done") == done[0]["text"]  # and nothing is said twice
+        with pytest.raises(ToolError, match="there is no run 'other'"):
+            await anext(crib.follow("other"))
+
+
+async def test_what_is_said_to_a_run_is_heard_once_however_often_it_is_sent() -> None:
+    counter, heard = Counter(), list[dict[str, Any]]()
+    async with gateway_of(tools=[counter.tool()]) as world, toolcrib.connect(world.url, TOKEN) as crib:
+        saying = asyncio.ensure_future(crib.say("count {}", on_event=heard.append))
+        await counter.began.wait()
+        for _ in range(2):
+            steer = {"message": "and be quick", "idempotencyKey": "k", "queue": "steer"}
+            assert (await crib.ask("chat.send", steer))["status"] == "in_flight"
+        counter.go.set()
+        await saying
+    assert [event["message"] for event in heard if event["type"] == "received"] == ["and be quick"]
 
 
 async def test_who_is_turned_out_is_told_and_does_not_come_back() -> None:

@@ -9,6 +9,7 @@ import pytest
 import toolcrib
 from toolcrib import Caller, Sender, ToolError
 from toolcrib.app import Crib
+from toolcrib.define.event import TurnFinished
 from toolcrib.define.turn import TurnRequest
 from toolcrib.policy.settings import AgentToAgentSettings
 from toolcrib.services.chat import Past
@@ -70,7 +71,7 @@ class _Overheard:
 
     async def begin(self, caller: Caller, request: TurnRequest, key: str) -> Past:
         self.asked.append(request.caller)
-        return Past("overheard")
+        return Past(TurnFinished("error", sentence="overheard"))
 
 
 async def test_the_answer_has_no_more_rights_than_who_asks(tmp_path: Path) -> None:

@@ -15,15 +15,12 @@ import click
 
 from toolcrib.adapter.events import event_line
 from toolcrib.adapter.trim import is_cut_note
-from toolcrib.app import Crib
 from toolcrib.backends.stores.sessions_json import to_text
 from toolcrib.define import event as events
-from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
-from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.define.verdict import Decision, Verdict
+from toolcrib.define.verdict import Verdict
 
 from ._format import Formatter, Style, columns, flatten, truncate
 
@@ -32,7 +29,6 @@ _PLAIN = re.compile(r"[^\s\"'=]+")  # a value that needs no quotes among others
 _NAME_CHARS, _ARGUMENT_CHARS = 64, 2000  # of a call that are looked at
 _LABEL_CHARS = 40  # of a call that is spoken of again
 _ERROR_LINES = 4
-_DECISIONS: Mapping[str, Decision] = {"run": "allow", "ask": "ask", "deny": "deny"}
 _STYLES: Mapping[str, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
 
 CommandJudge = Callable[[Call, Verdict], Verdict]
@@ -70,29 +66,6 @@ def _describe_decision(call: Call, verdict: Verdict | None, judge: CommandJudge 
     decision: str = verdict.decision if verdict else "unknown"
     layer = f" at the {verdict.layer} layer" if verdict and verdict.layer and decision == "deny" else ""
     return decision, f"  [{decision}{layer}]"
-
-
-def judge_commands(crib: Crib, caller: Callable[[], Caller]) -> CommandJudge:
-    """Return what says of a command line whether it is allowed, asked about or denied; any other verdict stands."""
-
-    def judge(call: Call, verdict: Verdict) -> Verdict:
-        line, workdir = call.args.get("command"), call.args.get("workdir") or "."
-        if verdict.decision != "allow" or verdict.tool != "exec":
-            return verdict
-        if not isinstance(line, str) or not isinstance(workdir, str):
-            return verdict
-        try:
-            own = crib.commands.judge(caller(), line, workdir=workdir)
-        except (CribError, ToolError):  # the call itself will say what is wrong with it
-            return verdict
-        if (decision := _DECISIONS[own.decision]) == "allow":
-            return verdict
-        found = replace(verdict, decision=decision, rule=own.rule or None, origin=own.origin or None, reason=own.reason)
-        if decision == "deny":
-            return found
-        return replace(found, layer="ask", remedy="answer the question, or list the command in tools.exec.allow")
-
-    return judge
 
 
 def render_result(result: Result) -> str:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Self, Unpack
 
@@ -30,7 +31,7 @@ from ._options import (
     nearest_session,
     wait_for_servers,
 )
-from ._turn import JsonLines, RunScreen, judge_commands
+from ._turn import JsonLines, RunScreen
 from .approvals import ask_at_terminal, is_attended
 
 log = logging.getLogger("toolcrib")
@@ -72,7 +73,7 @@ def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
-    judge = judge_commands(crib, lambda: mark_terminal_owner(request.caller))
+    judge = partial(crib.commands.judge_call, mark_terminal_owner(caller))
     shows = JsonLines(judge) if as_json else RunScreen(verbose=verbose, judge=judge)
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json

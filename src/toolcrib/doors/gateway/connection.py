@@ -17,11 +17,10 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from toolcrib.define.approval import person_of
 from toolcrib.define.errors import ToolError
-from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, explain_forbidden
+from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, GatewayEvent, explain_forbidden
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Rpc
 from toolcrib.define.session import is_within
-from toolcrib.services.chat import GatewayEvent
 from toolcrib.services.router import Method
 
 from .credentials import Principal, RefusedError, UnpairedError, Visit

@@ -18,12 +18,11 @@ from websockets.frames import Frame
 
 from toolcrib.app import Crib
 from toolcrib.define.errors import ToolError
-from toolcrib.define.gateway import scopes_within
+from toolcrib.define.gateway import GatewayEvent, scopes_within
 from toolcrib.define.ports import Rpc
 from toolcrib.define.schema.check import fit_to
 from toolcrib.define.schema.portable import Check
 from toolcrib.doors import listener
-from toolcrib.services.chat import GatewayEvent
 from toolcrib.services.router import Method
 
 from . import mcp, openai

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from toolcrib.config.settings import Config, ExecSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
-from toolcrib.define.errors import ToolError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import CommandLimits, Leftover, Shell
-from toolcrib.define.verdict import Basis, Grounds
+from toolcrib.define.verdict import Basis, Grounds, Verdict
 from toolcrib.policy.command import CommandRules, Judgement, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED, HELD
 from toolcrib.policy.command.judge import SeenLook, judge_strictest
@@ -126,6 +126,25 @@ class CommandRunner:
     ) -> Judgement:
         """Return what becomes of a command line of this caller: never more than a parent of it would get (G7)."""
         return self._judge(self._rules_of(caller), line, workdir, env or {})[0]
+
+    def judge_call(self, caller: Caller, call: Call, verdict: Verdict) -> Verdict:
+        """Return the verdict on a call of `exec` by its command line; any other verdict stands."""
+        line, workdir = call.args.get("command"), call.args.get("workdir") or "."
+        if verdict.decision != "allow" or verdict.tool != TOOL:
+            return verdict
+        if not isinstance(line, str) or not isinstance(workdir, str):
+            return verdict
+        try:
+            own = self.judge(caller, line, workdir=workdir)
+        except CribError:  # the call itself will say what is wrong with it
+            return verdict
+        if own.decision == "run":
+            return verdict
+        found = replace(verdict, decision=own.decision, rule=own.rule or None, origin=own.origin or None)
+        if own.decision == "deny":
+            return replace(found, reason=own.reason)
+        remedy = "answer the question, or list the command in tools.exec.allow"
+        return replace(found, layer="ask", reason=own.reason, remedy=remedy)
 
     def _judge(
         self, known: CallerRules, line: str, workdir: str, env: Mapping[str, str]

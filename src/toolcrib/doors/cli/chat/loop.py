@@ -18,7 +18,6 @@ from toolcrib.doors.cli import EXIT_INTERRUPTED
 from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import wait_for_servers
-from toolcrib.doors.cli._turn import judge_commands
 from toolcrib.doors.cli.approvals import ask_at_terminal
 
 from .commands import ChatCommands
@@ -77,8 +76,10 @@ class ChatLoop:
 
     async def run(self, surface: Surface, formatter: Formatter, *, anew: bool = False) -> int:
         """Run until the person leaves; return the exit code."""
-        judge = judge_commands(self._chat.crib, lambda: self._chat.caller)
-        screen = ChatScreen(formatter, surface, diff_of=self._diff_of, judge=judge)
+        judge = self._chat.crib.commands.judge_call
+        screen = ChatScreen(
+            formatter, surface, diff_of=self._diff_of, judge=lambda *call: judge(self._chat.caller, *call)
+        )
 
         async def ask(prompt: str) -> str:
             with screen.pause_clock():
