@@ -351,8 +351,7 @@ def build(
     belts.take((*features, *turn_features))
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
-    if redact_errors is not None:
-        exits.callback(LogRedactor(redact_errors).install())
+    exits.callback(LogRedactor(redact_errors, loaded.config.logging.redact_patterns).install())
     closes = (kept.close, models.close, *(each.close for each in features), turns.close, starter.close)
     for close in (*closes, *(each.close for each in turn_features)):
         exits.push_async_callback(close)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+import re2
+
 from toolcrib.backends.stores.record import Redact
 from toolcrib.config.complain import environment_values
 from toolcrib.config.load import Loaded
@@ -99,9 +101,14 @@ def _when_secret(name: str, value: Any) -> set[str]:
 class LogRedactor(logging.Filter):
     """Takes secrets out of what is logged, tracebacks included, as long as it is installed."""
 
-    def __init__(self, redact: Redact) -> None:
+    def __init__(self, redact: Redact | None, patterns: Iterable[str] = ()) -> None:
         super().__init__()
-        self._redact = redact
+        self._values, self._patterns = redact or str, [re2.compile(each) for each in patterns]
+
+    def _redact(self, text: str) -> str:
+        for each in self._patterns:
+            text = each.sub(lambda _: "…", text.encode(errors="replace").decode())  # re2 takes no half characters
+        return self._values(text)
 
     def install(self) -> Callable[[], None]:
         """Begin; return what ends it."""

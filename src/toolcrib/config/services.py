@@ -1,6 +1,8 @@
 """The settings of services: MCP servers, the gateway and its hooks, logs, clocks, memory, browser and web."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -84,6 +86,10 @@ class LoggingSettings(Section):
     level: Literal["debug", "info", "warn", "warning", "error"] = "info"
     redact_patterns: tuple[Pattern, ...] = Field(default=(), alias="redactPatterns", repr=False)
     file: Words | None = None
+
+    def path_in(self, folder: Path) -> Path:
+        """Return where the log is: in the state folder, unless `file` is a whole path."""
+        return folder / os.path.expanduser(self.file or "toolcrib.log")  # noqa: PTH111  Path's own raises
 
 
 class SessionSettings(Section):

@@ -60,7 +60,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("cron", "memory", "browser", "web", "secrets", "logging", "session")
+UNUSED = ("cron", "memory", "browser", "web", "secrets", "session")
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:

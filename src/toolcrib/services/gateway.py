@@ -1,9 +1,13 @@
 """The gateway about itself: how it stands, who is connected, what the configuration says."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
@@ -11,6 +15,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
 from toolcrib.define.ports import rpc
 from toolcrib.policy.settings import PolicySettings
+from toolcrib.threads import in_thread
 
 from .approvals import Approvals
 from .chat import Chats
@@ -38,9 +43,7 @@ class Presence:
         if self._rows.pop(id, None) is not None:
             self._tell()
 
-    @property
-    def count(self) -> int:
-        """How many there are."""
+    def __len__(self) -> int:
         return len(self._rows)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -57,12 +60,17 @@ def mount(core: TurnCore) -> Feature:
     return Feature(services=(Gateway(core, core.find(Chats).bus, core.find(Sessions)),))
 
 
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
 class Gateway:
     """What is asked of a gateway itself. Nothing here changes anything."""
 
     def __init__(self, core: TurnCore, bus: Bus, sessions: Sessions, now: Callable[[], float] = time.time) -> None:
         self._core, self._sessions, self._now = core, sessions, now
         self._began = now()
+        self._log_path = core.state and core.config.logging.path_in(core.state)
         self.bus, self.presence = bus, Presence(bus)
 
     @rpc("health", scope="read")
@@ -79,7 +87,8 @@ class Gateway:
         heads = await self._sessions.find_heads(caller)
         told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
         recent = [self._sessions.describe(each) for each in heads[:10]]
-        told["connections"] = self.presence.count if self._core.is_owner(caller) else 1
+        if self._core.is_owner(caller):
+            told |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
         return {**told, "sessions": {"count": len(heads), "recent": recent}}
 
     @rpc("system-presence", scope="read")
@@ -97,9 +106,36 @@ class Gateway:
     @rpc("config.get", scope="admin")
     async def config(self, caller: Caller) -> dict[str, Any]:
         """Show what the configuration says; secrets, and what came from the environment, are left out."""
-        if not self._core.is_owner(caller) or caller.parents:
-            raise ToolError("only the owner may see the configuration", code="denied")
+        self._check_owner(caller, "the configuration")
         return self._core.show_settings()
+
+    @rpc("logs.tail", scope="admin")
+    async def tail(
+        self,
+        caller: Caller,
+        cursor: Annotated[int, Field(ge=0, description="where the last look ended")] | None = None,
+        limit: Annotated[int, Field(ge=1, le=5_000)] = 500,
+        maxBytes: Annotated[int, Field(ge=1, le=1_000_000)] = 250_000,  # noqa: N803
+    ) -> dict[str, Any]:
+        """Show the last lines of the log, or those behind a cursor; secrets are left out."""
+        self._check_owner(caller, "the log")
+        if self._log_path is None:
+            raise ToolError("this crib keeps nothing, and no log either", code="unavailable")
+        # it is begun anew before it is long, so that all of it can be read
+        text, path = await in_thread(_read, self._log_path), str(self._log_path)
+        is_new = cursor is not None and cursor > len(text)
+        begin, end, lines = 0 if is_new else cursor or 0, text.rfind(b"\n") + 1, deque[str]()
+        every = text[begin:end].decode(errors="replace").split("\n")[:-1]
+        for line in reversed(every[-limit:]):
+            if (maxBytes := maxBytes - len(line) - 1) < 0:  # noqa: N806
+                break
+            lines.appendleft((self._core.redact_errors or str)(line))
+        told = {"cursor": max(begin, end), "size": len(text), "truncated": len(lines) < len(every), "reset": is_new}
+        return {"file": path, "lines": list(lines), **told}
+
+    def _check_owner(self, caller: Caller, what: str) -> None:
+        if not self._core.is_owner(caller) or caller.parents:
+            raise ToolError(f"only the owner may see {what}", code="denied")
 
     @rpc("exec.approval.resolve", scope="approve")
     async def resolve_approval(

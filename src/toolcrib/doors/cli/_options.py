@@ -27,7 +27,7 @@ from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import Tool
 
 from ._far import enter_gateway
-from ._log import state_folder
+from ._log import keep_log, state_folder
 
 T = TypeVar("T")
 AskService = Callable[..., Awaitable[Any]]
@@ -191,6 +191,8 @@ def crib_from_options(
     # what a plugin prints while it is loaded is not part of the answer
     with contextlib.redirect_stdout(sys.stderr):
         crib = open(config, import_plugins=import_plugins, state=state_folder() if keeps else None)
+    if keeps:
+        keep_log(crib.config.logging.level, crib.config.logging.path_in(state_folder()))
     for problem in crib.catalog.problems if told else ():
         click.echo(f"toolcrib: {problem.sentence}", err=True)
     return crib

@@ -19,7 +19,7 @@ from toolcrib.define.errors import CribError, NoAnswerError
 from . import EXIT_INTERRUPTED
 from ._far import TOKEN_FILE, find_gateway, is_answering, make_token, read_address, read_token, write_address
 from ._format import print_json
-from ._log import keep_log, state_folder
+from ._log import open_log, state_folder
 from ._options import (
     ConfigOptions,
     JsonOptions,
@@ -122,7 +122,7 @@ async def _look(options: JsonOptions) -> dict[str, Any]:
         raise NoAnswerError("no gateway runs here; `toolcrib gateway` starts one, `toolcrib gateway install` keeps one")
     async with found.client() as client:
         told = await client.ask("status")
-    kept = {name: told.get(name) for name in ("version", "uptimeMs", "connections")}
+    kept = {name: told.get(name) for name in ("version", "uptimeMs", "connections", "logFile")}
     return {"running": True, "url": found.url, **kept}
 
 
@@ -134,9 +134,9 @@ def _start(options: ServeOptions) -> int:
         from toolcrib.doors.listener import listen_on  # noqa: PLC0415
     except ImportError as error:
         raise CribError(f"the gateway needs the extra `gateway`: pip install 'toolcrib[gateway]' ({error})") from None
-    keep_log()
     crib = crib_from_options(options, import_plugins=True, keeps=True)
-    settings = crib.config.gateway or GatewaySettings()
+    settings, log_file = crib.config.gateway or GatewaySettings(), crib.config.logging.path_in(state_folder())
+    os.close(open_log(log_file))
     where = settings.bind if bind is None else bind
     if not (where in ("loopback", "lan") or is_address(where)):
         raise CribError(f"--bind {where!r} is no address; write loopback, lan, or an address of this machine")
@@ -158,10 +158,10 @@ def _start(options: ServeOptions) -> int:
     )
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:
-        return asyncio.run(_serve(server.serve(at), _url_of(at), file))
+        return asyncio.run(_serve(server.serve(at), _url_of(at), file, log_file))
 
 
-async def _serve(serving: Coroutine[None, None, None], url: str, token_file: Path | None) -> int:
+async def _serve(serving: Coroutine[None, None, None], url: str, token_file: Path | None, log_file: Path) -> int:
     task, interrupts = asyncio.ensure_future(serving), list[int]()
 
     def interrupt(number: int) -> None:
@@ -173,7 +173,7 @@ async def _serve(serving: Coroutine[None, None, None], url: str, token_file: Pat
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
     told = write_address(url, token_file)
-    click.echo(f"toolcrib: the gateway is at {url}", err=True)
+    click.echo(f"toolcrib: the gateway is at {url}\ntoolcrib: its log is {log_file}", err=True)
     await asyncio.wait([task])
     told.unlink(missing_ok=True)
     if interrupts:

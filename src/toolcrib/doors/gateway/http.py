@@ -135,7 +135,7 @@ class HttpDoor:
         lines = [
             "# TYPE toolcrib_uptime_seconds gauge", f"toolcrib_uptime_seconds {status['uptimeMs'] / 1000}",
             "# TYPE toolcrib_sessions gauge", f"toolcrib_sessions {status['sessions']['count']}",
-            "# TYPE toolcrib_connections gauge", f"toolcrib_connections {status['connections']}",
+            "# TYPE toolcrib_connections gauge", f"toolcrib_connections {status.get('connections', 1)}",
             "# TYPE toolcrib_max_resident_bytes gauge",
             f"toolcrib_max_resident_bytes {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}",
             "# TYPE toolcrib_http_requests_total counter",

@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import re
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -83,6 +84,7 @@ class GatewayServer:
         self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
         self._proxies, self._failures = tuple(proxies), Failures()
         self._known: dict[str, Connection] = {}
+        self._traffic = Counter[str]()
         self._strangers: dict[str, dict[Connection, None]] = {}
         self._http = HttpDoor(self, {**openai.routes(self), **hook_routes(self, lambda: crib.config.hooks)})
         self._mcp = mcp.McpDoor(self, crib)
@@ -131,6 +133,7 @@ class GatewayServer:
                     each.cancel()
                 stop_asking()
                 stop_listening()
+                self._log_traffic()
 
     async def _say_goodbye(self) -> None:
         """Tell everybody that it stops, let what runs come to its end if that is near, and close."""
@@ -146,6 +149,7 @@ class GatewayServer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
+            self._log_traffic()
             self._broadcast(GatewayEvent("tick", {"ts": self.crib.gateway.now_ms()}))
 
     async def _watch(self) -> None:
@@ -157,6 +161,12 @@ class GatewayServer:
                 await self.crib.devices.refresh()
             except ToolError as error:
                 log.warning("the devices cannot be read: %s", error)
+
+    def _log_traffic(self) -> None:
+        """Say how many came and went since the last time: a line for all of them, however many there are."""
+        if self._traffic:
+            log.info("clients: %s", ", ".join(f"{count} {what}" for what, count in self._traffic.items()))
+            self._traffic.clear()
 
     def _broadcast(self, told: GatewayEvent) -> None:
         for connection in tuple(self._known.values()):
@@ -246,6 +256,7 @@ class GatewayServer:
         try:
             principal = self.credentials.admit(auth, (params.get("device") or {}).get("id", ""))
         except RefusedError:
+            self._traffic["refused"] += 1
             if not is_guarded:
                 self._failures.add(address)
             if is_locked:
@@ -286,6 +297,7 @@ class GatewayServer:
         if len(self._known) >= self._limits.connections:
             connection.close(POLICY_VIOLATION, "too many connections")
         self._known[connection.id] = connection
+        self._traffic["came"] += 1
         client, principal = params["client"], connection.principal
         row = {key: client[key] for key in ("id", "version", "platform", "mode", "displayName") if key in client}
         if principal is not None:
@@ -295,6 +307,7 @@ class GatewayServer:
     def leave(self, connection: Connection) -> None:
         """Forget a client."""
         self._known.pop(connection.id, None)
+        self._traffic["went"] += 1
         self.crib.gateway.presence.leave(connection.id)
 
     def snapshot(self, principal: Principal) -> dict[str, Any]:
