@@ -147,6 +147,9 @@ class _Connection(H11Protocol):
         """Let go of it: whoever accepts the socket counts it, and waits for what it says first."""
         self.server_state.strangers.pop(self, None)
         super().handle_websocket_upgrade(event)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._awaited = self.conn.their_state  # of which no body follows
 
     def handle_events(self) -> None:
         super().handle_events()

@@ -169,3 +169,12 @@ async def test_what_cannot_be_kept_is_not_acknowledged() -> None:
         assert (await client.get("chat.history"))["messages"] == []
         blank = await client.refusal("chat.send", {"message": " ", "idempotencyKey": "k"})
         assert (blank[0], "blank" in blank[1]) == ("INVALID_REQUEST", True)
+
+
+async def test_a_socket_has_no_deadline_of_a_request(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    async with gateway_of(limits=GatewayLimits(body_seconds=0.05)) as world, client_of(world) as client:
+        over = loop.time() + 0.2
+        while loop.time() < over:
+            await client.get("health")
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
