@@ -3,30 +3,45 @@
     async with toolcrib.connect("ws://127.0.0.1:18789", token) as crib:
         print(await crib.ask("sessions.list", {"limit": 5}))
         answer = await crib.say("list the files in src", on_event=print)
+        await crib.offer([price], session="main")  # a function of this program, for models to call
         async for event, payload in crib.events(): ...
 
 It connects again by itself, goes on with the answer it was waiting for, and does nothing twice.
 """
 
+import asyncio
+import contextlib
+import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 
-from toolcrib.define.errors import CribError
+import orjson
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import CallState, Ctx
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.tool import Tool, as_tool
 
 if TYPE_CHECKING:
     from toolcrib.backends.gateway import GatewayLink
 
 TOKEN_VARIABLE = "TOOLCRIB_TOKEN"  # noqa: S105  its name
+_MAX_ANSWER_BYTES = 500_000  # a frame of the gateway has room for little more
+
+log = logging.getLogger("toolcrib")
 
 
 class GatewayClient:
     """A crib in another process. What it may do is what its token may."""
 
     def __init__(self, link: "GatewayLink") -> None:
-        self._link = link
+        self._link, self._id = link, secrets.token_hex(8)
+        self._offers: dict[str, tuple[Mapping[str, Any], Mapping[str, Tool]]] = {}  # what was asked, and what with
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # calls that run, and who hears of them
 
     def __repr__(self) -> str:
         return f"<GatewayClient of {self._link.url}>"
@@ -36,6 +51,9 @@ class GatewayClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for task in tuple(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self._link.close()
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
@@ -77,6 +95,58 @@ class GatewayClient:
             told = await self._link.ask("chat.follow", known)
             for event in told["events"]:
                 yield event
+
+    async def offer(self, tools: Iterable[Tool | Callable[..., Any]], *, session: str = "main") -> None:
+        """Let models call functions of this program in a session, from its next turn on and while this is connected.
+
+        They are declared as `@tool` does it, and called when the gateway's gate permits it. Offering again replaces
+        what was offered there, and nothing at all takes it back. Raises ToolError when the gateway refuses.
+        """
+        held, key = {tool.name: tool for tool in map(as_tool, tools)}, f"{self._id}:{session}"
+        words = [{"name": n, "description": t.description, "parameters": t.parameters} for n, t in held.items()]
+        params = {"tools": words, "idempotencyKey": key, "sessionKey": session}
+        if "" not in self._tasks:
+            self._start("", self._hear())
+        await self._link.ask("tools.offer", params)
+        self._offers[key] = params, held
+
+    def _start(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        task = self._tasks[key] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda _: self._tasks.pop(key, None))
+
+    async def _hear(self) -> None:
+        """Start what is called, stop what nobody waits for, and offer again over a new connection."""
+        async for event, told in self._link.events():
+            if event == "tool.call" and (tool := self._offers.get(told["offerId"], ({}, {}))[1].get(told["tool"])):
+                self._start(told["callId"], self._answer(tool, told))
+            elif event == "tool.cancel" and (task := self._tasks.get(told["callId"])):
+                task.cancel()
+            elif event == "reconnected":
+                for key, (params, _) in self._offers.items():
+                    self._start(key, self._offer_again(params))
+
+    async def _offer_again(self, params: Mapping[str, Any]) -> None:
+        try:
+            await self._link.ask("tools.offer", params)
+        except CribError as error:
+            log.warning("what was offered in %s is offered no longer: %s", params["sessionKey"], error)
+
+    async def _answer(self, tool: Tool, told: Mapping[str, Any]) -> None:
+        """Run a function of this program for a call that the gateway permitted, and tell what came of it."""
+        try:
+            args = tool.check(told["args"])
+            call, caller = Call(told["callId"], tool.name, args), Caller(session=told["sessionKey"])
+            result = (await tool.run(Ctx(call, caller, CallState()), args)).to_json()
+            answer: dict[str, Any] = {"result": {"content": result["content"], "status": result["status"]}}
+        except ToolError as error:
+            answer = {"error": str(error)}
+        except Exception as error:
+            log.exception("%s failed in call %s", tool.name, told["callId"])
+            answer = {"error": f"{tool.name} failed unexpectedly ({type(error).__name__})"}
+        if len(orjson.dumps(answer)) > _MAX_ANSWER_BYTES:
+            answer = {"error": f"what {tool.name} gave back is larger than {_MAX_ANSWER_BYTES:,} bytes; ask for less"}
+        with contextlib.suppress(CribError):  # the gateway has told the model already that we had gone
+            await self._link.ask("tools.answer", {"callId": told["callId"], **answer})
 
     def events(self) -> AsyncIterator[tuple[str, Any]]:
         """Yield what happens from now on: the name of an event, and what is told of it."""

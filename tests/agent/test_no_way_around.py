@@ -73,6 +73,7 @@ RUNS = {
     ("doors/mcp/http.py", "self._sessions.run"): "the sessions of that server over HTTP",
     ("services/router.py", "method.run"): "a method of a service",
     ("app/belt.py", "tool.run"): "a body of ours that changes files, in a workspace where nothing is changed",
+    ("client.py", "tool.run"): "a function of the program itself, for a call that a gateway judged and recorded",
     ("testing/tape.py", "tool.run"): "the body of a call that invoke permits, recorded",
     ("testing/__init__.py", "this.run"): "a tool that a test calls by itself",
 }

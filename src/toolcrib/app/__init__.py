@@ -41,6 +41,7 @@ from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.gateway import Gateway
 from toolcrib.services.mcp import ServerTools
 from toolcrib.services.mcp.service import Mcp
+from toolcrib.services.peers import Peers
 from toolcrib.services.router import TOOL_SCOPES, Method, Router
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
@@ -349,6 +350,7 @@ def build(
     turn_features = mount_features(behind, turn_mounts)
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
+    belts.offered = behind.find(Peers).tools_for
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redact_errors, loaded.config.logging.redact_patterns).install())

@@ -120,6 +120,7 @@ class BeltSource:
         self._loaded, self._own, self._agents = loaded, catalog, agents
         self.pipeline, self._runner = pipeline, runner
         self._features: tuple[Feature, ...] = ()
+        self.offered: Callable[[Caller], tuple[Tool, ...]] = lambda _: ()  # by programs, for a session
         self.renew()
 
     def take(self, features: Sequence[Feature]) -> None:
@@ -149,6 +150,9 @@ class BeltSource:
     ) -> Belt:
         """Return the caller's belt; it has nothing but what is in `profile` and `only`, whatever is configured."""
         own = tuple(extra)
+        if offered := self.offered(caller):  # none of which takes the place of another tool
+            names = {*self.catalog.tools, *(tool.name for tool in own)}
+            own += tuple(tool for tool in offered if tool.name not in names)
         belts = self.belts.narrow(profile, only, own)
         pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
         return Belt(

@@ -9,46 +9,34 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from secrets import token_hex
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
 
 from toolcrib.adapter.cut import shorten
-from toolcrib.adapter.fence import NOTICE, fence, new_token
+from toolcrib.adapter.fence import NOTICE
 from toolcrib.define import event as events
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
-from toolcrib.define.display import strip
 from toolcrib.define.errors import CribError, DeclarationError, ToolError
-from toolcrib.define.marks import defuse
 from toolcrib.define.message import Call, Message
 from toolcrib.define.names import canonical
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.schema.annotations import JsonObject
-from toolcrib.define.schema.check import check_of_schema
-from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
 from .chat import ChatRun, Chats, Past, owner_of_runs
 from .feature import Feature, TurnCore
+from .peers import MAX_CLIENT_TOOLS, CallBoard, fence_outside, make_client_tool, read_blocks, source_of_client
 
-_MAX_TOOLS, _MAX_RESULTS = 128, 256
-_DESCRIPTION_CHARS = 4_000
+_MAX_RESULTS = 256
 _ANSWER_SECONDS = 600.0  # for a program to answer a call
 _HOOK_CHARS, _HOOK_SECONDS = 64_000, 8.0  # of what a hook brings; and until that is kept
-_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
-_DELEGATED = "Tool execution delegated to client"
-
-
-class _Waiting(NamedTuple):
-    call: Call
-    name: str
-    answer: "asyncio.Future[Result]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +49,7 @@ class CompletionQuery:
 
     content: tuple[JsonObject, ...] = ()
     before: tuple[JsonObject, ...] = ()
-    tools: Annotated[tuple[JsonObject, ...], Field(max_length=_MAX_TOOLS)] = ()
+    tools: Annotated[tuple[JsonObject, ...], Field(max_length=MAX_CLIENT_TOOLS)] = ()
     results: Annotated[tuple[JsonObject, ...], Field(max_length=_MAX_RESULTS)] = ()
     sessionKey: str = ""  # noqa: N815  as the protocol spells it
     model: str = ""
@@ -74,11 +62,12 @@ _asking: "ContextVar[ClientTurn | None]" = ContextVar("toolcrib_client_turn", de
 class ClientTurn:
     """A turn some of whose calls a program answers, and how far the one that follows it has come."""
 
-    def __init__(self, whose: str, is_exclusive: Callable[[str], bool]) -> None:
-        self.whose, self._is_exclusive = whose, is_exclusive
+    def __init__(self, caller: Caller, is_exclusive: Callable[[str], bool]) -> None:
+        self.whose, self._is_exclusive = owner_of_runs(caller), is_exclusive
         self.is_followed = False
-        self.waiting: dict[str, _Waiting] = {}
         self._news = asyncio.Event()
+        self.board = CallBoard(source_of_client(caller), lambda _: self._news.set())
+        self.waiting = self.board.waiting
         self._open: dict[str, Call] = {}
         self._coming: asyncio.Task[events.Event | None] | None = None
         self._text, self._usage, self._has_gap = "", events.Usage(), False
@@ -86,19 +75,6 @@ class ClientTurn:
     def take(self, run: ChatRun) -> None:
         """Follow this run."""
         self.followed, self._events = run, run.turn.subscribe()
-
-    async def delegate(self, ctx: Ctx, own_name: str) -> Result:
-        """Wait for the program's answer to a call."""
-        answer = asyncio.get_running_loop().create_future()
-        key = ctx.call.key
-        self.waiting[key] = _Waiting(ctx.call, own_name, answer)
-        self._news.set()
-        ctx.progress(Result.pending(_DELEGATED, details={"tool": own_name, "message": _DELEGATED}))
-        try:
-            result: Result = await answer
-            return result
-        finally:
-            self.waiting.pop(key, None)
 
     async def follow(self, progress: Progress) -> dict[str, Any]:
         """Return how it ended, or which calls wait; `progress` hears its words. Who leaves meanwhile stops it."""
@@ -180,7 +156,7 @@ class Completions:
         self._chat, self._belt_of, self._find_model = chat, belt_of, find_model
         self._turns: list[ClientTurn] = []
         # a program sends the same tools with every request: the belts that were made for them are found again
-        self._make_tool = lru_cache(maxsize=1024)(_make_tool)
+        self._make_tool = lru_cache(maxsize=1024)(make_client_tool)
 
     @rpc("chat.complete", scope="write")
     async def complete(self, caller: Caller, progress: Progress, query: CompletionQuery) -> dict[str, Any]:
@@ -190,13 +166,12 @@ class Completions:
         turn = self._find_waiting(owner_of_runs(caller), [key for key, _ in answers])
         if turn is None:
             late = [Text(f"The result of the call {key}:\n{text}", "client:late") for key, text in answers]
-            turn = await self._begin(caller, query, (*_fence_outside(late), *content))
+            turn = await self._begin(caller, query, (*fence_outside(late), *content))
         else:
             if content:
                 turn.followed.turn.steer(Message(role="user", content=content))
-            source = _source_of(caller)
             for key, text in answers:
-                turn.waiting.pop(key).answer.set_result(Result.text(text, source=source))
+                turn.waiting.pop(key).answer.set_result(Result.text(text))
         return await turn.follow(progress)
 
     @rpc("hooks.run", scope="write")
@@ -209,7 +184,7 @@ class Completions:
     ) -> dict[str, Any]:
         """Let an agent look at something that came from outside; told at once which run does."""
         placed = self._chat.place(caller, "main" if caller.session else f"hook:{name}")
-        said = _fence_outside([Text(shorten(text, _HOOK_CHARS), f"hook:{name}")], NOTICE)
+        said = fence_outside([Text(shorten(text, _HOOK_CHARS), f"hook:{name}")], NOTICE)
         key = idempotencyKey or token_hex(12)
         request = TurnRequest(message=Message(role="user", content=said), caller=placed)
         found = await self._chat.begin(caller, request, key)
@@ -233,12 +208,13 @@ class Completions:
         if query.model and model is None:
             raise ToolError(f"there is no model {query.model[:64]!r} here; models.list names them", code="not_found")
         try:
-            tools = tuple(self._make_tool(orjson.dumps(each), _source_of(caller)) for each in query.tools)
+            given, source = map(orjson.dumps, query.tools), source_of_client(caller)
+            tools = tuple(self._make_tool(each, source, _delegate, _ANSWER_SECONDS) for each in given)
             belt = self._belt_of(placed, tools)
         except (DeclarationError, TypeError) as error:  # the latter for what JSON cannot hold
             raise ToolError(str(error), code="bad_arguments") from error
         exclusive = {name for name, tool in belt.tools.items() if tool.exclusive}
-        turn = ClientTurn(owner_of_runs(caller), lambda name: (canonical(name) or name) in exclusive)
+        turn = ClientTurn(caller, lambda name: (canonical(name) or name) in exclusive)
         message = Message(role="user", content=content)
         asked = _asking.set(turn)
         try:
@@ -270,57 +246,15 @@ class Completions:
         return None
 
 
-async def _delegate(ctx: Ctx, args: Mapping[str, Any], *, own_name: str) -> Result:
+async def _delegate(ctx: Ctx, own_name: str) -> Result:
     turn = _asking.get()
     if turn is None or ctx.caller.parents:
         raise ToolError(f"{own_name} is a tool of the program that asked; no subagent can call it", code="unavailable")
-    return await turn.delegate(ctx, own_name)
-
-
-def _make_tool(definition: bytes, source: str) -> Tool:
-    """Return what a program declares as a tool whose body is the program."""
-    given: Any = orjson.loads(definition)
-    kind, said = given.get("type", "function"), given.get("function", given)
-    if kind != "function" or not isinstance(said, dict):
-        raise DeclarationError(f"a tool of a client is a function, not {str(kind)[:64]!r}")
-    own, about, schema = said.get("name"), said.get("description") or "", said.get("parameters") or _NOTHING
-    name = canonical(own) if isinstance(own, str) else None
-    if name is None:
-        raise DeclarationError(f"a tool needs a name of 1 to 64 letters, digits, _ and -, not {str(own)[:64]!r}")
-    if not isinstance(about, str) or not isinstance(schema, dict):
-        raise DeclarationError(f"tool {name}: a description is text, and parameters are a JSON Schema")
-    try:
-        check = check_of_schema(schema)
-    except DeclarationError as error:
-        raise DeclarationError(f"tool {name}: {error}") from None
-    return Tool(
-        name=name,
-        own_name=str(own),
-        description=defuse(strip(shorten(about, _DESCRIPTION_CHARS))) or name,
-        shape=Shape(lambda: schema, lambda _: check),
-        run=partial(_delegate, own_name=str(own)),
-        source=source,
-        timeout=_ANSWER_SECONDS,
-    )
-
-
-def _source_of(caller: Caller) -> str:
-    return f"client:{(caller.sender and caller.sender.id) or 'owner'}"
+    return await turn.board.delegate(ctx, own_name)
 
 
 def _read_content(blocks: Iterable[Mapping[str, Any]]) -> tuple[Content, ...]:
-    return _fence_outside(Result.from_json({"content": list(blocks)}).content)
-
-
-def _fence_outside(content: Iterable[Content], notice: str = "") -> tuple[Content, ...]:
-    """Return the content with what has a source between marks: it is from outside."""
-    token = new_token()
-    return tuple(
-        part._replace(text=fence(part.text, part.source, token, notice=notice))
-        if isinstance(part, Text) and part.source is not None
-        else part
-        for part in content
-    )
+    return fence_outside(read_blocks(blocks))
 
 
 def _read_answer(given: Mapping[str, Any]) -> tuple[str, str]:

@@ -32,6 +32,8 @@ LISTS = (list, tuple, set, frozenset, Sequence)
 
 JsonObject = NewType("JsonObject", dict[str, Any])
 """Any object at all: for methods of services, whose parameters no model fills in."""
+JsonValue = NewType("JsonValue", object)
+"""Any JSON at all, likewise."""
 
 ABSENT = inspect.Parameter.empty
 _NO_WORDS: Mapping[str, str] = {}
@@ -350,8 +352,8 @@ def _schema(annotation: Any, where: str, seen: tuple[type, ...]) -> dict[str, An
         return _enum(args, where)
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return _enum([member.value for member in annotation], where)
-    if annotation is JsonObject:
-        return {"type": "object"}
+    if annotation is JsonObject or annotation is JsonValue:
+        return {"type": "object"} if annotation is JsonObject else {}
     if origin in LISTS or annotation in LISTS:
         return _list(annotation, args, where, seen)
     if origin in _MAPS or annotation in _MAPS:

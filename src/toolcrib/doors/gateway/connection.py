@@ -44,6 +44,7 @@ log = logging.getLogger("toolcrib")
 
 POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY, FAILED = 1008, 1002, 1012, 1011
 _MAX_IN_FLIGHT = 64
+_ANSWERED_TWICE = frozenset({"agent", "tools.offer"})  # under one id: that it was taken, and what came of it
 _DROPPABLE = frozenset({"tick", "presence", "health"})
 # who may be told of what; all others are told to everybody who may see the session
 _TOLD_TO = {"exec.approval": "operator.approvals", "device.pair": "operator.pairing", "node.pair": "operator.pairing"}
@@ -237,7 +238,10 @@ class Connection:
 
     async def _ask(self, request: FrameRequest, principal: Principal) -> str:
         def progress(part: Any) -> None:
-            if request.method == "agent":  # which answers twice under one id
+            if isinstance(part, GatewayEvent):  # for who asks alone
+                self._seq += 1
+                self._push(write_event(part.event, part.payload, self._seq))
+            elif request.method in _ANSWERED_TWICE:
                 self._push(write_answer(request.id, part))
             else:
                 self._seq += 1
