@@ -33,7 +33,7 @@ from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF
 
-from . import Outcome, alternatives, broken, kept, subagents
+from . import Outcome, alternatives, broken, kept, subagents, ways
 
 Json = dict[str, Any]
 
@@ -100,6 +100,8 @@ def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
     except ConfigError as problem:
         accepted = any(each.get("config_error") or each.get("config_error_ok") for each in alternatives(must))
         return kept({"error": str(problem)}) if accepted else broken(f"the configuration was refused: {problem}")
+    if asked.get("via") in ways.WAYS and setup.keys() <= {"profile", "config"} and asked["name"] in _GROUPS:
+        return _called_from_afar(setup, asked, must)
     complaints, worked = list[str](), time.process_time()
     for ids in (("call_1",), ("call_1", "call_2")):
         ran.clear()
@@ -114,6 +116,22 @@ def _called(setup: Json, asked: Json, profile: Json, must: Json) -> Outcome:
     if (took := time.process_time() - worked) > must.get("max_seconds", 60):
         complaints.append(f"took {took:.1f} s")
     seen = {"ran": ran, "told": [result.details for result in told]}
+    return broken("; ".join(filter(None, complaints)), seen) if any(complaints) else kept(seen)
+
+
+def _called_from_afar(setup: Json, asked: Json, must: Json) -> Outcome:
+    """Make the call through a real gateway, by the way in itself: its record says what ran."""
+    complaints, seen = list[str](), list[Any]()
+    for count in (1, 2):
+        given = asked.get("args") or {}
+        entries, told = ways.come_in(neutral(setup.get("config", {})), asked["via"], asked["name"], given, count)
+        started = [each for each in entries if isinstance(each, Started)]
+        ran = _Ran([each.tool for each in started])
+        ran.given = [each.call.args for each in started]
+        record = MemoryRecord()
+        record.entries.extend(entries)
+        seen = [ran, told]
+        complaints.append(_unrecorded(record, ran) or _complaint_about(must, ran, count, list(map(Result.text, told))))
     return broken("; ".join(filter(None, complaints)), seen) if any(complaints) else kept(seen)
 
 

@@ -1,5 +1,7 @@
-"""openclaw-external-content on adapter/fence (a session of hooks on define/session.py)."""
+"""openclaw-external-content on adapter/fence (hooks on define/session.py, and by a real POST to a gateway)."""
 
+import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -74,9 +76,21 @@ def _is_hook(args: Json) -> bool:
     return session.kind_from_key(args["key"]) == "hook"
 
 
+def _hook_source(args: Json) -> str:
+    """Return where a hook's words come from, as its agent is told; what no hook can have for a session is unknown."""
+    from tests.attacks.ways import wake  # noqa: PLC0415  a gateway, for a few rows
+
+    found = re.fullmatch(r"hook:([a-z0-9_-]{1,64})(:.*)?", args["key"])
+    if found is None:
+        return "unknown"
+    said = asyncio.run(wake(found[1]))
+    return said.partition("Source: ")[2].partition("\n")[0]
+
+
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "buildSafeExternalPrompt": _prompt,
     "detectSuspiciousPatterns": _suspicions,
+    "getHookType": _hook_source,
     "isExternalHookSession": _is_hook,
     "wrapExternalContent": _wrap,
     "wrapWebContent": _web,
