@@ -343,6 +343,8 @@ def build(
         running=turns.journal_of,
         start_turn=starter.start,
         belt_of=belts.belt,
+        later_of=lambda who: models.later_for(belts.belt(who).selection, who),
+        assign_model=models.assign,
         show_settings=partial(show_settings, loaded, env),
         host=host,
         slots=slots,

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from toolcrib.adapter.cards import card_for
+from toolcrib.agent.declare import Declarations
 from toolcrib.backends.models.known import KNOWN, models_with_keys
 from toolcrib.backends.models.offline import CARD, OfflineModel
 from toolcrib.config.settings import Config, ProviderSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import Model, ModelCard, model_name
+from toolcrib.define.verdict import Selection
 from toolcrib.policy.resolve import agent_of, agent_of_parent
 from toolcrib.services.feature import ModelNames
 
@@ -81,6 +83,10 @@ class Models:
         except CribError:
             asked = word.strip()
         return next((name for name in names if asked in (name, name.partition(":")[2])), None)
+
+    def later_for(self, belt: Selection, caller: Caller) -> Mapping[str, str]:
+        """Return the tools of a belt that the caller's model is told of later, and when."""
+        return Declarations(belt, self.card(caller.provider or "", caller.model or "")).later
 
     def names(self) -> ModelNames:
         """Return what services are told about models."""

@@ -159,12 +159,15 @@ class Core:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCore(Core):
     """What features stand on that look at turns or start them: `running` is the turn in a session, `start_turn` starts
-    one; `belt_of` gives what a caller may use; `host` and `slots` are for subagents. `show_settings` tells what the
-    configuration says, secrets left out."""
+    one; `belt_of` gives what a caller may use, `later_of` the tools that its model is told of later, and when;
+    `assign_model` names the model that answers a caller, in a session that was switched to one. `host` and `slots` are
+    for subagents. `show_settings` tells what the configuration says, secrets left out."""
 
     running: Callable[[str], RunningTurn | None]
     start_turn: Callable[[TurnRequest], FollowedTurn]
     belt_of: Callable[..., Any]
+    later_of: Callable[[Caller], Mapping[str, str]]
+    assign_model: Callable[[Caller, str], Caller]
     show_settings: Callable[[], dict[str, Any]]
     host: SubagentHost
     slots: SubagentSlots

@@ -1,7 +1,7 @@
 """Tools from afar: which there are, which a caller has and why, and a call through the same gate as a model's."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Protocol
 
 from toolcrib.define.caller import Caller
@@ -12,9 +12,20 @@ from toolcrib.define.result import Result
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
+from toolcrib.policy.explain import caller_json, verdict_json
+from toolcrib.policy.resolve import mark_terminal_owner, resolve
 
 from .chat import Chats
 from .feature import Feature, TurnCore
+
+
+class ToolCatalog(Protocol):
+    """Every tool that exists, and what is wrong with those that were left out."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def problems(self) -> Sequence[Any]: ...
 
 
 class CallerBelt(Protocol):
@@ -22,6 +33,10 @@ class CallerBelt(Protocol):
 
     @property
     def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def caller(self) -> Caller: ...
+    @property
+    def catalog(self) -> "ToolCatalog": ...
     @property
     def verdicts(self) -> Mapping[str, Verdict]: ...
     def steps(self, name: str, /) -> Sequence[Any]: ...
@@ -32,37 +47,45 @@ class CallerBelt(Protocol):
 
 def mount(core: TurnCore) -> Feature:
     """Mount what tells of tools and calls them."""
-    return Feature(services=(Toolbox(core.belt_of, core.find(Chats).place),))
+    return Feature(services=(Toolbox(core, core.find(Chats).place),))
 
 
 class Toolbox:
     """The tools of a crib, for callers who are not in this process."""
 
-    def __init__(self, belt_of: Callable[[Caller], CallerBelt], place: Callable[[Caller, str], Caller]) -> None:
-        self._belt_of, self._place = belt_of, place
+    def __init__(self, core: TurnCore, place: Callable[[Caller, str], Caller]) -> None:
+        self._core, self._place = core, place
+
+    @rpc("tools.registered", scope="admin")
+    async def list_all(self, caller: Caller) -> dict[str, Any]:
+        """List every tool that exists, whoever may use it, and say what was left out and why."""
+        catalog = self._core.belt_of(caller).catalog
+        tools = [{**describe_tool(tool), "parameters": tool.parameters} for tool in catalog.tools.values()]
+        return {"tools": tools, "problems": [problem.sentence for problem in catalog.problems]}
 
     @rpc("tools.catalog", scope="read")
     async def catalog(self, caller: Caller) -> dict[str, Any]:
         """List the tools that the caller has, with their parameters."""
-        tools = self._belt_of(caller).tools.values()
+        tools = self._core.belt_of(caller).tools.values()
         return {"tools": [{**describe_tool(tool), "parameters": tool.parameters} for tool in tools]}
 
     @rpc("tools.list", scope="read")
     async def verdicts(
         self,
         caller: Caller,
-        sessionKey: Annotated[str, "the session it would be in"] = "main",  # noqa: N803
+        sessionKey: Annotated[str, "the session it would be in; blank for the owner in none"] = "main",  # noqa: N803
     ) -> dict[str, Any]:
         """List the verdict on every tool that exists, each with its reason."""
-        belt = self._belt_of(self._place(caller, sessionKey))
-        return {"tools": [asdict(verdict) for verdict in belt.verdicts.values()]}
+        return self._explain(await self._belt(caller, sessionKey))
 
     @rpc("tools.explain", scope="read")
     async def explain(self, caller: Caller, tool: str, sessionKey: str = "main") -> dict[str, Any]:  # noqa: N803
         """Say why the caller has a tool or not, layer by layer."""
-        belt = self._belt_of(self._place(caller, sessionKey))
+        belt = await self._belt(caller, sessionKey)
         name = self._find(belt, tool)
-        return {**asdict(belt.verdicts[name]), "steps": [asdict(step) for step in belt.steps(name)]}
+        told = {**asdict(belt.verdicts[name]), **self._explain(belt, name)}
+        later = self._core.later_of(belt.caller).get(name)
+        return {**told, "later": later} if later else told
 
     @rpc("tools.call", scope="write")
     async def call(
@@ -75,15 +98,32 @@ class Toolbox:
         dryRun: Annotated[bool, "only check the arguments, and say what the gate says"] = False,  # noqa: N803
     ) -> dict[str, Any]:
         """Call a tool: judged, recorded and bounded like a model's call."""
-        belt = self._belt_of(self._place(caller, sessionKey))
-        name = self._find(belt, tool)
-        verdict = asdict(belt.verdicts[name])
+        belt = await self._belt(caller, sessionKey)
+        if (name := canonical(tool)) is None or name not in belt.verdicts:  # it is refused, and that is recorded
+            raise ToolError((await belt.call(tool, args or {}, progress=None)).plain_text, code="not_found")
+        verdict = verdict_json(belt.verdicts[name], belt.catalog.tools[name])
         if dryRun:
             if name in belt.tools:
                 belt.tools[name].check(args or {})
             return {"verdict": verdict}
         result = await belt.call(name, args or {}, progress=lambda part: progress(part.to_json()))
         return {**result.to_json(), "verdict": verdict}
+
+    async def _belt(self, caller: Caller, key: str) -> CallerBelt:
+        """Return the belt of a caller in a session, with the model that would answer there."""
+        if not key and self._core.is_owner(caller) and caller.channel is None:
+            placed = mark_terminal_owner(replace(caller, owner=None))  # as at the terminal, in no session
+        else:
+            placed = self._place(caller, key)
+        head = await self._core.stores.sessions.find(placed.session) if placed.session else None
+        belt: CallerBelt = self._core.belt_of(self._core.assign_model(placed, head.model if head else ""))
+        return belt
+
+    def _explain(self, belt: CallerBelt, only: str = "") -> dict[str, Any]:
+        tools, who = belt.catalog.tools, caller_json(resolve(self._core.policy, belt.caller))
+        rows = [verdict_json(belt.verdicts[name], tools[name]) for name in ([only] if only else tools)]
+        steps = {"steps": [asdict(step) for step in belt.steps(only)]} if only else {}
+        return {"caller": who, "tools": rows, **steps}
 
     def _find(self, belt: CallerBelt, tool: str) -> str:
         name = canonical(tool)
@@ -95,4 +135,5 @@ class Toolbox:
 def describe_tool(tool: Tool) -> dict[str, Any]:
     """Return what is told of a tool besides its parameters."""
     told = {"name": tool.name, "description": tool.description, "group": tool.group, "source": tool.source}
-    return {**told, "effects": sorted(tool.effects), "ownerOnly": tool.owner_only, "runs": tool.has_body}
+    more = {"effects": sorted(tool.effects), "kind": tool.kind, "ownerOnly": tool.owner_only}
+    return {**told, **more, "optional": tool.optional, "requires": list(tool.requires), "runs": tool.has_body}

@@ -19,11 +19,11 @@ pytest.importorskip("websockets", reason="the extra gateway is not installed")
 pytestmark = pytest.mark.timeout(120)
 
 
-def toolcrib(state: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+def toolcrib(state: Path, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "toolcrib", *words],
-        capture_output=True, text=True, timeout=60, cwd=state.parent / "work", env=_environment(state, **env),
-        check=False,
+        capture_output=True, text=True, timeout=60, cwd=cwd or state.parent / "work", env=_environment(state, **env),
+        stdin=subprocess.DEVNULL, check=False,
     )  # fmt: skip
 
 
@@ -57,17 +57,38 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
+@pytest.mark.timeout(300)
 def test_commands_answer_the_same_near_and_far(state: Path) -> None:
     assert toolcrib(state, "run", "list the files").returncode == 0
-    asked = [("sessions", "list", "--json"), ("audit", "show", "--json"), ("approvals", "list", "--json")]
+    asked = [line.split() for line in (
+        "sessions list --json", "agents list --json", "tools show exec", "explain exec --json", "tools call ls --json",
+        "tools call reed --json",
+    )]  # fmt: skip
     near = [toolcrib(state, *words) for words in asked]
     with gateway(state) as (_, url):
         found = [toolcrib(state, *words) for words in asked]
-        named = [toolcrib(state, *words, "--gateway", url) for words in asked]
-    for words, *answers in zip(asked, near, found, named, strict=True):
-        assert [each.returncode for each in answers] == [0, 0, 0], (words, answers)
-        first, *others = (json.loads(each.stdout) for each in answers)
-        assert others == [first, first], words
+        named = toolcrib(state, *asked[0], "--gateway", url)
+    for words, *answers in zip(asked, near, found, strict=True):
+        first, second = ((each.returncode, each.stdout, each.stderr) for each in answers)
+        assert second == first, words
+    assert named.stdout == near[0].stdout
+
+
+def test_a_question_about_somebody_else_or_other_files_is_answered_here(state: Path) -> None:
+    work = state.parent / "work"
+    (work / "crib.yaml").write_text("tools: {deny: [exec]}\n")
+    with gateway(state) as (process, url):
+        assert "deny" in toolcrib(state, "explain", "exec", "--config", "crib.yaml", "--json").stdout
+        assert '"channel": "irc"' in toolcrib(state, "explain", "--channel", "irc", "--json").stdout
+        refused = toolcrib(state, "explain", "--no-owner", "--gateway", url)
+        assert (refused.returncode, "--owner is a question to a configuration" in refused.stderr) == (2, True)
+        (work / "below").mkdir()
+        (work / "below" / "mine.txt").write_text("mine\n")
+        called = toolcrib(state, "tools", "call", "ls", cwd=work / "below")
+        assert (called.stdout.splitlines(), called.returncode) == (["mine.txt"], 0)
+        process.kill()
+        process.wait()
+        assert "crib.yaml" in toolcrib(state, "tools", "call", "ls").stdout
 
 
 def test_the_token_is_made_once_and_is_nobody_elses(state: Path) -> None:

@@ -3,23 +3,30 @@
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, closing
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
-from toolcrib.client import TOKEN_VARIABLE, GatewayClient, connect
 from toolcrib.define.errors import CribError, NoAnswerError
 
 from ._log import state_folder
 
+if TYPE_CHECKING:
+    from toolcrib.client import GatewayClient
+
 TOKEN_FILE, ADDRESS_FILE = "gateway.token", "gateway.json"
+_TOKEN_VARIABLE = "TOOLCRIB_TOKEN"  # noqa: S105  its name
 _TOKEN_CHARS = 16
 _ANSWER_SECONDS = 2.0
+# options that describe somebody else, or something else, than the owner of a gateway
+_DESCRIBING = (
+    "agent", "model", "channel", "account", "group", "sender", "owner", "sandboxed", "parent", "tools", "read_as",
+)  # fmt: skip
 
 
 class GatewayAddress(NamedTuple):
@@ -28,36 +35,70 @@ class GatewayAddress(NamedTuple):
     url: str
     token: str
 
-    def client(self) -> GatewayClient:
+    def client(self) -> "GatewayClient":
         """Return a client that tries once: who waits at a terminal wants to know."""
+        from toolcrib.client import connect  # noqa: PLC0415  a call over HTTP does without
+
         return connect(self.url, self.token, tries=0)
 
+    def invoke(self, tool: str, args: Mapping[str, Any], session: str) -> dict[str, Any]:
+        """Call a tool, by one request over HTTP: a WebSocket takes longer to load than most calls take."""
+        at, body = urlsplit(self.url), orjson.dumps({"tool": tool, "args": args, "sessionKey": session})
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        with closing((HTTPSConnection if at.scheme == "wss" else HTTPConnection)(at.hostname or "", at.port)) as asking:
+            try:
+                asking.connect()
+            except OSError as error:
+                raise NoAnswerError(f"no gateway answers at {self.url} ({error})") from None
+            try:
+                asking.request("POST", "/tools/invoke", body, headers)
+                told = orjson.loads(asking.getresponse().read())
+            except (OSError, HTTPException, ValueError) as error:
+                raise CribError(f"the gateway hung up, and {tool[:64]} may have run ({error!r:.80})") from None
+        if "result" in told:
+            return dict(told["result"])
+        why = told["error"]
+        if why["code"] != "not_found":
+            raise CribError(f"the gateway at {self.url} refuses it: {why['message']}")
+        details = {"status": "error", "error": why["message"], "code": "not_found", "tool": tool}
+        block = {"type": "text", "text": why["message"]}
+        return {"content": [block], "details": details, "status": "error", "verdict": None}
 
-def find_gateway(options: Mapping[str, Any]) -> GatewayAddress | None:
+
+def find_gateway(
+    options: Mapping[str, Any], *, here: bool = False, allows: Collection[str] = ()
+) -> GatewayAddress | None:
     """Return the gateway that a command goes through: the one it names, else the one that runs; None for neither.
 
-    A command about another configuration (--config) is about that file, and goes through no gateway of its own accord.
+    A command about another configuration (--config), or about another caller than the owner here, goes through no
+    gateway of its own accord; nor does one about the files `here` where a gateway works on those of another folder.
     """
-    named, given, (found, kept) = options.get("gateway"), options.get("token_file"), read_address()
-    if named is None and (options.get("config") or found is None):
+    named, given, (found, kept, folder) = options.get("gateway"), options.get("token_file"), read_address()
+    words = ((name, options.get(name)) for name in _DESCRIBING if name not in allows)
+    other = next((name for name, said in words if said or (name, said) == ("owner", False)), None)
+    if named is None and (options.get("config") or other or found is None):
+        return None
+    if other:
+        raise CribError(f"--{other} is a question to a configuration, not to a gateway; leave one of them out")
+    if named is None and here and folder not in (None, str(Path.cwd())):
         return None
     url = str(named or found)
     file = Path(given) if given else Path(kept) if kept and url == found else None
     if file is not None:
         return GatewayAddress(url, read_token(file))
-    if token := os.environ.get(TOKEN_VARIABLE, "").strip():
+    if token := os.environ.get(_TOKEN_VARIABLE, "").strip():
         return GatewayAddress(url, token)
     if named is None:  # its secret is in its configuration, and not ours to guess: the same state is here
         return None
-    raise CribError(f"{named} needs a token: name a file that holds it with --token-file, or set {TOKEN_VARIABLE}")
+    raise CribError(f"{named} needs a token: name a file that holds it with --token-file, or set {_TOKEN_VARIABLE}")
 
 
-async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any]) -> GatewayClient | None:
+async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any], **how: Any) -> "GatewayClient | None":
     """Return a client of the gateway that a command goes through, connected until the stack ends; None for none.
 
     One that was found and does not answer was killed, and left its address behind.
     """
-    if (found := find_gateway(options)) is None:
+    if (found := find_gateway(options, **how)) is None:
         return None
     try:
         return await stack.enter_async_context(found.client())
@@ -67,14 +108,15 @@ async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any]) -> Ga
         return None
 
 
-def read_address() -> tuple[str | None, str | None]:
-    """Return where the gateway of this state folder is, None when none runs, and the file that holds its token."""
+def read_address() -> tuple[str | None, str | None, str | None]:
+    """Return where the gateway of this state folder is, None when none runs, the file that holds its token, and its
+    folder, None where its configuration names another."""
     try:
         told = orjson.loads((state_folder() / ADDRESS_FILE).read_bytes())
         os.kill(told["pid"], 0)
-        return str(told["url"]), told["tokenFile"]
+        return str(told["url"]), told["tokenFile"], told.get("folder")
     except (OSError, ValueError, KeyError, TypeError):
-        return None, None
+        return None, None, None
 
 
 def is_answering(url: str) -> bool:
@@ -88,13 +130,15 @@ def is_answering(url: str) -> bool:
             return False
 
 
-def write_address(url: str, token_file: Path | None) -> Path:
-    """Tell other commands where this process serves and where its token is; return the file to remove at the end."""
+def write_address(url: str, token_file: Path | None, folder: Path | None) -> Path:
+    """Tell other commands where this process serves, where its token is and in which folder it works; return the file
+    to remove at the end."""
     path = state_folder() / ADDRESS_FILE
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{ADDRESS_FILE}.{os.getpid()}")
     kept = None if token_file is None else os.path.abspath(token_file)  # noqa: PTH100  a link stays one
-    fresh.write_bytes(orjson.dumps({"url": url, "pid": os.getpid(), "tokenFile": kept}))
+    told = {"url": url, "pid": os.getpid(), "tokenFile": kept, "folder": folder and str(folder)}
+    fresh.write_bytes(orjson.dumps(told))
     fresh.replace(path)
     return path
 

@@ -19,7 +19,8 @@ from toolcrib.define.tool import Tool
 from toolcrib.doors.mcp import PATH, BeltServer, Relay, claim_stdio, listen_on, serve_http, serve_stdio
 
 from . import EXIT_INTERRUPTED
-from .approvals import ask_at_terminal, is_attended
+from ._options import is_attended
+from .approvals import ask_at_terminal
 
 Pipes = tuple[int, int]
 AccessToken = tuple[str, bool]

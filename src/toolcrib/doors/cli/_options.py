@@ -1,6 +1,5 @@
 """Options that several commands share: which configuration, and which caller."""
 
-import asyncio
 import contextlib
 import os
 import re
@@ -10,24 +9,23 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 import click
 
-from toolcrib.app import Crib, open, sender_from
-from toolcrib.app.models import split_model
-from toolcrib.app.stores import STATE_FILE, state_in
-from toolcrib.config.load import Loaded, find_file, load
-from toolcrib.define import session
-from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
-from toolcrib.define.log import SessionHead
 from toolcrib.define.names import canonical, nearest
-from toolcrib.define.tool import Tool
 
 from ._far import enter_gateway
 from ._log import keep_log, state_folder
+
+if TYPE_CHECKING:  # a command that goes through a gateway loads nothing of this
+    from toolcrib.app import Crib
+    from toolcrib.config.load import Loaded
+    from toolcrib.define.caller import Caller
+    from toolcrib.define.log import SessionHead
+    from toolcrib.define.tool import Tool
 
 T = TypeVar("T")
 AskService = Callable[..., Awaitable[Any]]
@@ -50,7 +48,10 @@ class JsonOptions(ConfigOptions):
 
 
 class CallerOptions(ConfigOptions):
-    """What `config_options` and `caller_options` add."""
+    """What `config_options`, `caller_options` and `gateway_options` add."""
+
+    gateway: NotRequired[str | None]
+    token_file: NotRequired[str | None]
 
     session: str | None
     agent: str | None
@@ -112,7 +113,7 @@ tools_option = click.option(
 )  # fmt: skip
 
 
-def load_tools(text: str | None) -> Sequence[Tool | Callable[..., Any]]:
+def load_tools(text: str | None) -> "Sequence[Tool | Callable[..., Any]]":
     """Import a module and return its list of tools, for `--tools`; its code runs, since the person here said so."""
     if text is None:
         return ()
@@ -144,14 +145,24 @@ def json_options(command: _Command) -> _Command:
     return config_options(json_option(command))
 
 
-def service_options(command: _Command) -> _Command:
-    """Add --config, --from, --json and, for commands that ask services, --gateway."""
+def gateway_options(command: _Command) -> _Command:
+    """Add --gateway and --token-file."""
     for option in (
         click.option("--token-file", metavar="F", callback=_check_text, help="Holds the token of --gateway."),
         click.option("--gateway", metavar="URL", callback=_check_text, help="Ask this gateway; else one that runs."),
     ):
         command = option(command)
-    return json_options(command)
+    return command
+
+
+def service_options(command: _Command) -> _Command:
+    """Add --config, --from, --json and, for commands that ask services, --gateway."""
+    return json_options(gateway_options(command))
+
+
+def is_attended() -> bool:
+    """Tell whether somebody sits at this terminal who could be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def show_examples(*lines: str) -> str:
@@ -171,20 +182,24 @@ class CommandGroup(click.Group):
 _EXAMPLE = re.compile(r"^  toolcrib (.*)", re.MULTILINE)
 
 
-def load_from_options(options: ConfigOptions, *, fills: bool) -> Loaded:
+def load_from_options(options: ConfigOptions, *, fills: bool) -> "Loaded":
     """Return the configuration in force; `fills` looks at one whose secrets are not at hand."""
+    from toolcrib.config.load import find_file, load  # noqa: PLC0415  as below
+
     path = Path(options["config"]) if options["config"] else find_file(os.environ)
     return load(path, openclaw=True if path and options["read_as"] == "openclaw" else None, fills=fills)
 
 
 def crib_from_options(
     options: ConfigOptions, *, import_plugins: bool = False, told: bool = True, keeps: bool = False, fills: bool = False
-) -> Crib:
+) -> "Crib":
     """Return the crib of the configuration in force; `told` says what was left out of it, and why, on stderr.
 
     One that `keeps` has its sessions and its record in the user's state folder. One that `fills` needs no secrets: it
     is good to explain, and for nothing else.
     """
+    from toolcrib.app import open  # noqa: PLC0415  longer to load than a gateway takes to answer
+
     config = load_from_options(options, fills=fills)
     if config.unset and told:
         click.echo(f"toolcrib: not set here, and taken as something unknown: {', '.join(config.unset)}", err=True)
@@ -203,15 +218,20 @@ def ask_owner(options: ConfigOptions, method: str, params: Mapping[str, Any] | N
     return with_owner(options, lambda ask: ask(method, params), **how)
 
 
-def with_owner(options: ConfigOptions, talk: Callable[[AskService], Awaitable[T]], **how: bool) -> T:
+def with_owner(
+    options: ConfigOptions, talk: Callable[[AskService], Awaitable[T]], *, here: bool = False, **how: bool
+) -> T:
     """Return what comes of a talk with the services of one crib; `talk` gets what asks as the owner here.
 
-    The crib is that of the gateway, where one runs or is named, and one of our own otherwise.
+    The crib is that of the gateway, where one runs or is named, and one of our own otherwise; `here` it is about files.
     """
+    import asyncio  # noqa: PLC0415  a call over HTTP does without
+
+    from toolcrib.define.caller import OWNER  # noqa: PLC0415
 
     async def main() -> T:
         async with contextlib.AsyncExitStack() as stack:
-            if (client := await enter_gateway(stack, options)) is not None:
+            if (client := await enter_gateway(stack, options, here=here)) is not None:
                 return await talk(client.ask)
         crib = crib_from_options(options, **{"keeps": True, "told": False, **how})
         try:  # not `async with`: that would start the MCP servers
@@ -244,11 +264,18 @@ def nearest_session(key: str, known: Sequence[str]) -> str | None:
 _MIN_PART_CHARS = 4
 
 
-def caller_from_options(crib: Crib, options: CallerOptions, route: Callable[[Caller], Caller] | None = None) -> Caller:
+def caller_from_options(
+    crib: "Crib", options: CallerOptions, route: "Callable[[Caller], Caller] | None" = None
+) -> "Caller":
     """Return the caller that the options describe, with the model it would be served by; `route` knows its agent.
 
     Whether it is the owner at the terminal depends on its session; `mark_terminal_owner` says it once that is known.
     """
+    from toolcrib.app import sender_from  # noqa: PLC0415  as above
+    from toolcrib.app.models import split_model  # noqa: PLC0415
+    from toolcrib.define import session  # noqa: PLC0415
+    from toolcrib.define.caller import Caller  # noqa: PLC0415
+
     key = options["session"]
     if key is not None and not key.replace(":", "").strip():
         raise CribError(f"--session {key!r} is no session key; write one like agent:main:main")
@@ -283,11 +310,15 @@ def _parse_chain(text: str | None) -> tuple[str, ...]:
 
 def _session_model(key: str | None) -> str:
     """Return the model that a kept session was switched to, for its turns are answered by that; blank for none."""
+    import asyncio  # noqa: PLC0415  as above
+
+    from toolcrib.app.stores import STATE_FILE, state_in  # noqa: PLC0415
+
     folder = state_folder()
     if not key or not (folder / STATE_FILE).exists():
         return ""
 
-    async def find() -> SessionHead | None:
+    async def find() -> "SessionHead | None":
         state = state_in(folder)
         try:
             return await state.sessions.find(key)
@@ -301,7 +332,7 @@ def _session_model(key: str | None) -> str:
 _SERVER_SECONDS = 5.0
 
 
-async def wait_for_servers(crib: Crib, say: Callable[[str], None], seconds: float = _SERVER_SECONDS) -> None:
+async def wait_for_servers(crib: "Crib", say: Callable[[str], None], seconds: float = _SERVER_SECONDS) -> None:
     """Wait for servers of which nothing is known yet, a few seconds at most; say for whom, and who did not come.
 
     All others are not waited for: what they offer was kept when they were first seen.

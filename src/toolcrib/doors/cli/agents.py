@@ -17,7 +17,15 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
 
 from ._format import print_json, print_table, truncate
-from ._options import CommandGroup, ConfigOptions, JsonOptions, ask_owner, config_options, json_options, show_examples
+from ._options import (
+    CommandGroup,
+    ConfigOptions,
+    JsonOptions,
+    ask_owner,
+    config_options,
+    service_options,
+    show_examples,
+)
 
 _HEAD = 12  # lines of a prompt that are shown before a yes is kept
 _WIDE, _SHOWN = 100, 60
@@ -29,10 +37,10 @@ def command() -> None:
 
 
 @command.command("list", epilog=show_examples("agents list --json"))
-@json_options
+@service_options
 def list_(**options: Unpack[JsonOptions]) -> None:
     """List every agent that may be used; what was left out, and why, is said beside it."""
-    found = ask_owner(options, "agents.registered", import_plugins=True, told=not options["as_json"])
+    found = ask_owner(options, "agents.registered", here=True, import_plugins=True, told=not options["as_json"])
     if options["as_json"]:
         print_json(found)
         return
@@ -45,10 +53,10 @@ def list_(**options: Unpack[JsonOptions]) -> None:
 
 @command.command("show", epilog=show_examples("agents show generalist --json"))
 @click.argument("name")
-@json_options
+@service_options
 def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one agent: what it takes and gives, its tools and limits, and its prompt."""
-    agent = ask_owner(options, "agents.show", {"name": name}, import_plugins=True)
+    agent = ask_owner(options, "agents.show", {"name": name}, here=True, import_plugins=True)
     output_name = agent.pop("outputName")
     if options["as_json"]:
         print_json(agent)

@@ -112,11 +112,6 @@ def _send_answer(options: JsonOptions, params: Mapping[str, Any]) -> int:
 # the terminal as a door
 
 
-def is_attended() -> bool:
-    """Tell whether somebody sits at this terminal who could be asked."""
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
 @asynccontextmanager
 async def ask_at_terminal(approvals: Approvals, ask: _Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
     """Attach this terminal: while it lasts, the person here is shown every question, one after another.

@@ -1,22 +1,25 @@
 """toolcrib explain: who may use which tool, and why; and toolcrib who: who may use this one."""
 
+import asyncio
+import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Unpack
+from dataclasses import fields, replace
+from typing import Any, Unpack
 
 import click
 
-from toolcrib.agent.declare import Declarations
 from toolcrib.app import Crib, sender_from
 from toolcrib.config.routing import list_bound_groups
 from toolcrib.define.approval import name_of
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.display import escape
 from toolcrib.define.session import to_channel
+from toolcrib.define.verdict import Verdict
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 from toolcrib.policy.settings import GroupPolicy
 
+from ._far import enter_gateway
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
@@ -27,6 +30,7 @@ from ._options import (
     json_options,
     load_tools,
     require_tool,
+    service_options,
     tools_option,
 )
 
@@ -50,7 +54,7 @@ _ANYBODY = Sender(id="*")
 
 @click.command("explain", epilog=_EXAMPLES)
 @click.argument("tool", required=False)
-@json_options
+@service_options
 @caller_options
 @tools_option
 def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpack[CallerOptions]) -> None:
@@ -59,6 +63,44 @@ def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpac
     Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
     and whom it lets in, is followed; what cannot be is said.
     """
+    told = _explain_far(tool, options, tools) or _explain_here(tool, options, tools)
+    if as_json:
+        print_json(told)
+        return
+    verdicts = [Verdict(**{each.name: row[each.name] for each in fields(Verdict)}) for row in told["tools"]]
+    if tool is not None:
+        click.echo(explain_sentence(verdicts[0]) + ".")
+        if "later" in told:
+            click.echo(f"A model is told of it once {told['later']}.")
+    for doubt in told.get("uncertain", ()):
+        click.secho(f"Not certain: {doubt}.", fg="yellow")
+    if tool is None:
+        print_table(COLUMNS, explain_rows(verdicts), colour=1)
+    else:
+        click.echo()
+        rows = [(step["layer"], step["decision"], step["rule"] or "-", step["origin"] or "-") for step in told["steps"]]
+        print_table(("layer", "says", "rule", "origin"), rows, colour=1)
+
+
+def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any] | None:
+    """Return what a gateway says to its owner; None where there is none to ask."""
+
+    async def ask() -> dict[str, Any] | None:
+        async with contextlib.AsyncExitStack() as stack:
+            gateway = await enter_gateway(stack, {**options, "tools": tools}, here=True)
+            if gateway is None:
+                return None
+            asked = {"sessionKey": options["session"] or ""}
+            told = await gateway.ask("tools.list", asked)
+            if tool is not None:
+                name = require_tool(tool, [each["tool"] for each in told["tools"]])
+                told = await gateway.ask("tools.explain", {**asked, "tool": name})
+            return {name: told[name] for name in ("caller", "tools", "steps", "later") if name in told}
+
+    return asyncio.run(ask())
+
+
+def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any]:
     crib = crib_from_options(options, fills=True)
     route = crib.route(OWNER)
 
@@ -71,25 +113,10 @@ def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpac
     handle = crib.belt(caller, load_tools(tools))
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     doubts = route.list_doubts(only or "")
-    later = Declarations(handle.selection, crib.models.card(caller.provider or "", caller.model or "")).later
-    if as_json:
-        told = caller_json(resolve(crib.loaded.policy, caller))
-        answer = explain_json(told, handle.selection, handle.catalog.tools, only, route.judge)
-        extras = {"uncertain": list(doubts), "later": later.get(only or "")}
-        print_json({**answer, **{name: told for name, told in extras.items() if told}})
-        return
-    if only is not None:
-        click.echo(explain_sentence(route.judge(handle.verdicts[only])) + ".")
-        if only in later:
-            click.echo(f"A model is told of it once {later[only]}.")
-    for doubt in doubts:
-        click.secho(f"Not certain: {doubt}.", fg="yellow")
-    if only is None:
-        print_table(COLUMNS, explain_rows(map(route.judge, handle.verdicts.values())), colour=1)
-    else:
-        click.echo()
-        rows = [(step.layer, step.decision, step.rule or "-", step.origin or "-") for step in handle.steps(only)]
-        print_table(("layer", "says", "rule", "origin"), rows, colour=1)
+    who = caller_json(resolve(crib.loaded.policy, caller))
+    answer = explain_json(who, handle.selection, handle.catalog.tools, only, route.judge)
+    extras = {"uncertain": list(doubts), "later": crib.models.later_for(handle.selection, caller).get(only or "")}
+    return {**answer, **{name: told for name, told in extras.items() if told}}
 
 
 @click.command("who", epilog=_WHO)

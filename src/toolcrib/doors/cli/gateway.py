@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -158,10 +159,11 @@ def _start(options: ServeOptions) -> int:
     )
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:
-        return asyncio.run(_serve(server.serve(at), _url_of(at), file, log_file))
+        folder, url = None if crib.config.workspace.root else Path.cwd(), _url_of(at)
+        return asyncio.run(_serve(server.serve(at), url, partial(write_address, url, file, folder), log_file))
 
 
-async def _serve(serving: Coroutine[None, None, None], url: str, token_file: Path | None, log_file: Path) -> int:
+async def _serve(serving: Coroutine[None, None, None], url: str, tell: Callable[[], Path], log_file: Path) -> int:
     task, interrupts = asyncio.ensure_future(serving), list[int]()
 
     def interrupt(number: int) -> None:
@@ -172,7 +174,7 @@ async def _serve(serving: Coroutine[None, None, None], url: str, token_file: Pat
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
-    told = write_address(url, token_file)
+    told = tell()
     click.echo(f"toolcrib: the gateway is at {url}\ntoolcrib: its log is {log_file}", err=True)
     await asyncio.wait([task])
     told.unlink(missing_ok=True)

@@ -34,11 +34,11 @@ from ._options import (
     caller_options,
     config_options,
     crib_from_options,
+    is_attended,
     service_options,
     show_examples,
     with_owner,
 )
-from .approvals import is_attended
 
 T = TypeVar("T")
 _SERVE = """\b

@@ -28,11 +28,12 @@ from ._options import (
     caller_options,
     config_options,
     crib_from_options,
+    is_attended,
     nearest_session,
     wait_for_servers,
 )
 from ._turn import JsonLines, RunScreen
-from .approvals import ask_at_terminal, is_attended
+from .approvals import ask_at_terminal
 
 log = logging.getLogger("toolcrib")
 

@@ -48,13 +48,14 @@ HttpRoute = tuple[str, HttpAnswer]
 class HttpError(Exception):
     """A request that is answered with a status and a sentence."""
 
-    def __init__(self, status: int, kind: str, sentence: str) -> None:
+    def __init__(self, status: int, kind: str, sentence: str, **more: Any) -> None:
         super().__init__(sentence)
-        self.status, self.kind = status, kind
+        self.status, self.kind, self._more = status, kind, more
 
     def to_json(self) -> dict[str, Any]:
         """Return what the client is told."""
-        return {"ok": False, "error": {"type": self.kind, "message": str(self), "code": self.kind, "param": None}}
+        told = {"type": self.kind, "message": str(self), "code": self.kind, "param": None}
+        return {"ok": False, "error": told, **self._more}
 
 
 class Gate(Protocol):
@@ -156,12 +157,12 @@ class HttpDoor:
             raise HttpError(400, "invalid_request", 'say which tool: {"tool": NAME, "args": {...}}')
         args = {**({"action": body["action"]} if "action" in body else {}), **body.get("args", {})}
         params = {"tool": body["tool"], "args": args, "dryRun": body.get("dryRun", False)}
-        params["sessionKey"] = body.get("sessionKey") or "main"
+        params["sessionKey"] = body.get("sessionKey", "main")
         told = await ask(self._server, principal, "tools.call", params)
         if told.get("status") == "error":
             denied = told["verdict"]["decision"] == "deny"
             sentence = told["content"][0]["text"] if told["content"] else "it failed"
-            raise HttpError(404 if denied else 400, "not_found" if denied else "tool_error", sentence)
+            raise HttpError(404 if denied else 400, "not_found" if denied else "tool_error", sentence, result=told)
         return 200, {"ok": True, "result": told}
 
 
