@@ -49,8 +49,7 @@ async def cribbed(
     terms = Terms(root=root, state=root.parent / "state")
     blobs = InMemoryBlobs()
     commands = CommandRunner(
-        config=crib.config,
-        policy=crib.loaded.policy,
+        settings=crib.settings,
         terms_of=lambda _: terms,
         shells=LocalShells(),
         blobs=blobs,

@@ -1,4 +1,4 @@
-"""attacks/config on the configuration reader and, where a workspace lies beside it, on the command itself."""
+"""attacks/config on the configuration reader, on a crib that runs and, where a workspace is there, on the command."""
 
 import json
 import os
@@ -12,8 +12,11 @@ from typing import Any
 
 import re2
 
-from toolcrib.app import open
+from toolcrib import OWNER, ToolError, run_sync
+from toolcrib.app import Crib, open
 from toolcrib.define.errors import ConfigError, PluginError
+from toolcrib.doors.gateway.credentials import Credentials
+from toolcrib.doors.gateway.server import GatewayServer
 from toolcrib.policy.lint import Finding
 
 from . import LATER, Outcome, broken, kept
@@ -23,7 +26,6 @@ from .resources import measure_held
 
 Json = dict[str, Any]
 
-_LATER = frozenset({"reload", "patch"})
 _SAVING = ("crash_during_save", "downgrade", "recover_backup", "two_writers")  # nothing here saves a configuration
 _SECRETS = {"GATEWAY_TOKEN": "a-long-enough-token-0123456789"}
 
@@ -31,8 +33,10 @@ _SECRETS = {"GATEWAY_TOKEN": "a-long-enough-token-0123456789"}
 def judge(case: Json, profiles: Json) -> Outcome:
     """Start with the case's file and compare whether it is taken, refused or warned about."""
     asked, must = case["input"], case["must"]
-    if asked.get("when", "start") in _LATER or any(asked.get(key) for key in _SAVING) or "patch" in asked:
+    if any(asked.get(key) for key in _SAVING) or "job" in asked.get("object", {}):
         return LATER
+    if asked.get("when", "start") != "start" or "patch" in asked:
+        return run_sync(_while_it_runs(asked, must, profiles))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         path, env = _file(root, asked, profiles)
@@ -101,6 +105,44 @@ def _merged(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
     return above
+
+
+async def _while_it_runs(asked: Json, must: Json, profiles: Json) -> Outcome:
+    """Replace or patch the file of a gateway that runs, and compare what counts and what stands there afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, env = _file(Path(folder), {"env": asked.get("env", _SECRETS)}, profiles)
+        async with open(path, env=env, import_plugins=False, state=Path(folder) / "state") as crib:
+            server, before = GatewayServer(crib, Credentials("token", "a-token-of-the-state-folder")), crib.loaded
+            if "patch" in asked:
+                left, why = path.read_bytes(), await _patch(crib, **asked["patch"], by=asked["by"])
+            else:
+                _file(Path(folder), asked, profiles)
+                left = path.read_bytes()
+                server.reload()
+                why = crib.settings.problem
+            is_refused = must["verdict"].startswith("reject")
+            if is_refused != bool(why):
+                return broken(why or "accepted", {"error": why})
+            if is_refused and (crib.loaded is not before or path.read_bytes() != left):
+                return broken("it was refused, and something has changed", {"error": why})
+            if not is_refused and crib.loaded is before:
+                return broken("it was accepted, and does not count", {})
+    return kept({"error": why} if why else {"accepted": True})
+
+
+async def _patch(crib: Crib, path: str, value: Any, by: str) -> str:
+    """Return why a change of one key is refused, "" when it is not; who asks is a person, or a model by its tool."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    sent = {"raw": json.dumps(neutral(value)), "baseHash": (await crib.ask("config.get", caller=OWNER))["hash"]}
+    if by.startswith("agent_tool"):
+        result = await crib.belt(OWNER).call("gateway", {"action": "config.patch", **sent})
+        return result.plain_text if result.status == "error" else ""
+    try:
+        await crib.ask("config.patch", sent, caller=OWNER)
+    except ToolError as error:
+        return str(error)
+    return ""
 
 
 def _complaint(must: Json, findings: list[Finding] | None, error: str) -> str:

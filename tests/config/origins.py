@@ -41,6 +41,8 @@ def is_written(layer: Layer, raw: Mapping[str, Any]) -> bool:
         return list(layer.rule.ask) == found
     if isinstance(found, Mapping):
         rule = layer.rule
-        said = ((rule.allow or (), "allow", "include"), (rule.deny, "deny", "exclude"), (rule.also, "alsoAllow", ""))
+        said = [(rule.allow or (), "allow", "include"), (rule.deny, "deny", "exclude"), (rule.also, "alsoAllow", "")]
+        if found.get("allow") == [] and rule.allow == ("*",):  # an empty list limits nobody in a file of OpenClaw's
+            said = said[1:]
         return all({*entries} <= {*found.get(key, ()), *found.get(other, ())} for entries, key, other in said)
     return found is not NOWHERE

@@ -101,11 +101,11 @@ def test_whom_a_channel_lets_in(
     assert (route.refusal is None, not route.doubts) == (is_in, is_certain), route
 
 
-def test_elevated_and_agent_to_agent_are_doubts_about_their_own_tools() -> None:
-    tools = {"elevated": {"allowFrom": {"whatsapp": ["+1555"]}}, "agentToAgent": {"enabled": True}}
+def test_elevated_is_a_doubt_about_its_own_tool() -> None:
+    tools = {"elevated": {"allowFrom": {"whatsapp": ["+1555"]}}}
     config = {"tools": tools, "channels": {"whatsapp": {"dmPolicy": "open"}}}
     route = routed(config, channel="whatsapp", sender=ANN)
-    assert [len(route.list_doubts(tool)) for tool in ("exec", "sessions_send", "read", "")] == [1, 1, 0, 2]
+    assert [len(route.list_doubts(tool)) for tool in ("exec", "read", "")] == [1, 0, 1]
     assert routed(config, channel="whatsapp", sender=BOB).list_doubts("exec") == ()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib.backends.stores.memory import MemorySessions
+from toolcrib.config.load import load
 from toolcrib.define.agent import OUTCOME, WORKING
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
@@ -16,7 +17,6 @@ from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnHandle
-from toolcrib.policy.settings import PolicySettings, ToolsSettings
 from toolcrib.services.subagents.runs import STOPPED, AgentListing, SpawnRequest, SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 
@@ -66,8 +66,8 @@ class World:
     def serve(self, **subagents: Any) -> Subagents:
         """Return the service under a policy on subagents."""
         subagents = {"maxConcurrent": 2, **subagents}
-        policy = PolicySettings(tools=ToolsSettings.model_validate({"subagents": subagents}))
-        return Subagents(self.store, policy, self, SubagentSlots(), now=lambda: 1_000.0)
+        settings = load({"tools": {"subagents": subagents}}, {})
+        return Subagents(self.store, settings, self, SubagentSlots(), now=lambda: 1_000.0)
 
     def agent_tools(self, caller: Caller, /) -> dict[str, str]:
         return {}

@@ -31,9 +31,9 @@ _TELLING_CHARS = 8  # of a word that stands for more than a turn of phrase
 class Declarations:
     """The tools of a belt as one model is told of them; `later` says of those it is not told at once when it will be.
 
-    Where a window is small or not known, what everyday work does without waits: subagents and sessions until a message
-    asks for them, the rest behind find_tools. So does what others bring, where it takes more than a tenth of the
-    window. What an allow list names is told at once.
+    Where a window is small or not known, what everyday work does without waits: subagents, sessions and what is the
+    owner's alone until a message asks for it, the rest behind find_tools. So does what others bring, where it takes
+    more than a tenth of the window. What an allow list names is told at once.
     """
 
     def __init__(self, belt: Selection, card: ModelCard) -> None:
@@ -88,7 +88,7 @@ def _list_aside(tools: Iterable[Tool], card: ModelCard) -> Iterable[tuple[str, s
         if tool.source not in ("core", "agent"):
             others.append(tool)
         elif not is_roomy and tool.name not in _AT_ONCE:
-            if tool.source == "agent" or tool.group in _ON_DEMAND:
+            if tool.source == "agent" or tool.group in _ON_DEMAND or tool.owner_only:
                 yield tool.name, _ASKED
             elif tool.group in _ASIDE:
                 yield tool.name, _FOUND

@@ -70,6 +70,7 @@ class CallPipeline:
     one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
     that do not state their own, a `ceiling` for all. `notice` puts a warning before outside text, whatever its tool.
     `watch` hears how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
+    `rejudge` gives the belt that a call is judged by: the same one, or another one when other settings count by now.
     `preview` adds to a question what the call would change, and returns what makes sure of it after the yes.
     """
 
@@ -87,6 +88,7 @@ class CallPipeline:
     ceiling: int = 0
     notice: bool = False
     bodies: BodyRunner = field(default_factory=BodyRunner)
+    rejudge: Callable[[Selection, Ctx], Selection] | None = None
 
 
 _numbers = count(1)
@@ -207,17 +209,19 @@ async def invoke_all(belt: Selection, ctxs: Sequence[Ctx], pipeline: CallPipelin
         raise
 
 
+_NOTHING_YET: tuple[Tool | None, asyncio.CancelledError | None, Result | None] = (None, None, None)
+
+
 async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSlot | None = None) -> Result:
     """Run `ctx.call` for `ctx.caller` if the belt permits it, and return what came of it."""
     call, course, deadline = ctx.call, ctx.course, Deadline()
+    belt = belt if pipeline.rejudge is None else pipeline.rejudge(belt, ctx)
     name, verdict = call.name, belt.verdicts.get(call.name)
     if verdict is None:
         name = canonical(name) or name[:_NAME_CHARS]
         verdict = belt.verdicts.get(name)
     watched = CallWatcher(pipeline.watch, ctx, verdict, pipeline.redact) if pipeline.watch else None
-    tool: Tool | None = None
-    cancelled: asyncio.CancelledError | None = None
-    ours: Result | None = None
+    tool, cancelled, ours = _NOTHING_YET
     try:
         try:
             tool, ctx, args = await _prepare(belt, verdict, ctx, pipeline, deadline, slot)
@@ -285,6 +289,25 @@ async def _prepare(
         ctx.course.adjusted = compare_args(call.args, args, tool.aliases)
         ctx = _with_checked_args(ctx, tool, args)
     # 4
+    ctx, args = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
+    # 5: a human takes the time it takes
+    if questions:
+        deadline.give(None)
+        await _ask(tool, ctx, args, questions, pipeline)
+        if pipeline.rejudge is not None and (now := pipeline.rejudge(belt, ctx)) is not belt:
+            # other settings count since the question: the yes stands for a question, never for a no
+            _permit(now, now.verdicts.get(tool.name), why)
+            ctx, args = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
+    if slot:
+        deadline.give(None)
+        await slot.wait_exclusive(exclusive=tool.exclusive)
+    return tool, ctx, args
+
+
+async def _hear_guards(
+    tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: list[Ask], pipeline: CallPipeline, deadline: Deadline
+) -> tuple[Ctx, Mapping[str, Any]]:
+    """Return the call as the guards leave it; what they want a human to be asked is added to the questions."""
     for guard in pipeline.guards:
         if guard.tools and tool.name not in guard.tools:
             continue
@@ -298,14 +321,7 @@ async def _prepare(
         deadline.give(None)
         args = await _apply_word(guard, said, tool, ctx.call._replace(args=args), questions, pipeline.record)
         ctx = _with_checked_args(ctx, tool, args)
-    # 5: a human takes the time it takes
-    if questions:
-        deadline.give(None)
-        await _ask(tool, ctx, args, questions, pipeline)
-    if slot:
-        deadline.give(None)
-        await slot.wait_exclusive(exclusive=tool.exclusive)
-    return tool, ctx, args
+    return ctx, args
 
 
 async def _run_body(

@@ -16,9 +16,9 @@ from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
 from toolcrib.config.advice import advice
-from toolcrib.config.load import Loaded, load
+from toolcrib.config.load import Loaded, SettingsInForce, load
 from toolcrib.config.routing import Route, route_caller
-from toolcrib.config.settings import ExpectedCaller
+from toolcrib.config.settings import Config, ExpectedCaller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError
@@ -50,8 +50,8 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
-from .secrets import LogRedactor, redactors_for
-from .settings import show_settings
+from .secrets import LogRedactor, lasting_redactors
+from .settings import SettingsEditor
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
@@ -66,7 +66,7 @@ _Answer = TypeVar("_Answer")
 class _Parts:
     """What a crib is made of."""
 
-    loaded: Loaded
+    settings: SettingsInForce
     agents: Agents
     belts: BeltSource
     router: Router
@@ -81,8 +81,7 @@ class Crib:
     """A wired crib: which tools exist, who gets which, and the turns that use them."""
 
     def __init__(self, parts: _Parts) -> None:
-        loaded = parts.loaded
-        self.loaded, self.config, self.agents = loaded, loaded.config, parts.agents
+        self.settings, self.agents = parts.settings, parts.agents
         core, self.models, self.sessions = parts.core, parts.models, parts.core.stores.sessions
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
@@ -94,6 +93,16 @@ class Crib:
     def __repr__(self) -> str:
         files = ", ".join(map(str, self.loaded.document.files))
         return f"<Crib{files and f' of {files}'}: {len(self.catalog.tools)} tools>"
+
+    @property
+    def loaded(self) -> Loaded:
+        """What was read from the configuration, as it counts now."""
+        return self.settings.loaded
+
+    @property
+    def config(self) -> Config:
+        """The settings that count now."""
+        return self.settings.config
 
     @property
     def bodies(self) -> BodyRunner:
@@ -304,16 +313,16 @@ def build(
     folder, env, exits = given.folder, given.env, AsyncExitStack()  # what is opened first is closed last
     folders = folders_for(loaded, env, folder, own=given.has_user)
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
+    settings = SettingsInForce(loaded, env)
     whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
     own = (folders.own.parent,) if folders.own else ()
     hidden = folders.make_hidden(folders.accepted.folder.parent, folders.accepted.folder, *own)
-    terms = terms_of(loaded, hidden, list_loaded_code(loaded))
-    kept, models = state_in(folder), Models(loaded.config, env)
-    redact, redact_errors = redactors = redactors_for(loaded, env)
+    terms = terms_of(settings, hidden, list_loaded_code(loaded))
+    kept, models = state_in(folder), Models(settings, env)
+    redact, redact_errors = redactors = lasting_redactors(settings, env)
     stores = stores_for(loaded, kept, folder, env, redactors)
     core = Core(
-        config=loaded.config,
-        policy=loaded.policy,
+        settings=settings,
         env=env,
         state=folder,
         stores=stores,
@@ -331,13 +340,13 @@ def build(
     features = mount_features(core, mounts)
     router = Router([*given.services, *core.mounted])
     ports_of, slots = PortsOf(terms, router, stores.blobs), SubagentSlots()
-    runner = SubagentRunner(loaded, models, ports_of, slots, None if folder is None else kept.sessions)
+    runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     approver = given.approver or core.find(Approvals)
-    belts = BeltSource(loaded, whole, agents, _pipeline(core, offers, features, approver), runner)
+    belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
     moments = Moments(hook for offer in offers for hook in offer.hooks.items())
-    turns = Turns(kept.sessions, stores.record, SetupResolver(loaded, models, belts), moments)
+    turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments)
     starter = TurnStarter(turns, models, redact)
-    host = SubagentStarter(loaded, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
+    host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
         **{each.name: getattr(core, each.name) for each in fields(core)},
         running=turns.journal_of,
@@ -345,7 +354,7 @@ def build(
         belt_of=belts.belt,
         later_of=lambda who: models.later_for(belts.belt(who).selection, who),
         assign_model=models.assign,
-        show_settings=partial(show_settings, loaded, env),
+        editor=SettingsEditor(settings, env),
         host=host,
         slots=slots,
     )
@@ -353,6 +362,8 @@ def build(
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
     belts.offered = behind.find(Peers).tools_for
+    settings.on_change(belts.renew)
+    settings.on_change(models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redact_errors, loaded.config.logging.redact_patterns).install())
@@ -361,7 +372,7 @@ def build(
         exits.push_async_callback(close)
     return Crib(
         _Parts(
-            loaded=loaded,
+            settings=settings,
             agents=agents,
             belts=belts,
             router=router,
@@ -388,9 +399,6 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
         blobs=core.stores.blobs,
         redact=core.redact,
         redact_errors=core.redact_errors,
-        timeout=float(core.config.tools.timeout_sec),
-        limit=core.config.tools.results.max_chars,
-        notice=core.config.tools.results.notice,
         bodies=BodyRunner(partial(redact_value, redact=core.redact_errors or str)),
     )
 

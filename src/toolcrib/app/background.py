@@ -10,7 +10,7 @@ from time import time
 from typing import Any
 
 from toolcrib.agent.turn import Turns
-from toolcrib.config.load import Loaded
+from toolcrib.config.settings import SettingsSource
 from toolcrib.define import session
 from toolcrib.define.agent import WORKING, Agent, inputs_from, inputs_shape, prompts_of
 from toolcrib.define.caller import Caller
@@ -40,7 +40,7 @@ class SubagentStarter:
 
     def __init__(  # noqa: PLR0913  the crib's own parts, each by name
         self,
-        loaded: Loaded,
+        settings: SettingsSource,
         registered: Iterable[Agent],
         models: Models,
         *,
@@ -49,14 +49,18 @@ class SubagentStarter:
         starter: TurnStarter,
         turns: Turns,
     ) -> None:
-        self._loaded, self._policy, self._store = loaded, loaded.policy, turns.store
+        self._settings, self._store = settings, turns.store
         self._belts, self._runner, self._starter = belts, runner, starter
         self._registered = {session.to_agent(agent.name): agent for agent in registered}
-        self.agents = {
-            session.to_agent(id): AgentListing(each.name or "", each.subagents.allow_agents)
-            for id, each in loaded.config.list_agents()
-        }
         self.model_named, self.tell, self.add = models.find_named, turns.tell, turns.add
+
+    @property
+    def agents(self) -> dict[str, AgentListing]:
+        """The agents of the configuration, by id."""
+        return {
+            session.to_agent(id): AgentListing(each.name or "", each.subagents.allow_agents)
+            for id, each in self._settings.config.list_agents()
+        }
 
     def is_tool(self, agent: str, /) -> bool:
         """Tell whether there is such an agent among the tools."""
@@ -78,7 +82,7 @@ class SubagentStarter:
         """Start a turn for a child of the caller: asked about by the same human, with the same tools of a program."""
         agent = self._registered.get(request.agent)
         task = None if agent is None else await self._task(agent, caller, request)
-        child = child_of(self._policy, caller, request.agent, request.key)
+        child = child_of(self._settings.policy, caller, request.agent, request.key)
         now, title = time(), request.label or request.text[:80]
         head = SessionHead(key=request.key, made_at=now, changed_at=now, parents=child.parents, title=title)
         known = await self._store.make(head)
@@ -86,7 +90,7 @@ class SubagentStarter:
         # of the belt's tools, those that were handed to it alone go to the child
         tools, catalog = above.setup.belt.tools.values() if above else (), self._belts.catalog
         if task is None:
-            limits, model = limits_of(self._loaded.config, request.agent), self._inherit_model(request.agent, caller)
+            limits, model = limits_of(self._settings.config, request.agent), self._inherit_model(request.agent, caller)
             first = f"{_TASK}{request.text}"
         else:
             limits, model = self._runner.limits_of(task.agent), self._runner.model_of(task.agent, caller, above)
@@ -109,7 +113,7 @@ class SubagentStarter:
 
     def _inherit_model(self, agent: str, caller: Caller) -> Model | None:
         """Return the parent's model where a child has it: when it is the same agent, or none that names one."""
-        above, own = turn_of(caller), self._loaded.config.agent(agent)
+        above, own = turn_of(caller), self._settings.config.agent(agent)
         is_same = agent == agent_of(caller) or own is None or own.model is None
         return above.setup.model if above and is_same else None
 

@@ -5,6 +5,7 @@ import pwd
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
 from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
-from toolcrib.config.load import Loaded
+from toolcrib.config.load import Loaded, SettingsInForce
 from toolcrib.config.settings import Config
 from toolcrib.define.approval import CHANGE
 from toolcrib.define.caller import Caller, Sender
@@ -23,6 +24,7 @@ from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent
 from toolcrib.define.message import Call
+from toolcrib.define.names import canonical
 from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.result import Result
 from toolcrib.define.session import to_agent
@@ -35,8 +37,9 @@ from toolcrib.services.feature import Feature
 from toolcrib.services.router import Router
 
 from .features import join_tools
-from .subagents import SubagentRunner, Within
+from .subagents import SubagentRunner, Within, with_agents
 
+_RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 
 
@@ -115,9 +118,14 @@ class BeltSource:
     """The belts of one crib, over the tools that there are now; a belt that was handed out stays as it is."""
 
     def __init__(
-        self, loaded: Loaded, catalog: Catalog, agents: Agents, pipeline: CallPipeline, runner: SubagentRunner
+        self,
+        settings: SettingsInForce,
+        catalog: Catalog,
+        agents: Agents,
+        pipeline: CallPipeline,
+        runner: SubagentRunner,
     ) -> None:
-        self._loaded, self._own, self._agents = loaded, catalog, agents
+        self._settings, self._own, self._agents = settings, catalog, agents
         self.pipeline, self._runner = pipeline, runner
         self._features: tuple[Feature, ...] = ()
         self.offered: Callable[[Caller], tuple[Tool, ...]] = lambda _: ()  # by programs, for a session
@@ -132,12 +140,32 @@ class BeltSource:
         self.renew()
 
     def renew(self) -> None:
-        """Take in what features bring now."""
+        """Take in what features bring and what is configured now."""
         mandates = {to_agent(agent.name): agent.tools for agent in self._agents}
-        policy = replace(self._loaded.policy, mandates=mandates)
-        self.catalog = join_tools(self._own, self._features)
-        host = _host_facts(self._loaded.config)
+        loaded = self._settings.loaded
+        policy = replace(loaded.policy, mandates=mandates)
+        self.catalog = join_tools(with_agents(self._own, self._agents, policy.tools.subagents), self._features)
+        host, tools = _host_facts(loaded.config), loaded.config.tools
+        self.pipeline = replace(
+            self.pipeline,
+            timeout=float(tools.timeout_sec),
+            limit=tools.results.max_chars,
+            notice=tools.results.notice,
+            rejudge=partial(self._rejudge, loaded) if loaded.document.files else None,
+        )
         self.belts = Belts(self.catalog, policy, host=host, channels=tuple(policy.channels))
+
+    def _rejudge(self, made_by: Loaded, belt: Selection, ctx: Ctx) -> Selection:
+        """Return what a call of a belt is judged by: the belt, or newer settings where these permit no more than it."""
+        if made_by is self._settings.loaded:
+            return belt
+        name = canonical(ctx.call.name) or ""
+        tool, before = belt.tools.get(name), belt.verdicts.get(name)
+        if tool is None or before is None:
+            return belt
+        now = self.belts.belt_for(ctx.caller, () if name in self.catalog.tools else (tool,))
+        is_wider = name not in now.verdicts or _RANKS[now.verdicts[name].decision] < _RANKS[before.decision]
+        return replace(belt) if is_wider else now
 
     def belt(
         self,
@@ -243,17 +271,18 @@ class PortsOf:
         self._workspaces.close()
 
 
-def terms_of(loaded: Loaded, kept: Sequence[Path] = (), code: Sequence[Path] = ()) -> Callable[[Caller], Terms]:
+def terms_of(
+    settings: Loaded | SettingsInForce, kept: Sequence[Path] = (), code: Sequence[Path] = ()
+) -> Callable[[Caller], Terms]:
     """Return what says which folder is a caller's workspace, and what may be done there.
 
     `kept` is where the crib keeps what it was told, `code` what it loads: no tool writes there, wherever that lies.
     """
-    config, policy, here = loaded.config, loaded.policy, _here()
-    refusal = explain_refusal()
+    here, refusal = _here(), explain_refusal()
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
-        who = resolve(policy, caller)
+        config, who = settings.config, resolve(settings.policy, caller)
         own = (agent.workspace for each in (who, *reversed(who.parents)) if (agent := config.agent(each.agent)))
         root = next(filter(None, own), config.workspace.root)
         return Terms(
@@ -261,7 +290,7 @@ def terms_of(loaded: Loaded, kept: Sequence[Path] = (), code: Sequence[Path] = (
             access=config.sandbox.workspace_access if who.is_sandboxed else "rw",
             protected=config.workspace.protected,
             linked=config.workspace.linked,
-            own=(*loaded.document.files, *kept),
+            own=(*settings.document.files, *kept),
             code=tuple(code),
             refusal="" if root else refusal,
         )

@@ -23,6 +23,7 @@ from toolcrib.services import (
     audit,
     chat,
     completions,
+    configuration,
     devices,
     exec,
     gateway,
@@ -54,6 +55,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     session_send.mount,
     toolbox.mount,
     gateway.mount,
+    configuration.mount,
     devices.mount,
 )
 

@@ -7,7 +7,7 @@ from toolcrib.adapter.cards import card_for
 from toolcrib.agent.declare import Declarations
 from toolcrib.backends.models.known import KNOWN, models_with_keys
 from toolcrib.backends.models.offline import CARD, OfflineModel
-from toolcrib.config.settings import Config, ProviderSettings
+from toolcrib.config.settings import ProviderSettings, SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import Model, ModelCard, model_name
@@ -22,9 +22,10 @@ _SHOWN_CHARS = 64  # of a name that is none
 class Models:
     """Models by name, `provider:model`, made with the keys of the configuration and the environment."""
 
-    def __init__(self, config: Config, env: Mapping[str, str]) -> None:
-        self._config, self._env = config, env
+    def __init__(self, settings: SettingsSource, env: Mapping[str, str]) -> None:
+        self._settings, self._env = settings, env
         self._made: dict[tuple[str, str], Model] = {}
+        self._left: list[Model] = []
 
     @property
     def env_secrets(self) -> dict[str, str]:
@@ -75,8 +76,8 @@ class Models:
 
         A conversation may choose among what the operator chose: the models of the agents, the default, the offline one.
         """
-        own = (each.model for _, each in self._config.list_agents())
-        known = [*own, self._config.default_model, OFFLINE]
+        own = (each.model for _, each in self._settings.config.list_agents())
+        known = [*own, self._settings.config.default_model, OFFLINE]
         names = [":".join(model_name(name)) for name in known if name]
         try:
             asked = ":".join(model_name(word))
@@ -100,18 +101,24 @@ class Models:
 
             local.fetch_weights(say)
 
-    async def close(self) -> None:
-        """Let go of every connection."""
-        for model in self._made.values():
-            await model.close()
+    def forget(self) -> None:
+        """Make every model anew when it is next asked for; those that answer now do so to the end."""
+        self._left += self._made.values()
         self._made.clear()
 
+    async def close(self) -> None:
+        """Let go of every connection."""
+        self.forget()
+        for model in self._left:
+            await model.close()
+        self._left.clear()
+
     def _name_from_config(self, agent: str) -> str:
-        own = self._config.agent(agent)
-        return (own and own.model) or self._config.default_model
+        own = self._settings.config.agent(agent)
+        return (own and own.model) or self._settings.config.default_model
 
     def _providers(self) -> dict[str, ProviderSettings]:
-        return {name: each for name, each in self._config.models.items() if isinstance(each, ProviderSettings)}
+        return {name: each for name, each in self._settings.config.models.items() if isinstance(each, ProviderSettings)}
 
     def _make(self, provider: str, model: str) -> Model:
         if provider == "offline":

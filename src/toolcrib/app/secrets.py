@@ -10,7 +10,7 @@ import re2
 
 from toolcrib.backends.stores.record import Redact
 from toolcrib.config.complain import environment_values
-from toolcrib.config.load import Loaded
+from toolcrib.config.load import Loaded, SettingsInForce
 from toolcrib.define.ports import Blobs
 from toolcrib.threads import in_thread
 
@@ -32,8 +32,28 @@ def redactors_for(loaded: Loaded, env: Mapping[str, str]) -> tuple[Redact | None
 
     The second hides whatever came by a `${NAME}`: a word that may stand in an honest file is not missed in an error.
     """
-    values = find_values(loaded, env)
-    return redact_for(values), redact_for(values | environment_values(loaded.document))
+    values, more = _list_values(loaded, env)
+    return redact_for(values), redact_for(values | more)
+
+
+def lasting_redactors(settings: SettingsInForce, env: Mapping[str, str]) -> tuple[Redact | None, Redact | None]:
+    """Return the same for a crib: where its files are read again, the secrets in them are added to those of before."""
+    if not settings.document.files:
+        return redactors_for(settings.loaded, env)
+    values, more = _list_values(settings.loaded, env)
+    both = Redactor(values), Redactor(values | more)
+
+    def learn() -> None:
+        values, more = _list_values(settings.loaded, env)
+        both[0].learn(values)
+        both[1].learn(values | more)
+
+    settings.on_change(learn)
+    return both
+
+
+def _list_values(loaded: Loaded, env: Mapping[str, str]) -> tuple[frozenset[str], frozenset[str]]:
+    return find_values(loaded, env), frozenset(environment_values(loaded.document))
 
 
 def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
@@ -54,17 +74,26 @@ def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
 
 def redact_for(values: Collection[str]) -> Redact | None:
     """Return what takes these values out of a text, however it quotes them; None when there is nothing to look for."""
-    if not values:
-        return None
-    words = sorted({way for value in values for way in _spellings(value)}, key=len, reverse=True)
+    return Redactor(values) if values else None
 
-    def redact(text: str) -> str:
-        for word in words:
+
+class Redactor:
+    """Takes values out of a text, however it quotes them."""
+
+    def __init__(self, values: Collection[str]) -> None:
+        self._words = list[str]()
+        self.learn(values)
+
+    def learn(self, values: Collection[str]) -> None:
+        """Look for these from now on, besides those of before."""
+        found = {way for value in values for way in _spellings(value)}
+        self._words = sorted({*self._words, *found}, key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for word in self._words:
             if word in text:
                 text = text.replace(word, "…")
         return text
-
-    return redact
 
 
 def _spellings(value: str) -> Iterator[str]:

@@ -18,8 +18,7 @@ from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
 from toolcrib.agent.subagent_report import result_of
 from toolcrib.agent.turn import title_of
-from toolcrib.config.load import Loaded
-from toolcrib.config.settings import LimitSettings
+from toolcrib.config.settings import LimitSettings, SettingsSource
 from toolcrib.define.agent import Agent, make_called_key, prompts_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx, Ports
@@ -83,20 +82,20 @@ class SubagentRunner:
 
     def __init__(
         self,
-        loaded: Loaded,
+        settings: SettingsSource,
         models: Models,
         ports_of: Callable[[Caller], Ports],
         slots: SubagentSlots,
         store: SessionStore | None = None,
     ) -> None:
-        self._loaded, self._policy, self._models, self._ports_of = loaded, loaded.policy, models, ports_of
+        self._settings, self._models, self._ports_of = settings, models, ports_of
         self._slots, self._store = slots, store
 
     def ports(self, caller: Caller, within: Within) -> Ports:
         """Return the caller's ports, with the one that runs agents for it."""
 
         async def perform(agent: Agent, ctx: Ctx, args: Mapping[str, Any]) -> Result:
-            with self._slots.hold(root_of(ctx.caller), max_subagents(self._policy, ctx.caller)):
+            with self._slots.hold(root_of(ctx.caller), max_subagents(self._settings.policy, ctx.caller)):
                 await self._slots.stagger()
                 return await self._run(agent, ctx, args, within)
 
@@ -129,7 +128,7 @@ class SubagentRunner:
     def _setup(self, agent: Agent, parent: Caller, within: Within, above: Loop | None) -> TurnSetup:
         """Return who works: its own model, belt and limits, within what its parent has."""
         model = self.model_of(agent, parent, above)
-        child = child_of(self._policy, parent, agent.name, make_called_key(agent.name, token_hex(8)))
+        child = child_of(self._settings.policy, parent, agent.name, make_called_key(agent.name, token_hex(8)))
         child = replace(child, provider=model.card.provider, model=model.card.model)
         belt = within.belts.belt_for(child, within.extra)
         return TurnSetup(
@@ -141,13 +140,13 @@ class SubagentRunner:
             limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",
             after_outside=match_outside_tools(
-                outside_entries(self._loaded, child), belt, within.belts.catalog_with(within.extra).groups
+                outside_entries(self._settings, child), belt, within.belts.catalog_with(within.extra).groups
             ),
         )
 
     def limits_of(self, agent: Agent) -> Limits:
         """Return the limits of a run: the agent's, and those of the configuration where they are lower."""
-        own = self._loaded.config.agent(agent.name)
+        own = self._settings.config.agent(agent.name)
         limits = own.limits if own else LimitSettings()
 
         def least(*found: Any) -> Any:
@@ -162,7 +161,7 @@ class SubagentRunner:
 
     def model_of(self, agent: Agent, parent: Caller, above: Loop | None) -> Model:
         """Return the model that the configuration or the agent names, else its parent's."""
-        own = self._loaded.config.agent(agent.name)
+        own = self._settings.config.agent(agent.name)
         named = (own.model if own else None) or agent.model
         if named is None and above is not None:
             return above.setup.model
@@ -193,17 +192,17 @@ def turn_of(caller: Caller) -> Loop | None:
     return above if above is not None and above.setup.caller == caller else None
 
 
-def outside_entries(loaded: Loaded, caller: Caller) -> dict[str, str]:
+def outside_entries(settings: SettingsSource, caller: Caller) -> dict[str, str]:
     """Return what a human is asked about once something is from outside: for all, for the caller, for its parents.
 
     Each entry comes with where it stands.
     """
-    config, who = loaded.config, resolve(loaded.policy, caller)
+    config, who = settings.config, resolve(settings.policy, caller)
     scopes = {"tools": config.tools.ask_after_outside}
     for agent in (each.agent for each in (who, *who.ceiling)):
-        if settings := config.agent(agent):
-            scopes[f"agents.{config.find_written_id(agent)}.tools"] = settings.tools.ask_after_outside
-    found = [(entry, f"{scope}.askAfterOutside[{at}]") for scope, own in scopes.items() for at, entry in enumerate(own)]
+        if own := config.agent(agent):
+            scopes[f"agents.{config.find_written_id(agent)}.tools"] = own.tools.ask_after_outside
+    found = [(entry, f"{scope}.askAfterOutside[{at}]") for scope, its in scopes.items() for at, entry in enumerate(its)]
     return dict(reversed(found))  # of two that say the same, the first
 
 

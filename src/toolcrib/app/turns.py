@@ -12,8 +12,7 @@ from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.prompt import subagent_prompt, system_prompt
 from toolcrib.agent.turn import Turns
-from toolcrib.config.load import Loaded
-from toolcrib.config.settings import Config, LimitSettings
+from toolcrib.config.settings import Config, LimitSettings, SettingsSource
 from toolcrib.define import event as events
 from toolcrib.define import session
 from toolcrib.define.agent import prompts_of
@@ -249,8 +248,8 @@ class TurnStarter:
 class SetupResolver:
     """Says by the configuration who answers, with which tools and within which bounds."""
 
-    def __init__(self, loaded: Loaded, models: Models, belts: BeltSource) -> None:
-        self._loaded, self._models, self._belts = loaded, models, belts
+    def __init__(self, settings: SettingsSource, models: Models, belts: BeltSource) -> None:
+        self._settings, self._models, self._belts = settings, models, belts
 
     def resolve(self, request: TurnRequest, switched: str, /) -> TurnSetup:
         """Return who answers: the model asked for, else the one the session was switched to, else the configured."""
@@ -259,14 +258,14 @@ class SetupResolver:
         model = self._models.get(named) if isinstance(named, str) else named
         caller = replace(request.caller, provider=model.card.provider, model=model.card.model)
         held = self._belts.belt(caller, request.extra, approver=request.approver)
-        entries = outside_entries(self._loaded, caller)
+        entries = outside_entries(self._settings, caller)
         return TurnSetup(
             model=model,
             belt=held.selection,
             caller=caller,
             pipeline=held.pipeline,
             ports=held.ports,
-            limits=request.limits or limits_of(self._loaded.config, agent),
+            limits=request.limits or limits_of(self._settings.config, agent),
             system=_system_prompt(request, agent, held.tools, describe_place(held.ports)),
             effort=request.effort,
             after_outside=match_outside_tools(entries, held.selection, held.catalog.groups),

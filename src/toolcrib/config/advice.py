@@ -18,7 +18,7 @@ from .settings import ChannelSettings, PluginSettings
 # Keys that take something away; overlooked, they widen. Beneath the second, a misspelt one of them matters.
 _NARROWING = ("byProvider", "deny", "profile", "tools", "toolsBySender", "workspaceAccess")
 # Keys by which OpenClaw decides who gets in, or who gets more; explain and who follow some, and say where they do not.
-_ACCESS = ("agentToAgent", "allowFrom", "bindings", "dmPolicy", "elevated", "groupAllowFrom", "groupPolicy")
+_ACCESS = ("allowFrom", "bindings", "dmPolicy", "elevated", "groupAllowFrom", "groupPolicy")
 _RULED = re.compile(r"(?:^|\.)(?:tools|toolsBySender|byProvider|groups|guilds|teams)\.|^[^.]*$")
 _METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")))
 _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies

@@ -94,6 +94,84 @@ class Loaded:
         return self.translated.place(path)
 
 
+class SettingsInForce:
+    """The settings that count now. A reload puts others into their place, whole or not at all."""
+
+    def __init__(self, loaded: Loaded, env: Mapping[str, str]) -> None:
+        self.loaded, self._env = loaded, env
+        self.problem = ""  # why the files do not count as they stand now
+        self._listeners: list[Callable[[], None]] = []
+        self._seen = self._stamps()
+
+    @property
+    def config(self) -> settings.Config:
+        return self.loaded.config
+
+    @property
+    def policy(self) -> policies.PolicySettings:
+        return self.loaded.policy
+
+    @property
+    def document(self) -> Document:
+        return self.loaded.document
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when other settings count."""
+        self._listeners.append(listener)
+
+    def has_changed(self) -> bool:
+        """Tell whether a file is another one than when this was asked before."""
+        before, self._seen = self._seen, self._stamps()
+        return before != self._seen
+
+    def read(self, first: Path | None = None) -> Loaded:
+        """Return what the files say now, with `first` in the place of the first; raise ConfigError as a start does."""
+        return load(first or self.document.files[0], self._env, openclaw=self.loaded.foreign)
+
+    def reload(self) -> None:
+        """Let count what the files say now; raise ConfigError when that cannot be, and then nothing has changed."""
+        if not self.document.files:
+            return
+        try:
+            loaded = self._read_for_now()
+        except ConfigError as error:
+            self.problem = str(error)
+            raise
+        self.loaded, self.problem = loaded, ""
+        self._seen = self._stamps()
+        for listener in self._listeners:
+            listener()
+
+    def _read_for_now(self) -> Loaded:
+        loaded = self.read()
+        if fixed := list_fixed(self.config, loaded.config):
+            raise ConfigError(f"{', '.join(fixed)} changed, which counts from a start on; restart the gateway")
+        return loaded
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in self.document.files]
+
+
+def list_fixed(old: settings.Config, new: settings.Config) -> list[str]:
+    """Return the sections in which two configurations differ and that are read at a start alone: code, and folders."""
+    found = [name for name in ("plugins", "skills", "mcp_servers", "workspace", "audit") if _differ(name, old, new)]
+    folders = ({id: each.workspace for id, each in config.list_agents() if each.workspace} for config in (old, new))
+    named = [settings.Config.model_fields[name].alias or name for name in found]
+    return named if next(folders) == next(folders) else [*named, "agents.*.workspace"]
+
+
+def _differ(section: str, old: settings.Config, new: settings.Config) -> bool:
+    return bool(getattr(old, section) != getattr(new, section))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def find_file(env: Mapping[str, str]) -> Path | None:
     """Return the configuration file in force: `$TOOLCRIB_CONFIG`, else the one in the user's configuration folder.
 

@@ -58,10 +58,6 @@ def route_caller(document: Document, caller: Caller) -> Route:
         doubts.append(
             ("exec", "tools.elevated lets this sender run commands beside the rules there; here nothing does")
         )
-    if _section(raw, "tools", "agentToAgent"):
-        doubts.append(
-            ("sessions_", "tools.agentToAgent says there whether other agents are reached; here nothing does")
-        )
     return Route(caller, refusal, tuple(doubts))
 
 

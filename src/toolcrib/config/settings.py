@@ -6,7 +6,7 @@ is about one key of several begins its sentence with `key: `, so that the compla
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -16,6 +16,7 @@ from toolcrib.policy.settings import (
     Entries,
     ExecPolicy,
     ListSettings,
+    PolicySettings,
     RuleSettings,
     SandboxMode,
     Section,
@@ -115,6 +116,19 @@ class ToolSettings(ToolsSettings):
     results: ResultSettings = ResultSettings()
     timeout_sec: Seconds = Field(default=120, alias="timeoutSec")
     ask_after_outside: Entries = Field(default=(), alias="askAfterOutside")
+
+
+class AgentToAgentSettings(Section):
+    """`tools.agentToAgent`: whether agents may send to one another's sessions, and which."""
+
+    enabled: Bool = False
+    allow: tuple[Words, ...] | None = None
+
+
+class SharedToolSettings(ToolSettings):
+    """`tools` for everybody: besides, what agents are to one another."""
+
+    agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 
 _AtLeastOne = Annotated[Int, Field(ge=1, le=1_000_000_000)]
@@ -303,7 +317,7 @@ def _models(models: Any) -> Any:
 class Config(Section):
     """The whole file."""
 
-    tools: ToolSettings = ToolSettings()
+    tools: SharedToolSettings = SharedToolSettings()
     limits: LimitSettings = LimitSettings()
     agents: Annotated[_Agents, AfterValidator(_agents)] = Field(default_factory=dict)
     channels: Annotated[Mapping[Words, ChannelSettings], _distinct(_channel, "channel")] = Field(default_factory=dict)
@@ -362,3 +376,12 @@ class Config(Section):
     @cached_property
     def _agents_by_id(self) -> Mapping[str, tuple[str, AgentSettings]]:
         return {session.to_agent(id): (id, agent) for id, agent in self.list_agents()}
+
+
+class SettingsSource(Protocol):
+    """What is configured now: whoever asks a crib that reads its file again may get another answer later."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def policy(self) -> PolicySettings: ...

@@ -135,14 +135,6 @@ class ExecPolicy(Section):
     security: Literal["deny", "allowlist", "full"] = "allowlist"
 
 
-class AgentToAgentSettings(BaseModel):
-    """`tools.agentToAgent`: whether agents may send to one another's sessions, and which."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    enabled: StrictBool = False
-    allow: tuple[StrictStr, ...] | None = None
-
-
 class ToolsSettings(ScopeSettings):
     """`tools`, globally or of one agent."""
 

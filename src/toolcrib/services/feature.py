@@ -11,10 +11,10 @@ A feature is a module with a `mount`, and one line in `FEATURES` (app/features.p
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from toolcrib.config.services import McpSettings
-from toolcrib.config.settings import Config
+from toolcrib.config.settings import Config, SettingsSource
 from toolcrib.define.agent import Agent
 from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
@@ -95,6 +95,35 @@ class ToolSource(Protocol):
         """Have `listener` called when either changes; return how to end that."""
 
 
+class Difference(NamedTuple):
+    """One key of the configuration that a change would set otherwise; None where there is or was none."""
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+
+
+class PreparedChange(NamedTuple):
+    """A configuration file as it would be: its text, the hash of what it replaces, what would differ.
+
+    `fixed` are sections that count from the next start on.
+    """
+
+    text: str
+    base: str
+    differences: tuple[Difference, ...]
+    fixed: tuple[str, ...]
+
+
+class ConfigEditor(Protocol):
+    """Shows and changes the configuration; raises ToolError when that cannot be done."""
+
+    def show(self) -> dict[str, Any]: ...
+    def schema(self) -> dict[str, Any]: ...
+    def prepare(self, raw: str, base: str, /, *, merges: bool) -> PreparedChange: ...
+    def commit(self, change: PreparedChange, /) -> str: ...
+
+
 async def _do_nothing() -> None:
     return
 
@@ -127,8 +156,7 @@ class Core:
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
     """
 
-    config: Config
-    policy: PolicySettings
+    settings: SettingsSource
     env: Mapping[str, str]
     state: Path | None
     stores: Stores
@@ -143,6 +171,16 @@ class Core:
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
     mounted: list[object] = field(default_factory=list)
+
+    @property
+    def config(self) -> Config:
+        """What is configured now."""
+        return self.settings.config
+
+    @property
+    def policy(self) -> PolicySettings:
+        """The part of it that decides who may use what."""
+        return self.settings.policy
 
     def is_owner(self, caller: Caller) -> bool:
         """Tell whether a caller is the owner."""
@@ -161,14 +199,14 @@ class TurnCore(Core):
     """What features stand on that look at turns or start them: `running` is the turn in a session, `start_turn` starts
     one; `belt_of` gives what a caller may use, `later_of` the tools that its model is told of later, and when;
     `assign_model` names the model that answers a caller, in a session that was switched to one. `host` and `slots` are
-    for subagents. `show_settings` tells what the configuration says, secrets left out."""
+    for subagents. `editor` shows the configuration and changes it."""
 
     running: Callable[[str], RunningTurn | None]
     start_turn: Callable[[TurnRequest], FollowedTurn]
     belt_of: Callable[..., Any]
     later_of: Callable[[Caller], Mapping[str, str]]
     assign_model: Callable[[Caller, str], Caller]
-    show_settings: Callable[[], dict[str, Any]]
+    editor: ConfigEditor
     host: SubagentHost
     slots: SubagentSlots
 

@@ -1,5 +1,6 @@
-"""The gateway about itself: how it stands, who is connected, what the configuration says."""
+"""The gateway about itself: how it stands, who is connected, how it starts anew."""
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
@@ -65,13 +66,14 @@ def _read(path: Path) -> bytes:
 
 
 class Gateway:
-    """What is asked of a gateway itself. Nothing here changes anything."""
+    """What is asked of a gateway itself. `on_restart`, where a process has one, starts it anew."""
 
     def __init__(self, core: TurnCore, bus: Bus, sessions: Sessions, now: Callable[[], float] = time.time) -> None:
         self._core, self._sessions, self._now = core, sessions, now
         self._began = now()
         self._log_path = core.state and core.config.logging.path_in(core.state)
         self.bus, self.presence = bus, Presence(bus)
+        self.on_restart: Callable[[], None] | None = None
 
     @rpc("health", scope="read")
     async def health(self) -> dict[str, Any]:
@@ -103,11 +105,19 @@ class Gateway:
         named = [default, *(name for name in map(self._core.models.default, self._core.policy.agents) if name)]
         return {"models": [{"id": each, "name": each} for each in dict.fromkeys(named)]}
 
-    @rpc("config.get", scope="admin")
-    async def config(self, caller: Caller) -> dict[str, Any]:
-        """Show what the configuration says; secrets, and what came from the environment, are left out."""
-        self._check_owner(caller, "the configuration")
-        return self._core.show_settings()
+    @rpc("gateway.restart", scope="write")
+    async def restart(
+        self,
+        caller: Caller,
+        delayMs: Annotated[int, Field(ge=0, le=60_000)] = 1_000,  # noqa: N803  as the protocol spells its parameters
+    ) -> dict[str, Any]:
+        """Start the gateway anew, for its owner: sessions are kept, and what runs has a few seconds to end."""
+        if not self._core.is_owner(caller) or caller.parents:
+            raise ToolError("only the owner may restart the gateway", code="denied")
+        if self.on_restart is None:
+            raise ToolError("no gateway runs here that could be restarted", code="unavailable")
+        asyncio.get_running_loop().call_later(delayMs / 1000, self.on_restart)
+        return {"ok": True, "delayMs": delayMs}
 
     @rpc("logs.tail", scope="admin")
     async def tail(

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from toolcrib.config.settings import SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.define.session import agent_from_key, may_message
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of, child_of
-from toolcrib.policy.settings import AgentToAgentSettings, PolicySettings
 
 from .chat import Chats, Past
 from .feature import Feature, TurnCore
@@ -28,15 +28,14 @@ _MAX_DEPTH = 5
 
 def mount(core: TurnCore) -> Feature:
     """Mount what carries messages between sessions."""
-    settings = AgentToAgentSettings()
-    return Feature(services=(SessionSend(core.find(Chats), core.find(SessionDesk), core.policy, settings),))
+    return Feature(services=(SessionSend(core.find(Chats), core.find(SessionDesk), core.settings),))
 
 
 class SessionSend:
     """Carries messages between the sessions that a caller may see."""
 
-    def __init__(self, chat: Chats, desk: SessionDesk, policy: PolicySettings, settings: AgentToAgentSettings) -> None:
-        self._chat, self._desk, self._policy, self._settings = chat, desk, policy, settings
+    def __init__(self, chat: Chats, desk: SessionDesk, settings: SettingsSource) -> None:
+        self._chat, self._desk, self._settings = chat, desk, settings
 
     @rpc("sessions.send", scope="write")
     async def send(
@@ -53,13 +52,13 @@ class SessionSend:
         if target == caller.session:
             raise ToolError("that is the session you are in; answer here", code="bad_arguments")
         mine, theirs = agent_of(caller), agent_from_key(target)
-        allow = self._settings.allow
-        if not may_message(mine, theirs, enabled=self._settings.enabled, allow=allow):
+        allowed = self._settings.config.tools.agent_to_agent
+        if not may_message(mine, theirs, enabled=allowed.enabled, allow=allowed.allow):
             what = f"agent {mine} may not send to agent {theirs}; the owner permits it in tools.agentToAgent"
             raise ToolError(what, code="denied")
         if len(caller.parents) >= _MAX_DEPTH:
             raise ToolError(f"messages between sessions go {_MAX_DEPTH} deep and no further", code="denied")
-        there = replace(child_of(self._policy, caller, theirs, target), session=target)
+        there = replace(child_of(self._settings.policy, caller, theirs, target), session=target)
         whose = f"This is from the session {caller.session or mine}, not from the user"
         said = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
         begun = await self._chat.begin(caller, TurnRequest(message=user_message(said), caller=there), token_hex(12))

@@ -9,6 +9,7 @@ from toolcrib import Agent, Tool
 
 from .agents.codebase_investigator import codebase_investigator
 from .agents.generalist import generalist
+from .automation.gateway import gateway
 from .fs.apply_patch import apply_patch
 from .fs.edit import edit
 from .fs.find import find
@@ -53,7 +54,7 @@ SHELF: tuple[Tool, ...] = (
     ),
     Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
     Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),
-    Tool.declared("gateway", "Look after the gateway itself.", group="automation", owner_only=True),
+    gateway,
     agents_list,
     sessions_list,
     sessions_history,

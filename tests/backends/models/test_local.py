@@ -152,7 +152,7 @@ def test_local_is_a_reserved_name(text: str) -> None:
 )
 def test_what_is_missing_is_one_sentence(config: dict[str, Any], name: str, sentence: str) -> None:
     with pytest.raises(CribError, match=sentence):
-        Models(load(config, env={}).config, {}).get(name)
+        Models(load(config, env={}), {}).get(name)
 
 
 def test_a_missing_extra_is_one_sentence_that_says_how_to_install_it() -> None:

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -35,7 +36,7 @@ class World:
 
 @contextlib.asynccontextmanager
 async def gateway_of(
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | Path | None = None,
     *,
     state: Any = None,
     tools: Sequence[Any] = (),
@@ -45,7 +46,7 @@ async def gateway_of(
     limits: GatewayLimits | None = None,
 ) -> AsyncIterator[World]:
     """Yield a gateway with the shared token TOKEN; it stops at the end."""
-    crib = toolcrib.open(dict(config or {}), tools=list(tools), state=state, env={})
+    crib = toolcrib.open(config or {}, tools=list(tools), state=state, env={})
     credentials = Credentials("token", TOKEN, {device.id: device for device in devices})
     server = GatewayServer(crib, credentials, origins=origins, proxies=proxies, limits=limits)
     with contextlib.closing(listen_on(0)) as at:

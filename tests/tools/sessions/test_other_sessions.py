@@ -11,7 +11,6 @@ from toolcrib import Caller, Sender, ToolError
 from toolcrib.app import Crib
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.turn import TurnRequest
-from toolcrib.policy.settings import AgentToAgentSettings
 from toolcrib.services.chat import Past
 from toolcrib.services.session_send import SessionSend
 
@@ -79,7 +78,7 @@ async def test_the_answer_has_no_more_rights_than_who_asks(tmp_path: Path) -> No
     async with toolcrib.open(config, env={}) as crib:
         await crib.turn("hello", caller=Caller(owner=True), session=WORK).end()
         heard, desk = _Overheard(), crib.methods["sessions.resolve"].run.__self__  # type: ignore[attr-defined]
-        sender = SessionSend(heard, desk, crib.loaded.policy, AgentToAgentSettings())  # type: ignore[arg-type]
+        sender = SessionSend(heard, desk, crib.settings)  # type: ignore[arg-type]
         for parents, has in (((), True), (("kid",), False)):
             asker = Caller(owner=True, session=MAIN, parents=parents)
             with pytest.raises(ToolError, match="overheard"):

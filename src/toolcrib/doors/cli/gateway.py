@@ -6,10 +6,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import click
 
@@ -31,6 +31,9 @@ from ._options import (
     show_examples,
 )
 from ._unit import install_unit, remove_unit, render_unit, unit_path
+
+if TYPE_CHECKING:
+    from toolcrib.doors.gateway.server import GatewayServer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FIRST = ("gateway", "gateway --port 8789 --token-file ~/gateway.token", "gateway install", "gateway status --json")
@@ -157,14 +160,20 @@ def _start(options: ServeOptions) -> int:
         origins=settings.allowed_origins,
         proxies=settings.trusted_proxies,
     )
+    server.takes_auth = token_file is None
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:
         folder, url = None if crib.config.workspace.root else Path.cwd(), _url_of(at)
-        return asyncio.run(_serve(server.serve(at), url, partial(write_address, url, file, folder), log_file))
+        status = asyncio.run(_serve(server, at, partial(write_address, url, file, folder), log_file))
+    if status is None:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  as we were started
+    return status
 
 
-async def _serve(serving: Coroutine[None, None, None], url: str, tell: Callable[[], Path], log_file: Path) -> int:
-    task, interrupts = asyncio.ensure_future(serving), list[int]()
+async def _serve(server: "GatewayServer", at: socket.socket, tell: Callable[[], Path], log_file: Path) -> int | None:
+    """Serve until somebody stops it; None is returned when it is to start anew."""
+    task, interrupts, url = asyncio.ensure_future(server.serve(at)), list[int](), _url_of(at)
+    restarts = list[bool]()
 
     def interrupt(number: int) -> None:
         interrupts.append(number)
@@ -172,8 +181,15 @@ async def _serve(serving: Coroutine[None, None, None], url: str, tell: Callable[
             os._exit(EXIT_INTERRUPTED)  # commands end with us
         task.cancel()
 
+    def restart() -> None:
+        restarts.append(True)
+        task.cancel()
+
+    server.crib.gateway.on_restart = restart
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
+        loop.add_signal_handler(number, interrupt, number)
+    loop.add_signal_handler(signal.SIGHUP, server.reload)
     told = tell()
     click.echo(f"toolcrib: the gateway is at {url}\ntoolcrib: its log is {log_file}", err=True)
     await asyncio.wait([task])
@@ -181,6 +197,9 @@ async def _serve(serving: Coroutine[None, None, None], url: str, tell: Callable[
     if interrupts:
         click.echo("toolcrib: the gateway has stopped", err=True)
         return 0 if interrupts[0] == signal.SIGTERM else EXIT_INTERRUPTED
+    if restarts:
+        click.echo("toolcrib: the gateway starts anew", err=True)
+        return None
     task.result()
     return 0
 

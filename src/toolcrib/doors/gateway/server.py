@@ -18,7 +18,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 from toolcrib.app import Crib
-from toolcrib.define.errors import ToolError
+from toolcrib.config.services import GatewaySettings
+from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import GatewayEvent, scopes_within
 from toolcrib.define.ports import Rpc
 from toolcrib.define.schema.check import fit_to
@@ -75,14 +77,14 @@ class GatewayServer:
         proxies: Collection[str] = (),
         limits: GatewayLimits | None = None,
     ) -> None:
+        self.takes_auth = True  # whether gateway.auth counts, also when it comes by a reload
         self.crib, self.credentials, self._limits = crib, credentials, limits or GatewayLimits()
         self.handshake_seconds = self._limits.handshake_seconds
         self.methods: Mapping[str, Method] = crib.methods
         self._exact: dict[str, Check] = {}
         self.version, self.is_ready = version("toolcrib"), False
-        self._origins = frozenset(origins)
-        self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
-        self._proxies, self._failures = tuple(proxies), Failures()
+        self._take_origins(origins, proxies)
+        self._failures = Failures()
         self._known: dict[str, Connection] = {}
         self._traffic = Counter[str]()
         self._strangers: dict[str, dict[Connection, None]] = {}
@@ -90,6 +92,7 @@ class GatewayServer:
         self._mcp = mcp.McpDoor(self, crib)
         credentials.on_revoked(self._turn_out)
         credentials.on_revoked(self._mcp.turn_out)
+        crib.settings.on_change(self._take_settings)
 
     # the process
 
@@ -153,10 +156,12 @@ class GatewayServer:
             self._broadcast(GatewayEvent("tick", {"ts": self.crib.gateway.now_ms()}))
 
     async def _watch(self) -> None:
-        """Look whether the owner's token or the devices were changed from elsewhere."""
+        """Look whether the owner's token, the configuration or the devices were changed from elsewhere."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             self.credentials.reread()
+            if self.crib.settings.has_changed():
+                self.reload()
             try:
                 await self.crib.devices.refresh()
             except ToolError as error:
@@ -167,6 +172,29 @@ class GatewayServer:
         if self._traffic:
             log.info("clients: %s", ", ".join(f"{count} {what}" for what, count in self._traffic.items()))
             self._traffic.clear()
+
+    def reload(self) -> None:
+        """Read the configuration again; one that cannot be used changes nothing, and the owner is told."""
+        try:
+            self.crib.settings.reload()
+        except CribError as error:
+            log.error("the configuration of before stays in force: %s", escape(str(error)))  # noqa: TRY400  it says where
+            told: dict[str, Any] = {"ok": False, "error": str(error)}
+        else:
+            log.info("the configuration was read again")
+            told = {"ok": True}
+        self.crib.gateway.bus.publish("config", told, "", "")
+
+    def _take_settings(self) -> None:
+        settings = self.crib.config.gateway or GatewaySettings()
+        self._take_origins(settings.allowed_origins, settings.trusted_proxies)
+        if settings.auth is not None and self.takes_auth:
+            self.credentials.file = None
+            self.credentials.replace_secret(settings.auth.mode, str(getattr(settings.auth, settings.auth.mode)))
+
+    def _take_origins(self, origins: Collection[str], proxies: Collection[str]) -> None:
+        self._origins, self._proxies = frozenset(origins), tuple(proxies)
+        self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
 
     def _broadcast(self, told: GatewayEvent) -> None:
         for connection in tuple(self._known.values()):

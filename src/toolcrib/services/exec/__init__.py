@@ -11,8 +11,7 @@ from .judge import TOOL, CommandRunner, Shells
 def mount(core: Core, shells: Callable[[], Shells], environ: Mapping[str, str]) -> Feature:
     """Mount the tools' way to commands; `environ` is what the operator lends from. A yes lasts as the judge says."""
     commands = CommandRunner(
-        config=core.config,
-        policy=core.policy,
+        settings=core.settings,
         terms_of=core.terms_of,
         shells=shells(),
         blobs=core.stores.blobs,

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolcrib.config.settings import Config, ExecSettings
+from toolcrib.config.settings import ExecSettings, SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import CribError, ToolError
@@ -23,7 +23,6 @@ from toolcrib.policy.command.environment import FIXED, HELD
 from toolcrib.policy.command.judge import SeenLook, judge_strictest
 from toolcrib.policy.command.rules import base_name, dump_rules
 from toolcrib.policy.resolve import ResolvedCaller, resolve
-from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
 
 from .binding import bind, explain_unbound, look_at_files
@@ -96,11 +95,10 @@ class CallerRules:
 class CommandRunner:
     """Joins the judge, the shells and the processes. `terms_of` says which workspace a caller has."""
 
-    def __init__(  # noqa: PLR0913  each by name
+    def __init__(
         self,
         *,
-        config: Config,
-        policy: PolicySettings,
+        settings: SettingsSource,
         terms_of: Callable[[Caller], WorkspaceTerms],
         shells: Shells,
         blobs: Blobs,
@@ -108,7 +106,8 @@ class CommandRunner:
         explain_unaccepted: Callable[[str, bytes], str],
     ) -> None:
         self._explain = explain_unaccepted
-        self._config, self._policy, self._terms_of, self._shells = config, policy, terms_of, shells
+        self._settings, self._terms_of, self._shells = settings, terms_of, shells
+        self._config = settings.config
         self._environ = dict(environ)
         self._agents: dict[str, AgentRules] = {}
         self._callers: dict[Caller, CallerRules] = {}
@@ -270,9 +269,10 @@ class CommandRunner:
 
     def _rules_of(self, caller: Caller) -> CallerRules:
         """Return what holds for a caller, worked out once as long as it is one of the last to ask."""
+        self._notice_reload()
         known = self._callers.get(caller)
         if known is None:
-            who = resolve(self._policy, caller)
+            who = resolve(self._settings.policy, caller)
             terms, own = self._terms_of(caller), self.rules_of_agent(who.agent)
             above = tuple({each.agent: self.rules_of_agent(each.agent) for each in who.ceiling}.values())
             settings = _narrow_settings(own.exec, [each.exec for each in above])
@@ -284,8 +284,15 @@ class CommandRunner:
             remember(self._callers, caller, known)
         return known
 
+    def _notice_reload(self) -> None:
+        """Forget what was worked out by settings that no longer count."""
+        if self._config is not self._settings.config:
+            self._config = self._settings.config
+            self._callers, self._agents = {}, {}
+
     def rules_of_agent(self, agent: str) -> AgentRules:
         """Return what holds for an agent; what holds for everybody when the configuration has no such one."""
+        self._notice_reload()
         known = agent if self._config.agent(agent) else ""
         if known not in self._agents:
             self._agents[known] = self._read_rules(known)

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from toolcrib.adapter.fence import fence, new_token
+from toolcrib.config.settings import SettingsSource
 from toolcrib.define.agent import is_called
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
@@ -28,7 +29,6 @@ from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
-from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.feature import Feature, TurnCore
 
 from . import runs
@@ -51,7 +51,7 @@ _EFFORTS: Mapping[str, Effort] = {
 
 def mount(core: TurnCore) -> Feature:
     """Mount subagents in the background: they are turns, so they stand behind what runs turns."""
-    service = Subagents(core.stores.sessions, core.policy, core.host, core.slots)
+    service = Subagents(core.stores.sessions, core.settings, core.host, core.slots)
     return Feature(services=(service,), close=service.close)
 
 
@@ -61,13 +61,13 @@ class Subagents:
     def __init__(
         self,
         store: SessionStore,
-        policy: PolicySettings,
+        settings: SettingsSource,
         host: runs.SubagentHost,
         slots: runs.SubagentSlots,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._policy, self._host, self._slots, self._now = store, policy, host, slots, now
+        self._store, self._settings, self._host, self._slots, self._now = store, settings, host, slots, now
         self._runs: dict[str, runs.SubagentRun] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._resuming = asyncio.Lock()
@@ -192,7 +192,7 @@ class Subagents:
 
     async def _start(self, caller: Caller, request: runs.SpawnRequest, cleanup: runs.Cleanup) -> runs.SubagentRun:
         root = root_of(caller)
-        self._slots.take(root, max_subagents(self._policy, caller))
+        self._slots.take(root, max_subagents(self._settings.policy, caller))
         try:
             await self._slots.stagger()
             turn = await self._host.start(caller, request)
@@ -251,8 +251,10 @@ class Subagents:
         return caller.session or f"agent:{agent_of(caller)}:main"
 
     def _choose_target(self, caller: Caller, agent: str) -> str:
-        settings = self._policy.agents.get(agent_of(caller))
-        is_enabled = self._policy.tools.subagents.enabled and (not settings or settings.tools.subagents.enabled)
+        settings = self._settings.policy.agents.get(agent_of(caller))
+        is_enabled = self._settings.policy.tools.subagents.enabled and (
+            not settings or settings.tools.subagents.enabled
+        )
         if caller.parents or not is_enabled:
             why = "a subagent starts no others" if caller.parents else "tools.subagents.enabled is false"
             raise ToolError(f"no subagent can be started here: {why}", code="denied")
@@ -280,7 +282,7 @@ class Subagents:
         if not model.strip():
             return ""
         # rules may give models different tools, so whoever could choose one could choose its tools (G8)
-        if not is_owner(self._policy, caller):
+        if not is_owner(self._settings.policy, caller):
             raise ToolError("only the owner may choose the model of a subagent; leave it out", code="denied")
         chosen = self._host.model_named(model)
         if chosen is None:

@@ -1,0 +1,111 @@
+"""The configuration, for its owner: what it says, and how it is changed while everything runs.
+
+A model may ask for changes, too, on behalf of the owner: such that take rights away, or that have nothing to do with
+them. Whatever would give anybody more is for a person to do.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import Annotated, Any
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
+from toolcrib.define.ports import Scope, rpc
+
+from .feature import ConfigEditor, Difference, Feature, TurnCore
+
+log = logging.getLogger("toolcrib")
+
+ConfigText = Annotated[str, "the text"]
+ConfigHash = Annotated[str, "the `hash` that config.get told"]
+
+_HARMLESS = (("logging", "level"), ("tools", "results", "maxChars"), ("tools", "results", "notice"))
+_NARROWING = ("deny", "ask")  # lists; a longer one leaves less
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount what shows the configuration and changes it."""
+    return Feature(services=(Configuration(core),))
+
+
+class Configuration:
+    """The configuration of one crib. Only the owner sees or changes it."""
+
+    def __init__(self, core: TurnCore) -> None:
+        self._core = core
+        self._editor: ConfigEditor = core.editor
+
+    @rpc("config.get", scope="read")
+    async def get(self, caller: Caller) -> dict[str, Any]:
+        """Show what the configuration says; secrets, and what came from the environment, are left out."""
+        self._require_owner(caller)
+        return self._editor.show()
+
+    @rpc("config.schema", scope="read")
+    async def schema(self, caller: Caller) -> dict[str, Any]:
+        """Give the JSON Schema of the file."""
+        self._require_owner(caller)
+        return {"schema": self._editor.schema()}
+
+    @rpc("config.set", scope="admin")
+    async def set(
+        self,
+        caller: Caller,
+        rights: Collection[Scope],
+        raw: ConfigText,
+        baseHash: ConfigHash = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Write another file, as `config.apply` does."""
+        return self._change(caller, rights, raw, baseHash, merges=False)
+
+    @rpc("config.apply", scope="write")
+    async def apply(
+        self,
+        caller: Caller,
+        rights: Collection[Scope],
+        raw: ConfigText,
+        baseHash: ConfigHash = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Write another file: checked as at a start, and in force from the next call on."""
+        return self._change(caller, rights, raw, baseHash, merges=False)
+
+    @rpc("config.patch", scope="write")
+    async def patch(
+        self,
+        caller: Caller,
+        rights: Collection[Scope],
+        raw: ConfigText,
+        baseHash: ConfigHash = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Change keys of the file by a JSON merge patch, in which null takes one away; comments in it are lost."""
+        return self._change(caller, rights, raw, baseHash, merges=True)
+
+    def _change(
+        self, caller: Caller, rights: Collection[Scope], raw: str, base: str, *, merges: bool
+    ) -> dict[str, Any]:
+        self._require_owner(caller)
+        change = self._editor.prepare(raw, base, merges=merges)
+        if "admin" not in rights and (wide := find_widening(change.differences)):
+            what = f"{wide} may give somebody more, so it is for a person to change"
+            raise ToolError(f"{what}; a model may add to `deny` and `ask`", code="denied")
+        digest = self._editor.commit(change)
+        changed = [".".join(each.path) for each in change.differences]
+        log.info("the configuration was changed: %s", ", ".join(changed) or "nothing in it")
+        return {"ok": True, "hash": digest, "changed": changed, "restart": list(change.fixed)}
+
+    def _require_owner(self, caller: Caller) -> None:
+        if not self._core.is_owner(caller) or caller.parents:
+            raise ToolError("only the owner may see and change the configuration", code="denied")
+
+
+def find_widening(differences: Iterable[Difference]) -> str:
+    """Return the first key whose change may give somebody more than they have, "" when none does."""
+    for each in differences:
+        is_longer = each.path[-1] in _NARROWING and "examples" not in each.path and _is_within(each.old, each.new)
+        if not is_longer and each.path not in _HARMLESS:
+            return ".".join(each.path)
+    return ""
+
+
+def _is_within(old: Any, new: Any) -> bool:
+    return isinstance(new, list) and isinstance(old, list | None) and all(entry in new for entry in old or ())

@@ -1,0 +1,1 @@
+"""group:automation: the gateway, and what it does by itself."""
