@@ -19,10 +19,10 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from toolcrib.define.errors import CribError, NoAnswerError, ToolError
 from toolcrib.define.gateway import NEEDED, PROTOCOL
+from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
 
 log = logging.getLogger("toolcrib")
 
-MAX_MESSAGE_BYTES = 25 * 1024 * 1024
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
 _OPEN_SECONDS = 10.0
 _MAX_EVENTS = 10_000  # that wait for somebody to take them; the oldest go
@@ -53,6 +53,7 @@ class GatewayLink:
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _listeners: "dict[asyncio.Queue[tuple[str, Any]], None]" = field(default_factory=dict)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
     _socket: ClientConnection | None = None
     _running: "asyncio.Task[None] | None" = None
     _failure: CribError | None = None
@@ -104,7 +105,7 @@ class GatewayLink:
 
     async def _connect(self) -> ClientConnection:
         try:
-            socket = await connect(self.url, max_size=MAX_MESSAGE_BYTES, open_timeout=_OPEN_SECONDS, compression=None)
+            socket = await connect(self.url, max_size=MAX_WHOLE_BYTES, open_timeout=_OPEN_SECONDS, compression=None)
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
             raise NoAnswerError(f"no gateway answers at {self.url} ({error}); `toolcrib gateway` starts one") from None
         params: dict[str, Any] = {"minProtocol": PROTOCOL, "maxProtocol": PROTOCOL, "client": dict(self.client)}
@@ -112,7 +113,7 @@ class GatewayLink:
             "type": "req",
             "id": "connect",
             "method": "connect",
-            "params": params | {"auth": {"token": self.token}},
+            "params": params | {"auth": {"token": self.token}, "caps": [PARTS]},
         }
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
@@ -131,7 +132,9 @@ class GatewayLink:
 
     async def _say(self, socket: ClientConnection, frame: bytes) -> None:
         try:
-            await socket.send(frame.decode())
+            async with self._sending:  # the parts of one frame follow each other
+                for part in split_frame(frame.decode()):
+                    await socket.send(part)
         except ConnectionClosed:
             return  # the reader finds out, and asks again what can be asked again
 
@@ -169,7 +172,10 @@ class GatewayLink:
                 wait = min(wait * 2, _LONGEST_WAIT)
 
     async def _read(self, socket: ClientConnection) -> None:
-        async for text in socket:
+        joiner = Joiner(MAX_JOINED_BYTES)
+        async for part in socket:
+            if (text := joiner.take(str(part))) is None:
+                continue
             frame = orjson.loads(text)
             if frame["type"] == "event":
                 self._tell(frame["event"], frame.get("payload"))

@@ -66,6 +66,16 @@ class Revoked(NamedTuple):
     by: str
 
 
+class Enrolled(NamedTuple):
+    """Who may connect has changed: a device was paired, given a token, turned away or revoked, by whom."""
+
+    device: str
+    role: str
+    change: str
+    scopes: tuple[str, ...]
+    by: str
+
+
 class Started(NamedTuple):
     """The body of a call is about to run; one that never finished after that is uncertain (G15)."""
 
@@ -84,7 +94,7 @@ class Finished(NamedTuple):
     error: str = ""
 
 
-RecordEntry = Decided | Judged | Answered | Granted | Revoked | Started | Finished
+RecordEntry = Decided | Judged | Answered | Granted | Revoked | Enrolled | Started | Finished
 
 
 class Record(Protocol):

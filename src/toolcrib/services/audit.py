@@ -25,7 +25,7 @@ Judge = Callable[[Mapping[str, Any]], str]
 Rederive = Callable[[Mapping[str, Any]], Judge]
 """Makes a judge from recorded grounds; ValueError when they cannot be read."""
 
-_KINDS = ("opened", "decided", "judged", "answered", "granted", "revoked", "started", "finished")
+_KINDS = ("opened", "decided", "judged", "answered", "granted", "revoked", "enrolled", "started", "finished")
 _PAGE = 1000  # rows that are read at once
 _MAX_CALLS = 100_000
 _START = -(1 << 63)

@@ -5,7 +5,6 @@ knows it is that device. Only its hash is kept.
 """
 
 import asyncio
-import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -14,16 +13,15 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from toolcrib.define.approval import name_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token
-from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import OPERATOR_SCOPES, Bus, ClientRole, scopes_within
 from toolcrib.define.ports import Scope, rpc
+from toolcrib.define.record import Enrolled, Record
 
 from .feature import Core, Feature
-
-log = logging.getLogger("toolcrib")
 
 T = TypeVar("T")
 DeviceWord = Annotated[str, Field(min_length=1, max_length=256)]
@@ -38,18 +36,21 @@ class Met(NamedTuple):
 
     token: str = ""
     request: PairRequest | None = None
+    device: Device | None = None
 
 
 def mount(core: Core) -> Feature:
     """Mount the devices, kept in the state folder where there is one."""
-    return Feature(services=(Devices(core.stores.devices, core.find(Bus)),))
+    return Feature(services=(Devices(core.stores.devices, core.stores.record, core.find(Bus)),))
 
 
 class Devices:
     """The devices of one crib. `known` is looked at by who lets them in, and is always the same mapping."""
 
-    def __init__(self, store: DeviceStore | None, bus: Bus, now: Callable[[], float] = time.time) -> None:
-        self._store, self._bus, self._now = store, bus, now
+    def __init__(
+        self, store: DeviceStore | None, record: Record, bus: Bus, now: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._record, self._bus, self._now = store, record, bus, now
         self.known: dict[tuple[str, ClientRole], Device] = {}
         self._requests: dict[str, PairRequest] = {}
         self._taken, self._steps = 0, set[asyncio.Future[Any]]()
@@ -81,16 +82,14 @@ class Devices:
             if known.token_hash:
                 return Met()
             book.devices[known.key] = replace(known, token_hash=hash_token(token), token_at=now)
-            return Met(token)
+            return Met(token, device=known)
 
         known = self.known.get(asked.key)
         if known is not None and known.token_hash and _covers(scopes_within(known.scopes), asked):
             return Met()  # as nearly always: nothing to keep
-        met = await self._change(step)
+        met = await self._change(step, lambda met: _note("given a token", "the owner's secret", met.device))
         if met.request is not None:
             self._bus.publish("device.pair.requested", _show_request(met.request))
-        else:
-            log.info("the device %s was given a token", escape(asked.id))
         return met
 
     @rpc("device.pair.list", scope="pair")
@@ -111,16 +110,18 @@ class Devices:
             _check_within(rights, device)
             return device
 
-        device = await self._change(step)
-        log.info("the device %s was paired by %s", escape(device.id), _name(caller))
+        device = await self._change(step, lambda device: _note("paired", name_of(caller), device))
         self._tell_resolved(requestId, device.id, "approved")
         return {"requestId": requestId, "device": _show(device)}
 
     @rpc("device.pair.reject", scope="pair")
-    async def reject(self, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
+    async def reject(self, caller: Caller, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Turn away a device that waits."""
         now = self._now()
-        found = await self._change(lambda book: book.requests.pop(_find_request(book, requestId, now).id))
+        found = await self._change(
+            lambda book: book.requests.pop(_find_request(book, requestId, now).id),
+            lambda found: _note("turned away", name_of(caller), found.device),
+        )
         self._tell_resolved(requestId, found.device.id, "rejected")
         return {"requestId": requestId, "deviceId": found.device.id}
 
@@ -157,44 +158,51 @@ class Devices:
             book.devices[fresh.key] = fresh
             return fresh
 
-        device = await self._change(step)
+        device = await self._change(step, lambda device: _note("given another token", name_of(caller), device))
         told = {"deviceId": deviceId, "role": device.role, "scopes": sorted(device.scopes)}
         return {**told, "token": token, "rotatedAtMs": int(now * 1000)}
 
     @rpc("device.token.revoke", scope="pair")
     async def revoke(
         self,
+        caller: Caller,
         rights: Rights,
         deviceId: DeviceWord,  # noqa: N803
         role: ClientRole | None = None,
     ) -> dict[str, Any]:
         """Let a device in no more, in one role or in any: its token ends, its connections are closed."""
 
-        def step(book: DeviceBook) -> None:
+        def step(book: DeviceBook) -> list[Device]:
             found = _find(book, deviceId, role)
             _check_within(rights, *found)
             for each in found:
                 del book.devices[each.key]
+            return found
 
-        await self._change(step)
+        await self._change(step, lambda found: _note("revoked", name_of(caller), *found))
         return {"deviceId": deviceId, "role": role, "revokedAtMs": int(self._now() * 1000)}
 
     # the book
 
-    async def _change(self, step: Callable[[DeviceBook], T]) -> T:
-        """Keep what `step` changes, to its end also when nobody waits for it any more."""
-        task = asyncio.ensure_future(self._keep(step))
+    async def _change(
+        self, step: Callable[[DeviceBook], T], note: Callable[[T], Iterable[Enrolled]] = lambda _: ()
+    ) -> T:
+        """Keep what `step` changes and what the record says of it, to the end also when nobody waits any more."""
+        task = asyncio.ensure_future(self._keep(step, note))
         self._steps.add(task)
         task.add_done_callback(self._steps.discard)
         return await asyncio.shield(task)
 
-    async def _keep(self, step: Callable[[DeviceBook], T]) -> T:
+    async def _keep(self, step: Callable[[DeviceBook], T], note: Callable[[T], Iterable[Enrolled]]) -> T:
         if self._store is None:
             book = DeviceBook(dict(self.known), dict(self._requests))
             value, number = step(book), self._taken + 1
         else:
             value, book, number = await self._store.change(step)
         self._take(book, number)
+        for entry in note(value):
+            if (writing := self._record.write(entry)) is not None:
+                await writing
         return value
 
     def _take(self, book: DeviceBook, number: int) -> None:
@@ -286,5 +294,5 @@ def _show_request(request: PairRequest) -> dict[str, Any]:
     return row | {"role": device.role, "scopes": sorted(device.scopes), "ts": int(request.asked_at * 1000)}
 
 
-def _name(caller: Caller) -> str:
-    return escape(caller.sender.id or "") if caller.sender else "the owner"
+def _note(change: str, by: str, *devices: Device | None) -> list[Enrolled]:
+    return [Enrolled(each.id, each.role, change, tuple(sorted(each.scopes)), by) for each in devices if each]

@@ -17,12 +17,17 @@ import pytest
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
+import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import connect
 
+from toolcrib.app.stores import STATE_FILE
+from toolcrib.backends.stores.record import SqliteRows
+from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import CribError
 from toolcrib.doors.cli._far import read_token
 from toolcrib.doors.gateway.credentials import Credentials, Failures, client_address, device_payload
+from toolcrib.services.audit import Audit
 
 from .world import CLIENT, TOKEN, Client, World, client_of, device, gateway_of, until_closed
 
@@ -352,6 +357,27 @@ async def test_what_another_process_takes_back_is_out_within_a_second_or_two(tmp
 
 
 # what was told is kept
+
+
+async def test_the_record_says_who_let_a_device_in_and_who_out(tmp_path: Path) -> None:
+    phone, other = Phone(), Phone()
+    async with gateway_of(state=tmp_path, proxies=["127.0.0.1"]) as world, client_of(world) as owner:
+        for each, method in ((phone, "device.pair.approve"), (other, "device.pair.reject")):
+            async with challenged(world, AFAR) as (client, nonce):
+                waits = await client.ask("connect", each.params(nonce, scopes=["operator.read"]))
+            await owner.get(method, {"requestId": waits["error"]["details"]["requestId"]})
+        async with phone_at(world, phone, headers=AFAR, scopes=["operator.read"]):
+            await owner.get("device.token.rotate", {"deviceId": phone.id})
+        await owner.get("device.token.revoke", {"deviceId": phone.id})
+    rows = SqliteRows(SqliteFile(tmp_path / STATE_FILE))
+    assert (await Audit(rows, is_owner=lambda _: True).verify()).findings == ()
+    told = [orjson.loads(row.text) for row in await rows.after(-1, 100)]
+    bodies = [row["body"] for row in told if row["kind"] == "enrolled"]
+    assert [(each["device"], each["change"]) for each in bodies] == [
+        (phone.id, "paired"), (other.id, "turned away"), (phone.id, "given a token"),
+        (phone.id, "given another token"), (phone.id, "revoked"),
+    ]  # fmt: skip
+    assert {tuple(each["scopes"]) for each in bodies} == {("operator.read",)}
 
 
 async def test_devices_and_requests_outlive_the_gateway(tmp_path: Path) -> None:

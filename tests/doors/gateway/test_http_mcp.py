@@ -52,6 +52,14 @@ async def test_each_credential_is_served_the_belt_of_its_own_caller(tmp_path: Pa
         assert not (tmp_path / "x.txt").exists()
 
 
+async def test_who_may_only_read_sees_the_tools_and_calls_none() -> None:
+    screen = device("screen", GUEST, "operator.read")
+    async with gateway_of(devices=[screen]) as world, mcp_to(world, GUEST) as guest:
+        assert "session_status" in await names(guest)
+        refused = await guest.call_tool("session_status", {})
+        assert (refused.is_error, "missing scope: operator.write" in str(refused.content)) == (True, True)
+
+
 async def test_a_session_is_of_no_use_to_another_and_ends_with_its_credential() -> None:
     async with gateway_of(devices=[device("phone", GUEST, "operator.write")]) as world:
         url = f"http://127.0.0.1:{world.port}/mcp"

@@ -86,6 +86,8 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
             return "granted", {**entry._asdict(), "shown": _bound(entry.shown, redact, longest)}
         case record.Revoked():
             return "revoked", entry._asdict()
+        case record.Enrolled():
+            return "enrolled", entry._asdict()
 
 
 def _identify(call: Call, redact: Redact | None) -> dict[str, Any]:

@@ -19,6 +19,15 @@ from toolcrib.define.approval import person_of
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, GatewayEvent, explain_forbidden
 from toolcrib.define.names import suggest
+from toolcrib.define.parts import (
+    MAX_FRAME_BYTES,
+    MAX_JOINED_BYTES,
+    MAX_REQUEST_BYTES,
+    MAX_WHOLE_BYTES,
+    PARTS,
+    Joiner,
+    split_frame,
+)
 from toolcrib.define.ports import Rpc
 from toolcrib.define.session import is_within
 from toolcrib.services.router import Method
@@ -26,7 +35,6 @@ from toolcrib.services.router import Method
 from .credentials import Principal, RefusedError, UnpairedError, Visit
 from .frames import (
     MAX_BUFFERED_BYTES,
-    MAX_FRAME_BYTES,
     MAX_STRANGER_BYTES,
     TICK_SECONDS,
     FrameError,
@@ -45,6 +53,7 @@ log = logging.getLogger("toolcrib")
 POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY, FAILED = 1008, 1002, 1012, 1011
 _MAX_IN_FLIGHT = 64
 _ANSWERED_TWICE = frozenset({"agent", "tools.offer"})  # under one id: that it was taken, and what came of it
+_DRAIN_SECONDS = 10.0  # in which a client has to read what it was sent, before it is sent another long answer
 _DROPPABLE = frozenset({"tick", "presence", "health"})
 # who may be told of what; all others are told to everybody who may see the session
 _TOLD_TO = {"exec.approval": "operator.approvals", "device.pair": "operator.pairing", "node.pair": "operator.pairing"}
@@ -86,7 +95,7 @@ class Connection:
         self._hall, self._receive, self._send = hall, receive, send
         self.id, self.address, self._is_local = secrets.token_hex(8), address, is_local
         self.principal: Principal | None = None
-        self._is_greeted = False
+        self._is_greeted, self._takes_parts, self._joiner = False, False, Joiner(MAX_REQUEST_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._outbox: deque[str] = deque()
         self._buffered, self._seq = 0, 0
@@ -142,7 +151,7 @@ class Connection:
         if request is None or not await self._greet(request, nonce):
             return None
         try:
-            while (asked := await self._next_request(MAX_FRAME_BYTES)) is not None:
+            while (asked := await self._next_request(MAX_REQUEST_BYTES)) is not None:
                 while len(self._tasks) >= _MAX_IN_FLIGHT:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 task = asyncio.get_running_loop().create_task(self._answer(asked))
@@ -159,7 +168,12 @@ class Connection:
                 return None
             text = message.get("text")
             try:
+                if self.principal is not None and text and (text := self._joiner.take(text)) is None:
+                    continue
                 return parse_request(text, most)
+            except ValueError as error:
+                self._refuse(FrameError(str(error)))
+                return None
             except FrameError as error:
                 if self.principal is None or error.id is None:
                     self._refuse(error)
@@ -192,7 +206,7 @@ class Connection:
             self._push(write_error(request.id, code_of(error), str(error), {"code": error.code}))
             self.close(FAILED, "the device cannot be paired now")
             return False
-        self.principal = principal
+        self.principal, self._takes_parts = principal, PARTS in params.get("caps", ())
         self._hall.enter(self, params)
         self._push(write_answer(request.id, self._hello(principal, token)))
         self._is_greeted = True
@@ -234,6 +248,12 @@ class Connection:
             frame = write_error(request.id, "INVALID_REQUEST", f"unknown method: {request.method}{hint}")
         else:
             frame = await self._ask(request, principal)
+        if len(frame) > (most := MAX_JOINED_BYTES if self._takes_parts else MAX_WHOLE_BYTES):
+            frame = write_error(request.id, "INVALID_REQUEST", f"the answer has more than {most:,} bytes; ask for less")
+        # an answer waits until those before it were read; only who does not read at all is closed for it
+        while self._closing is None and self._writer and 0 < self._buffered > MAX_BUFFERED_BYTES - len(frame):
+            if not (await asyncio.wait([self._writer], timeout=_DRAIN_SECONDS))[0]:
+                break
         self._push(frame)
 
     async def _ask(self, request: FrameRequest, principal: Principal) -> str:
@@ -266,8 +286,9 @@ class Connection:
             if not droppable:
                 self.close(POLICY_VIOLATION, "slow consumer")
             return
-        self._outbox.append(text)
-        self._buffered += len(text)
+        frames = split_frame(text) if self._takes_parts else [text]
+        self._outbox.extend(frames)
+        self._buffered += sum(map(len, frames))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write())
 

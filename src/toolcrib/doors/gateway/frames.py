@@ -11,9 +11,9 @@ import orjson
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import PROTOCOL, ErrorCode
+from toolcrib.define.parts import MAX_FRAME_BYTES
 from toolcrib.define.schema.check import check_of_schema
 
-MAX_FRAME_BYTES = 524_288  # of what a client sends
 MAX_BUFFERED_BYTES = 1_572_864  # that a client has not read yet
 MAX_STRANGER_BYTES = 65_536  # of what is sent before anybody is known
 TICK_SECONDS = 30.0

@@ -19,7 +19,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.ports import Scope as Needed
 
-from .credentials import Credentials, Principal, RefusedError, matches
+from .credentials import Credentials, Failures, Principal, RefusedError, matches
 from .frames import MAX_FRAME_DEPTH, is_deeper
 
 log = logging.getLogger("toolcrib")
@@ -62,6 +62,7 @@ class Gate(Protocol):
     """The gateway, as far as a request needs it."""
 
     credentials: Credentials
+    failures: Failures
     is_ready: bool
 
     def address_of(self, scope: Scope, /) -> str:
@@ -277,7 +278,7 @@ def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[s
     """
 
     async def run(scope: Scope, receive: Receive) -> tuple[int, Any]:
-        principal = _admit_hook(settings(), scope)
+        principal = _admit_hook(server, settings(), scope)
         text = (await read_body(receive)).decode("utf-8", "replace")
         name = str(principal.caller.session).rpartition(":")[2]
         key = find_header(scope, b"idempotency-key")
@@ -287,7 +288,7 @@ def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[s
     return {_HOOKS: ("POST", run)}
 
 
-def _admit_hook(settings: HookSettings, scope: Scope) -> Principal:
+def _admit_hook(server: Gate, settings: HookSettings, scope: Scope) -> Principal:
     """Return the hook that is meant, when its token is shown."""
     name = scope["path"].removeprefix(_HOOKS)
     if not settings.enabled or settings.token is None:
@@ -296,9 +297,10 @@ def _admit_hook(settings: HookSettings, scope: Scope) -> Principal:
         filter(None, (find_header(scope, each) for each in _TOKEN_HEADERS)), ""
     )
     if not given or not matches(given, settings.token):
-        raise HttpError(
-            401, "unauthorized", "show the token of hooks, Authorization: Bearer TOKEN; never in the address"
-        )
+        status = 429 if server.failures.is_locked(address := server.address_of(scope)) else 401
+        server.failures.add(address)
+        told = "show the token of hooks, Authorization: Bearer TOKEN; never in the address"
+        raise HttpError(status, "unauthorized", told)
     if not _HOOK_NAME.fullmatch(name):
         raise HttpError(404, "not_found", "a hook's name is made of a-z, 0-9, _ and -")
     home = f"agent:{settings.agents.get(name, 'main')}:hook:{name}"

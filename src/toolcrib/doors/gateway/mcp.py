@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from toolcrib.app import Crib
+from toolcrib.define.gateway import explain_forbidden
 
 from .credentials import Principal
 from .http import Gate, HttpError, admit, send_json
@@ -31,7 +32,7 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            principal = admit(self._server, scope, "tools.call", "write")
+            principal = admit(self._server, scope, "tools.list", "read")
             async with self._lock:
                 served = self._served.get(principal.id) or await self._serve(principal)
         except HttpError as error:
@@ -63,7 +64,8 @@ class McpDoor:
         caller = principal.caller
         if caller.session is None:
             caller = replace(caller, session="agent:main:mcp")
-        app, ready = BeltApp(BeltServer(lambda: self._crib.belt(caller))), asyncio.Event()
+        why = explain_forbidden("tools.call", principal.role, principal.scopes, "write")
+        app, ready = BeltApp(BeltServer(lambda: self._crib.belt(caller), refusal=why)), asyncio.Event()
 
         async def run() -> None:
             async with app.keep_sessions():

@@ -22,6 +22,7 @@ from toolcrib.config.services import GatewaySettings
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import GatewayEvent, scopes_within
+from toolcrib.define.parts import MAX_FRAME_BYTES
 from toolcrib.define.ports import Rpc
 from toolcrib.define.schema.check import fit_to
 from toolcrib.define.schema.portable import Check
@@ -44,7 +45,7 @@ from .credentials import (
     read_device,
     to_principal,
 )
-from .frames import MAX_FRAME_BYTES, TICK_SECONDS
+from .frames import TICK_SECONDS
 from .http import HttpDoor, hook_routes
 
 log = logging.getLogger("toolcrib")
@@ -84,7 +85,7 @@ class GatewayServer:
         self._exact: dict[str, Check] = {}
         self.version, self.is_ready = version("toolcrib"), False
         self._take_origins(origins, proxies)
-        self._failures = Failures()
+        self.failures = Failures()
         self._known: dict[str, Connection] = {}
         self._traffic = Counter[str]()
         self._strangers: dict[str, dict[Connection, None]] = {}
@@ -277,7 +278,7 @@ class GatewayServer:
     def admit(self, address: str, params: Mapping[str, Any]) -> Principal:
         """Return who shows the secrets in a `connect`; raise RefusedError when nobody does, or too many tried."""
         auth = params.get("auth") or {}
-        is_locked = self._failures.is_locked(address)
+        is_locked = self.failures.is_locked(address)
         is_guarded = is_locked and self.credentials.mode == "password"
         if is_guarded:  # a device's token is looked at all the same
             auth = {key: value for key, value in auth.items() if key != "password"}
@@ -286,7 +287,7 @@ class GatewayServer:
         except RefusedError:
             self._traffic["refused"] += 1
             if not is_guarded:
-                self._failures.add(address)
+                self.failures.add(address)
             if is_locked:
                 raise RefusedError("rate_limited") from None
             raise
@@ -307,7 +308,7 @@ class GatewayServer:
             check_device(params, visit, self.crib.gateway.now_ms())
             asked = read_device(params, visit.address, self.credentials.devices)
         except RefusedError:
-            self._failures.add(visit.address)
+            self.failures.add(visit.address)
             raise
         if principal.shown_by != OWNER_ID:
             return principal, ""

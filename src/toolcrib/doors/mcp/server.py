@@ -200,12 +200,12 @@ class BeltServer(Server[Any]):
     """Serves the belt that `belt` returns, asked anew for every request; all clients of a server are one caller.
 
     A tool that is only declared is not listed. What fails, is denied or does not exist is answered as a result that
-    says so, and is recorded like any other call. `relay` adds what else other people's servers offer. Spans are made
-    for OpenTelemetry if it was set up before the server.
+    says so, and is recorded like any other call; with a `refusal` nothing is called, and that is the answer. `relay`
+    adds what else other people's servers offer. Spans are made for OpenTelemetry if it was set up before the server.
     """
 
-    def __init__(self, belt: Callable[[], Belt], relay: Relay | None = None) -> None:
-        self._belt, self._alone = belt, asyncio.Lock()
+    def __init__(self, belt: Callable[[], Belt], relay: Relay | None = None, refusal: str = "") -> None:
+        self._belt, self._alone, self._refusal = belt, asyncio.Lock(), refusal
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
         self._logged: set[Connection] = set()
@@ -261,7 +261,9 @@ class BeltServer(Server[Any]):
     async def _call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         belt, name = self._belt(), params.name
         tool = belt.tools.get(name) or belt.tools.get(canonical(name) or "")
-        if tool is not None and tool.exclusive:
+        if self._refusal:  # the door's, not the gate's: who asks may see what there is
+            result = Result.error(self._refusal, code="denied")
+        elif tool is not None and tool.exclusive:
             # a client may send the calls of one reply side by side: those that change files come one after the other
             async with self._alone:
                 result = await self._run(belt, ctx, params)
