@@ -313,8 +313,7 @@ def build(
     folder, env, exits = given.folder, given.env, AsyncExitStack()  # what is opened first is closed last
     folders = folders_for(loaded, env, folder, own=given.has_user)
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
-    settings = SettingsInForce(loaded, env)
-    whole = with_agents(catalog, agents, loaded.policy.tools.subagents)
+    settings, whole = SettingsInForce(loaded, env), with_agents(catalog, agents, loaded.policy.tools.subagents)
     own = (folders.own.parent,) if folders.own else ()
     hidden = folders.make_hidden(folders.accepted.folder.parent, folders.accepted.folder, *own)
     terms = terms_of(settings, hidden, list_loaded_code(loaded))
@@ -338,10 +337,9 @@ def build(
         redact_errors=redact_errors,
     )
     features = mount_features(core, mounts)
-    router = Router([*given.services, *core.mounted])
+    router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
     ports_of, slots = PortsOf(terms, router, stores.blobs), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
-    approver = given.approver or core.find(Approvals)
     belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
     moments = Moments(hook for offer in offers for hook in offer.hooks.items())
     turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments)

@@ -154,13 +154,15 @@ class _Late(NamedTuple):
 
 def mount(core: TurnCore) -> Feature:
     """Mount what lets programs offer tools."""
-    return Feature(services=(Peers(core.find(Chats), core.belt_of, float(core.config.tools.timeout_sec)),))
+    return Feature(services=(Peers(core.find(Chats), core.belt_of, lambda: float(core.config.tools.timeout_sec)),))
 
 
 class Peers:
     """The programs that offer tools now."""
 
-    def __init__(self, chat: Chats, belt_of: Callable[[Caller, Iterable[Tool]], Any], seconds: float) -> None:
+    def __init__(
+        self, chat: Chats, belt_of: Callable[[Caller, Iterable[Tool]], Any], seconds: Callable[[], float]
+    ) -> None:
         self._chat, self._belt_of, self._seconds = chat, belt_of, seconds
         self._offers: dict[tuple[str, str], _Offer] = {}
         self._late: OrderedDict[str, _Late] = OrderedDict()
@@ -236,7 +238,7 @@ class Peers:
         if id not in self._offers and sum(own == id[0] for own, _ in self._offers) >= _MAX_OFFERS:
             raise ToolError(f"{_MAX_OFFERS} offers stand already; end one of them first", code="unavailable")
         source, delegate = source_of_client(placed), partial(self._delegate, id)
-        seconds = self._seconds + _GRACE_SECONDS
+        seconds = self._seconds() + _GRACE_SECONDS
         theirs = {tool.name for tool in self.tools_for(placed)}
         theirs -= {tool.name for tool in (self._offers[id].tools if id in self._offers else ())}
         try:
@@ -251,15 +253,15 @@ class Peers:
 
     async def _delegate(self, id: tuple[str, str], ctx: Ctx, own_name: str) -> Result:
         """Have the program answer a call that was permitted: the one that holds the offer now."""
-        offer, key = self._offers.get(id), ctx.call.key
+        offer, key, seconds = self._offers.get(id), ctx.call.key, self._seconds()
         if offer is None or all(tool.own_name != own_name for tool in offer.tools):
             raise ToolError(f"the program that offered {own_name} has gone", code="unavailable")
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(seconds):
                 return await offer.board.delegate(ctx, own_name)
         except TimeoutError:
             self._expect_late(id, offer, key, own_name)
-            what = f"{own_name} was not answered within {self._seconds:g} seconds; if an answer comes, you will be told"
+            what = f"{own_name} was not answered within {seconds:g} seconds; if an answer comes, you will be told"
             raise ToolError(what, code="timeout") from None
         except asyncio.CancelledError:  # nobody wants the answer any more
             offer.board.tell(GatewayEvent("tool.cancel", {"callId": key}))
