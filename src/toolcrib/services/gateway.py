@@ -24,6 +24,7 @@ from .feature import Feature, TurnCore
 from .sessions import Sessions
 
 _MAX_PRESENT = 200
+_TELL_SECONDS = 0.5
 _ALWAYS_SECONDS = 86_400
 
 
@@ -31,7 +32,7 @@ class Presence:
     """Who is connected: one row each, the newest last."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus, self.version = bus, 0
+        self._bus, self.version, self._telling = bus, 0, False
         self._rows: dict[str, dict[str, Any]] = {}
 
     def enter(self, id: str, row: dict[str, Any]) -> None:
@@ -53,6 +54,12 @@ class Presence:
 
     def _tell(self) -> None:
         self.version += 1
+        if not self._telling:  # all that come or go meanwhile are told of at once
+            self._telling = True
+            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._publish)
+
+    def _publish(self) -> None:
+        self._telling = False
         self._bus.publish("presence", {"presence": self.rows()})
 
 

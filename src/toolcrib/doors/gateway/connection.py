@@ -53,6 +53,7 @@ log = logging.getLogger("toolcrib")
 POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY, FAILED = 1008, 1002, 1012, 1011
 _MAX_IN_FLIGHT = 64
 _ANSWERED_TWICE = frozenset({"agent", "tools.offer"})  # under one id: that it was taken, and what came of it
+_IDLE_BYTES = 65_536  # that wait for a client at most before it is told less
 _DRAIN_SECONDS = 10.0  # in which a client has to read what it was sent, before it is sent another long answer
 _DROPPABLE = frozenset({"tick", "presence", "health"})
 # who may be told of what; all others are told to everybody who may see the session
@@ -282,7 +283,7 @@ class Connection:
     def _push(self, text: str, *, droppable: bool = False) -> None:
         if self._closing is not None and self.principal is not None:
             return
-        if self._buffered + len(text) > MAX_BUFFERED_BYTES and self._buffered:
+        if self._buffered and self._buffered + len(text) > (_IDLE_BYTES if droppable else MAX_BUFFERED_BYTES):
             if not droppable:
                 self.close(POLICY_VIOLATION, "slow consumer")
             return
