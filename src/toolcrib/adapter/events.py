@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
@@ -10,7 +10,8 @@ import orjson
 
 from toolcrib.define import event as events
 from toolcrib.define.message import Call, Message
-from toolcrib.define.result import Text
+from toolcrib.define.result import Result, Text
+from toolcrib.define.verdict import Verdict
 
 
 def event_line(event: events.Event) -> str:
@@ -64,6 +65,38 @@ def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row fo
         case events.TurnFinished():
             return {"type": "turn_finished", **asdict(event)}
     assert_never(event)
+
+
+def read_event(told: Mapping[str, Any], calls: dict[str, Call]) -> events.Event:
+    """Return the event that such an object tells; `calls` keeps those under way: only its start tells all of one."""
+    id, rest = told.get("id", ""), {name: value for name, value in told.items() if name != "type"}
+    match told["type"]:
+        case "tool_started":
+            call = calls[id] = Call(id, told["tool"], told["args"], key=id)
+            verdict = Verdict(tool=call.name, **told["verdict"]) if told["verdict"] else None
+            return events.ToolStarted(call, verdict)
+        case "tool_progress":
+            return events.ToolProgress(calls[id], Result.from_json(told["result"]))
+        case "tool_finished":
+            return events.ToolFinished(calls[id], Result.from_json(told["result"]), told.get("markdown", False))
+        case "turn_started" | "received" as kind:
+            said = Message(role="user", content=(Text(rest.pop("message")),))
+            return events.Received(said) if kind == "received" else events.TurnStarted(**rest, message=said)
+        case "turn_finished":
+            return events.TurnFinished(**{**rest, "usage": events.Usage(**told["usage"])})
+        case "replied":
+            wanted = tuple(Call(each["id"], each["tool"], each["args"]) for each in told["calls"])
+            reply = Message(role="assistant", finish=told["finish"], calls=wanted)
+            return events.Replied(reply, events.Usage(**told["usage"]), told["error"])
+        case "call":
+            return events.CallDelta(told["at"], told["tool"], told["text"])
+    return _PLAIN_EVENTS[told["type"]](**rest)
+
+
+_PLAIN_EVENTS: Mapping[str, Callable[..., events.Event]] = {
+    "text": events.TextDelta, "thinking": events.ThinkingDelta, "retrying": events.Retrying,
+    "compacted": events.Compacted,
+}  # fmt: skip
 
 
 def _call(call: Call) -> dict[str, Any]:

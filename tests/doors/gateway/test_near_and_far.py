@@ -74,6 +74,24 @@ def test_commands_answer_the_same_near_and_far(state: Path) -> None:
     assert named.stdout == near[0].stdout
 
 
+def test_a_message_is_answered_by_the_gateway_as_it_would_be_here(state: Path) -> None:
+    near = toolcrib(state, "run", "list the files", "--json")
+    with gateway(state) as (process, _):
+        far = toolcrib(state, "run", "list the files", "--json")
+        shown = toolcrib(state, "run", "read nothing.txt", "--continue")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    first, second = ([json.loads(line) for line in each.stdout.splitlines()] for each in (near, far))
+    session = second[0]["session"]
+    for lines in (first, second):
+        for line in lines:
+            for name in ("id", "calls", "session"):  # which are new each time
+                line.pop(name, None)
+    assert (near.returncode, far.returncode, second) == (0, 0, first)
+    assert (shown.returncode, "[allow]" in shown.stderr, "does not exist" in shown.stderr) == (1, True, True), shown
+    assert session in toolcrib(state, "sessions", "list").stdout  # kept, and gone on with
+
+
 def test_a_question_about_somebody_else_or_other_files_is_answered_here(state: Path) -> None:
     work = state.parent / "work"
     (work / "crib.yaml").write_text("tools: {deny: [exec]}\n")

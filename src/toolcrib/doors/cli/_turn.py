@@ -205,7 +205,7 @@ class TurnScreen(ABC):
 class JsonLines:
     """One object a line on what is stdout when this is made, and nothing else; `judge` knows about command lines."""
 
-    def __init__(self, judge: CommandJudge) -> None:
+    def __init__(self, judge: CommandJudge = lambda _, verdict: verdict) -> None:
         self._out, self._judge = sys.stdout, judge
 
     def show(self, event: events.Event) -> None:

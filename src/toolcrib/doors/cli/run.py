@@ -6,28 +6,35 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
+from secrets import token_hex
 from types import FrameType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import click
 
-from toolcrib.app import Crib, Running
+from toolcrib.adapter.events import read_event
+from toolcrib.app import Crib
+from toolcrib.define.caller import OWNER
 from toolcrib.define.errors import CribError
-from toolcrib.define.event import ToolFinished, TurnFinished, TurnStarted
+from toolcrib.define.event import Event, ToolFinished, TurnFinished, TurnStarted
+from toolcrib.define.message import Call
 from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
 
 from . import EXIT_INTERRUPTED
+from ._far import enter_gateway
 from ._options import (
+    AskService,
     CallerOptions,
     caller_from_options,
     caller_options,
     config_options,
     crib_from_options,
+    gateway_options,
     is_attended,
     nearest_session,
     wait_for_servers,
@@ -54,6 +61,7 @@ _Surface = JsonLines | RunScreen
 @click.command("run", epilog=_EXAMPLES)
 @click.argument("words", metavar="MESSAGE", nargs=-1, required=True)
 @config_options
+@gateway_options
 @caller_options
 @click.option("--continue", "-c", "last", is_flag=True, help="Go on with the agent's latest session.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and nothing else.")
@@ -70,14 +78,18 @@ def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **
     if last and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
+    # whoever does not see the question cannot answer it, and whoever does answers it here
+    attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
+    if not attended or options.get("gateway"):
+        far = _answer_far(text, options, JsonLines() if as_json else RunScreen(verbose=verbose), last=last)
+        if (code := asyncio.run(far)) is not None:
+            return code
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
     crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
     judge = partial(crib.commands.judge_call, mark_terminal_owner(caller))
     shows = JsonLines(judge) if as_json else RunScreen(verbose=verbose, judge=judge)
-    # whoever does not see the question cannot answer it
-    attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
@@ -91,9 +103,11 @@ async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended
     door = ask_at_terminal(crib.approvals) if attended else contextlib.nullcontext()
     with _CtrlC() as ctrl_c:
         async with crib, door:
-            session, news = await _latest_session(crib, request) if last else await _find_session(crib, request)
+            caller = request.caller
+            ask, agent = partial(crib.ask, caller=OWNER), to_agent(caller.agent or "main")
+            session, news = await _choose_session(ask, agent, caller.session, last=last)
             await wait_for_servers(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
-            caller = mark_terminal_owner(replace(request.caller, session=session or None))
+            caller = mark_terminal_owner(replace(caller, session=session or None))
             async with crib.start(replace(request, session=session, caller=caller)) as turn:
                 ctrl_c.stop = turn.stop
                 ctrl_c.tell = shows.break_line
@@ -103,7 +117,29 @@ async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended
     return 0 if is_good else 1
 
 
-async def _show(turn: Running, shows: _Surface, news: str) -> bool:
+async def _answer_far(text: str, options: CallerOptions, shows: _Surface, *, last: bool) -> int | None:
+    """Have a gateway answer, and return the exit code; None where there is none to ask."""
+    agent = to_agent(options["agent"] or (agent_from_key(options["session"]) if options["session"] else "main"))
+    async with contextlib.AsyncExitStack() as stack:
+        gateway = await enter_gateway(stack, options, here=True, allows=("agent", "model"))
+        if gateway is None:
+            return None
+        ctrl_c, stopping = stack.enter_context(_CtrlC()), list[asyncio.Future[Any]]()
+        session, news = await _choose_session(gateway.ask, agent, options["session"], last=last)
+        session = session or f"agent:{agent}:run:{token_hex(6)}"
+        said = {"message": text, "idempotencyKey": token_hex(12), "sessionKey": session, "plain": True}
+        run = (await gateway.ask("chat.send", {**said, "agentId": agent, "model": options["model"] or ""}))["runId"]
+        stop = {"sessionKey": session, "runId": run}
+        ctrl_c.stop = lambda: stopping.append(asyncio.ensure_future(gateway.ask("chat.abort", stop)))
+        ctrl_c.tell, calls = shows.break_line, dict[str, Call]()
+        turn = (read_event(told, calls) async for told in gateway.follow(run, session=session))
+        is_good = await _show(turn, shows, news)
+    if ctrl_c.presses:
+        return EXIT_INTERRUPTED
+    return 0 if is_good else 1
+
+
+async def _show(turn: AsyncIterator[Event], shows: _Surface, news: str) -> bool:
     """Show a turn; tell whether it came to its end and every call in it was made and did not fail."""
     end: TurnFinished | None = None
     failures = 0
@@ -123,21 +159,20 @@ async def _show(turn: Running, shows: _Surface, news: str) -> bool:
     return end is not None and end.reason == "done" and not failures
 
 
-async def _latest_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
-    agent = to_agent(request.caller.agent or "main")
-    heads = await crib.sessions.list(most=1000)
-    found = next((head.key for head in heads if agent_from_key(head.key) == agent and not head.parents), None)
-    if found is None:
-        raise CribError(f"the agent {agent!r} has no session to go on with; leave --continue out to begin one")
-    return found, ""
-
-
-async def _find_session(crib: Crib, request: TurnRequest) -> tuple[str, str]:
-    """Return the session that was named, "" when none was, and a sentence when it begins though it was named."""
-    key = request.caller.session
-    if key is None or await crib.sessions.find(check_key(key)) is not None:
-        return key or "", ""
-    near = nearest_session(key, [head.key for head in await crib.sessions.list(most=1000)])
+async def _choose_session(ask: AskService, agent: str, key: str | None, *, last: bool) -> tuple[str, str]:
+    """Return the session to go on with, "" for a new one, and a sentence when it begins though it was named."""
+    if key is None and not last:
+        return "", ""
+    rows = (await ask("sessions.list", {"limit": 10_000}))["sessions"]
+    if last:
+        own = (row["key"] for row in rows if agent_from_key(row["key"]) == agent and not row["parents"])
+        if (found := next(own, None)) is None:
+            raise CribError(f"the agent {agent!r} has no session to go on with; leave --continue out to begin one")
+        return str(found), ""
+    keys, key = [row["key"] for row in rows], check_key(key or "")
+    if key in keys:
+        return key, ""
+    near = nearest_session(key, keys)
     return key, f"there was no session {key!r}, so it begins here" + (f"; did you mean {near!r}?" if near else "")
 
 
