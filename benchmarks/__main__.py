@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, exec, files, judge, mcp, policy, schema, search, startup, subagents, turn
+from . import Row, call, exec, files, gateway, judge, mcp, policy, schema, search, startup, subagents, turn
 
 Measure = Callable[[int], list[Row]]
 
@@ -16,6 +16,7 @@ MEASURES: Mapping[str, Measure] = {
     "call": call.measure,
     "exec": exec.measure,
     "files": files.measure,
+    "gateway": gateway.measure,
     "judge": judge.measure,
     "mcp": mcp.measure,
     "policy": policy.measure,

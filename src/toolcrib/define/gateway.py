@@ -77,7 +77,7 @@ class GatewayEvent(NamedTuple):
     """
 
     event: str
-    payload: dict[str, Any]
+    payload: Any
     session: str = ""
     person: str | None = None
 

@@ -49,17 +49,21 @@ class Mark(NamedTuple):
 
     name: str
     scope: Scope
+    at_once: bool = False
 
 
-def rpc(name: str, *, scope: Scope) -> Callable[[_Method], _Method]:
-    """Offer a service's method under a name, `service.verb`, to callers who have the scope."""
+def rpc(name: str, *, scope: Scope, at_once: bool = False) -> Callable[[_Method], _Method]:
+    """Offer a service's method under a name, `service.verb`, to callers who have the scope.
+
+    One that answers `at_once` waits for nothing, and takes next to no time: nobody minds standing behind it.
+    """
     if not _METHOD_NAME.fullmatch(name):
         raise DeclarationError(f"a method is called service.verb, not {name!r}")
     if scope not in SCOPES:
         raise DeclarationError(f"{name}: no scope {scope!r}; there are {', '.join(SCOPES)}")
 
     def mark(method: _Method) -> _Method:
-        method.__rpc__ = Mark(name, scope)  # type: ignore[attr-defined]  # read back by mark_of
+        method.__rpc__ = Mark(name, scope, at_once)  # type: ignore[attr-defined]  # read back by mark_of
         return method
 
     return mark

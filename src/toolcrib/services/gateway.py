@@ -24,7 +24,7 @@ from .feature import Feature, TurnCore
 from .sessions import Sessions
 
 _MAX_PRESENT = 200
-_TELL_SECONDS = 0.5
+_PRESENCE_SECONDS, _PRESENT_A_SECOND = 0.05, 100
 _ALWAYS_SECONDS = 86_400
 
 
@@ -32,8 +32,9 @@ class Presence:
     """Who is connected: one row each, the newest last."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus, self.version, self._telling = bus, 0, False
+        self._bus, self.version = bus, 0
         self._rows: dict[str, dict[str, Any]] = {}
+        self._telling: asyncio.TimerHandle | None = None
 
     def enter(self, id: str, row: dict[str, Any]) -> None:
         """Take note of a client."""
@@ -53,13 +54,14 @@ class Presence:
         return list(self._rows.values())[-_MAX_PRESENT:]
 
     def _tell(self) -> None:
+        """Tell it soon, and once for all who come and go meanwhile: the more there are, the later."""
         self.version += 1
-        if not self._telling:  # all that come or go meanwhile are told of at once
-            self._telling = True
-            asyncio.get_running_loop().call_later(_TELL_SECONDS, self._publish)
+        if self._telling is None:
+            seconds = _PRESENCE_SECONDS + len(self._rows) / _PRESENT_A_SECOND
+            self._telling = asyncio.get_running_loop().call_later(seconds, self._publish)
 
     def _publish(self) -> None:
-        self._telling = False
+        self._telling = None
         self._bus.publish("presence", {"presence": self.rows()})
 
 
@@ -77,35 +79,35 @@ class Gateway:
 
     def __init__(self, core: TurnCore, bus: Bus, sessions: Sessions, now: Callable[[], float] = time.time) -> None:
         self._core, self._sessions, self._now = core, sessions, now
-        self._began = now()
+        self._began, self._version = now(), version("toolcrib")
         self._log_path = core.state and core.config.logging.path_in(core.state)
         self.bus, self.presence = bus, Presence(bus)
         self.on_restart: Callable[[], None] | None = None
 
-    @rpc("health", scope="read")
+    @rpc("health", scope="read", at_once=True)
     async def health(self) -> dict[str, Any]:
         """Say that it works, and for how long it has."""
         policy: PolicySettings = self._core.policy
         agents = sorted({"main", *policy.agents})
-        told = {"ok": True, "ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
+        told = {"ok": True, "ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": self._version}
         return {**told, "defaultAgentId": "main", "agents": [{"agentId": each} for each in agents], "channels": {}}
 
     @rpc("status", scope="read")
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how the sessions that the caller may see stand."""
         heads = await self._sessions.find_heads(caller)
-        told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": version("toolcrib")}
+        told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": self._version}
         recent = [self._sessions.describe(each) for each in heads[:10]]
         if self._core.is_owner(caller):
             told |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
         return {**told, "sessions": {"count": len(heads), "recent": recent}}
 
-    @rpc("system-presence", scope="read")
+    @rpc("system-presence", scope="read", at_once=True)
     async def present(self, caller: Caller) -> list[dict[str, Any]]:
         """List who is connected; only the owner is told."""
         return self.presence.rows() if self._core.is_owner(caller) else []
 
-    @rpc("models.list", scope="read")
+    @rpc("models.list", scope="read", at_once=True)
     async def models(self) -> dict[str, Any]:
         """List the models that the configuration names."""
         default = self._core.models.default("main")

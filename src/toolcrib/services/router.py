@@ -41,6 +41,7 @@ class Method:
     shape: Shape = field(repr=False)
     run: Callable[..., Any] = field(repr=False)
     wants: frozenset[str]
+    at_once: bool = False
 
     @property
     def parameters(self) -> Schema:
@@ -104,10 +105,15 @@ class Router:
         except ArgumentError as error:
             raise ArgumentError(f"{name}: {error}") from None
         # what a model writes for "nothing" counts as not given; who asks by name means what they say
-        if odd := next((key for key in params if key not in args and params[key] is not None), None):
+        if params and (odd := _find_dropped(params, args)):
             raise ArgumentError(f"{name}: {odd} cannot be {params[odd]!r:.64}")
-        ours = {"caller": caller, "progress": _guard_progress(name, progress), "rights": frozenset(scopes)}
-        return await method.run(**args, **{each: ours[each] for each in method.wants})
+        if "caller" in method.wants:
+            args["caller"] = caller
+        if "progress" in method.wants:
+            args["progress"] = _guard_progress(name, progress)
+        if "rights" in method.wants:
+            args["rights"] = frozenset(scopes)
+        return await method.run(**args)
 
 
 def _read_method(mark: Mark, bound: Callable[..., Any]) -> Method:
@@ -127,7 +133,12 @@ def _read_method(mark: Mark, bound: Callable[..., Any]) -> Method:
         shape=Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema)),
         run=run,
         wants=frozenset(_OURS) & {each.name for each in listed},
+        at_once=mark.at_once,
     )
+
+
+def _find_dropped(params: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
+    return next((key for key in params if key not in args and params[key] is not None), None)
 
 
 def _gather_query(bound: Callable[..., Any], shape: Callable[..., Any]) -> Callable[..., Any]:

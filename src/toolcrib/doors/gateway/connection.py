@@ -92,33 +92,40 @@ class Hall(Protocol):
 class Connection:
     """A client, from the moment its socket is open."""
 
+    _rpc: Rpc
+    _written: asyncio.Event | None  # set when nothing is left to send, where somebody waits for that
+
     def __init__(self, hall: Hall, receive: Receive, send: Send, address: str, *, is_local: bool) -> None:
         self._hall, self._receive, self._send = hall, receive, send
         self.id, self.address, self._is_local = secrets.token_hex(8), address, is_local
-        self.principal: Principal | None = None
+        self.principal: Principal | None = None  # whose rights never change: when they do, the connection ends
+        self._permitted = set[str]()
         self._is_greeted, self._takes_parts, self._joiner = False, False, Joiner(MAX_REQUEST_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._outbox: deque[str] = deque()
         self._buffered, self._seq = 0, 0
         self._writer: asyncio.Task[None] | None = None
+        self._is_writing, self._written = False, None
+        self._serving: asyncio.Task[Any] | None = None
         self._closing: tuple[int, str] | None = None
-        self._closed, self.ended = asyncio.Event(), asyncio.Event()
+        self.ended = asyncio.Event()
 
     async def attend(self) -> None:
         """Serve it until it goes, or has to."""
-        serving = asyncio.ensure_future(self._serve())
-        ending = asyncio.ensure_future(self._closed.wait())
+        self._serving = asyncio.current_task()
         try:
-            await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
-            if not serving.done():
-                serving.cancel()
-            elif not serving.cancelled() and (error := serving.exception()):
-                raise error
+            if self._closing is None:
+                await self._serve()
+        except asyncio.CancelledError:
+            if self._closing is None:
+                raise
+            if self._serving is not None:
+                self._serving.uncancel()
         finally:
-            ending.cancel()
+            self._serving = None
             for task in (*self._tasks, *([self._writer] if self._writer else [])):
                 task.cancel()
-            await asyncio.gather(serving, ending, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             if self._closing is not None:
                 await self._say_goodbye(*self._closing)
             self.ended.set()
@@ -127,7 +134,8 @@ class Connection:
         """End it, with a reason."""
         if self._closing is None:
             self._closing = code, reason
-            self._closed.set()
+            if self._serving is not None and self._serving is not asyncio.current_task():
+                self._serving.cancel()
 
     def tell(self, told: GatewayEvent) -> None:
         """Tell it of an event, where that is for it."""
@@ -152,9 +160,13 @@ class Connection:
         if request is None or not await self._greet(request, nonce):
             return None
         try:
-            while (asked := await self._next_request(MAX_REQUEST_BYTES)) is not None:
+            while self._closing is None and (asked := await self._next_request(MAX_REQUEST_BYTES)) is not None:
                 while len(self._tasks) >= _MAX_IN_FLIGHT:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                method = self._hall.methods.get(asked.method)
+                if method is not None and method.at_once:
+                    await self._answer(asked)
+                    continue
                 task = asyncio.get_running_loop().create_task(self._answer(asked))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -208,6 +220,7 @@ class Connection:
             self.close(FAILED, "the device cannot be paired now")
             return False
         self.principal, self._takes_parts = principal, PARTS in params.get("caps", ())
+        self._rpc = self._hall.rpc_for(principal)
         self._hall.enter(self, params)
         self._push(write_answer(request.id, self._hello(principal, token)))
         self._is_greeted = True
@@ -233,14 +246,10 @@ class Connection:
     # once it is known
 
     async def _answer(self, request: FrameRequest) -> None:
-        principal = self.principal
-        if principal is None:
-            return
         method = self._hall.methods.get(request.method)
-        why = explain_forbidden(request.method, principal.role, principal.scopes, method.scope if method else None)
-        if request.method == "connect":
-            why = "connect is the first request, and the only one of its kind"
-        if why:
+        if method is not None and request.method in self._permitted:
+            frame = await self._ask(request)
+        elif why := self._explain_refusal(request.method, method):
             frame = write_error(request.id, "INVALID_REQUEST", why)
         elif method is None and request.method in NEEDED:
             frame = write_error(request.id, "UNAVAILABLE", f"this gateway has no {request.method} yet")
@@ -248,16 +257,25 @@ class Connection:
             hint = suggest(request.method, self._hall.methods)
             frame = write_error(request.id, "INVALID_REQUEST", f"unknown method: {request.method}{hint}")
         else:
-            frame = await self._ask(request, principal)
+            self._permitted.add(request.method)
+            frame = await self._ask(request)
         if len(frame) > (most := MAX_JOINED_BYTES if self._takes_parts else MAX_WHOLE_BYTES):
             frame = write_error(request.id, "INVALID_REQUEST", f"the answer has more than {most:,} bytes; ask for less")
         # an answer waits until those before it were read; only who does not read at all is closed for it
-        while self._closing is None and self._writer and 0 < self._buffered > MAX_BUFFERED_BYTES - len(frame):
-            if not (await asyncio.wait([self._writer], timeout=_DRAIN_SECONDS))[0]:
+        while self._closing is None and 0 < self._buffered > MAX_BUFFERED_BYTES - len(frame):
+            if not await self._wait_written():
                 break
-        self._push(frame)
+        self._push(frame, waits=True)
+        if not self._is_writing:  # a task less for most answers
+            await self._write()
 
-    async def _ask(self, request: FrameRequest, principal: Principal) -> str:
+    def _explain_refusal(self, name: str, method: Method | None) -> str:
+        principal = self.principal
+        if name == "connect" or principal is None:
+            return "connect is the first request, and the only one of its kind"
+        return explain_forbidden(name, principal.role, principal.scopes, method.scope if method else None)
+
+    async def _ask(self, request: FrameRequest) -> str:
         def progress(part: Any) -> None:
             if isinstance(part, GatewayEvent):  # for who asks alone
                 self._seq += 1
@@ -270,7 +288,7 @@ class Connection:
 
         try:
             self._hall.check_params(request.method, request.params)
-            told = await self._hall.rpc_for(principal)(request.method, request.params, progress=progress)
+            told = await self._rpc(request.method, request.params, progress=progress)
             return write_answer(request.id, told)
         except ToolError as error:
             return write_error(request.id, code_of(error), str(error), {"code": error.code})
@@ -280,7 +298,8 @@ class Connection:
 
     # what it is sent
 
-    def _push(self, text: str, *, droppable: bool = False) -> None:
+    def _push(self, text: str, *, droppable: bool = False, waits: bool = False) -> None:
+        """Send something soon; `waits` leaves it to the caller, who calls `_write`."""
         if self._closing is not None and self.principal is not None:
             return
         if self._buffered and self._buffered + len(text) > (_IDLE_BYTES if droppable else MAX_BUFFERED_BYTES):
@@ -290,10 +309,12 @@ class Connection:
         frames = split_frame(text) if self._takes_parts else [text]
         self._outbox.extend(frames)
         self._buffered += sum(map(len, frames))
-        if self._writer is None or self._writer.done():
+        if not self._is_writing and not waits:
+            self._is_writing = True
             self._writer = asyncio.get_running_loop().create_task(self._write())
 
     async def _write(self) -> None:
+        self._is_writing = True
         try:
             while self._outbox:
                 text = self._outbox[0]
@@ -302,6 +323,21 @@ class Connection:
                 self._buffered -= len(text)
         except ClientDisconnected:
             self.close(GOING_AWAY, "")
+        finally:
+            self._is_writing = False
+            if self._written is not None:
+                self._written.set()
+                self._written = None
+
+    async def _wait_written(self) -> bool:
+        """Wait until all that is left to send was taken, a few seconds at most; tell whether it was."""
+        written = self._written = self._written or asyncio.Event()
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await written.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def _say_goodbye(self, code: int, reason: str) -> None:
         """Send what is left, but not to whoever reads too slowly or has lost its rights, and close."""

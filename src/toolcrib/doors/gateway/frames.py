@@ -56,8 +56,8 @@ def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> FrameRequest
         raise FrameError("at /type: a client sends requests (type req) and nothing else", id)
     if not isinstance(method, str) or not 0 < len(method) <= _MAX_METHOD_CHARS:
         raise FrameError("at /method: a request names its method", id)
-    if strange := value.keys() - _REQUEST_KEYS:
-        raise FrameError(f"at root: unexpected property {min(strange)[:64]!r}", id)
+    if not value.keys() <= _REQUEST_KEYS:
+        raise FrameError(f"at root: unexpected property {min(value.keys() - _REQUEST_KEYS)[:64]!r}", id)
     if params is None:
         params = _NOTHING
     if not isinstance(params, dict) and params is not _NOTHING:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -198,6 +199,8 @@ class GatewayServer:
         self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
 
     def _broadcast(self, told: GatewayEvent) -> None:
+        if len(self._known) > 1:  # written once for all of them
+            told = told._replace(payload=orjson.Fragment(orjson.dumps(told.payload)))
         for connection in tuple(self._known.values()):
             connection.tell(told)
 
