@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, exec, files, gateway, judge, mcp, policy, schema, search, startup, subagents, turn
+from . import Row, call, exec, files, gateway, judge, mcp, policy, schema, search, sessions, startup, subagents, turn
 
 Measure = Callable[[int], list[Row]]
 
@@ -22,6 +22,7 @@ MEASURES: Mapping[str, Measure] = {
     "policy": policy.measure,
     "schema": schema.measure,
     "search": search.measure,
+    "sessions": sessions.measure,
     "startup": startup.measure,
     "subagents": subagents.measure,
     "turn": turn.measure,

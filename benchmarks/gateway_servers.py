@@ -4,8 +4,10 @@ Each prints its port. All but ours answer a request with its own parameters: rea
 """
 
 import asyncio
+import os
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -31,6 +33,31 @@ async def serve_ours(at: socket.socket) -> None:
 
     crib = toolcrib.open({}, tools=[forecast], env={})
     await GatewayServer(crib, Credentials("token", TOKEN)).serve(at)
+
+
+async def serve_sessions(at: socket.socket) -> None:
+    """Our gateway, with what it knows on the disk; asked on stdin, it says how late its loop was and what it holds."""
+    import toolcrib  # noqa: PLC0415
+    from toolcrib.doors.gateway.credentials import Credentials  # noqa: PLC0415
+    from toolcrib.doors.gateway.server import GatewayServer  # noqa: PLC0415
+
+    folder, loop, lags = Path(os.environ["BENCH_FOLDER"]), asyncio.get_running_loop(), list[float]()
+    crib = toolcrib.open({"workspace": {"root": str(folder / "workspace")}}, state=folder / "state", env={})
+
+    async def look() -> None:
+        while True:
+            began = loop.time()
+            await asyncio.sleep(0.01)
+            lags.append(loop.time() - began - 0.01)
+
+    def tell() -> None:
+        sys.stdin.readline()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        print(orjson.dumps({"lags": lags, "bytes": pages * os.sysconf("SC_PAGESIZE")}).decode(), flush=True)
+
+    looking = asyncio.ensure_future(look())
+    loop.add_reader(sys.stdin, tell)
+    await asyncio.gather(GatewayServer(crib, Credentials("token", TOKEN)).serve(at), looking)
 
 
 async def serve_bare(at: socket.socket) -> None:
@@ -99,6 +126,7 @@ async def serve_picows(at: socket.socket) -> None:
 
 KINDS = {
     "ours": serve_ours,
+    "sessions": serve_sessions,
     "bare": serve_bare,
     "websockets": serve_websockets,
     "aiohttp": serve_aiohttp,

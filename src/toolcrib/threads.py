@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from toolcrib.define.errors import ToolError
 
@@ -26,9 +27,11 @@ class Runner(Protocol):
 
 
 _MAX_THREADS, _SPARE_THREADS = 128, 8  # threads at work at once, and threads kept for the next function
+_MAX_TURNS = 32  # of them for work of our own
 
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", threading.Lock, Callable[[], Any]]
 
+_turns = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
 _lock = threading.Lock()
 _idle: list[SimpleQueue[_Job]] = []
 _at_work = 0
@@ -48,6 +51,12 @@ async def in_thread(function: Callable[..., T], /, *args: Any, **named: Any) -> 
     except asyncio.CancelledError:
         begin.acquire(blocking=False)
         raise
+
+
+async def in_turn(function: Callable[..., T], /, *args: Any, **named: Any) -> T:
+    """Return what the function returns: short work of our own, so that of many at once some wait for the others."""
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MAX_TURNS)):
+        return await in_thread(function, *args, **named)
 
 
 def _worker() -> SimpleQueue[_Job]:

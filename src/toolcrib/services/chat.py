@@ -7,7 +7,7 @@ session that the door gave them, and those below it.
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
@@ -29,11 +29,12 @@ from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
 from toolcrib.define.verdict import Verdict
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
+from .chat_events import Teller, to_ms
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
 
-_DELTA_SECONDS = 0.15  # between two pieces of an answer
-_KEPT_RUNS, _KEPT_SECONDS = 1_000, 600.0  # runs that have ended, and how long they can be asked about
+_KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long they can be asked about
+_MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _MAX_TIMEOUT_MS = 24 * 3_600_000
 _PAGE_CHARS = 200_000  # of events that are told at once
@@ -55,6 +56,7 @@ class ChatRun:
     _decided: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[events.TurnFinished] | None" = None
     ended: float | None = None
+    on_started: Callable[[], None] | None = None
 
     @property
     def session(self) -> str:
@@ -64,6 +66,13 @@ class ChatRun:
         """Say whether what was said is kept; the first word holds."""
         self.is_kept = self.is_kept or is_kept
         self._decided.set()
+        self.tell_started()
+
+    def tell_started(self) -> None:
+        """Tell whoever waits behind it that it has begun, or that nobody need wait for that; once."""
+        started, self.on_started = self.on_started, None
+        if started is not None:
+            started()
 
     async def wait_until_kept(self) -> None:
         """Wait until what was said is on the disk; raise ToolError when it never will be."""
@@ -161,6 +170,8 @@ class Chats:
         self._judge = judge
         self._began = now()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
+        self._by_session = defaultdict[str, list[ChatRun]](list)
+        self._starting = asyncio.Semaphore(_MAX_STARTING)
 
     @rpc("chat.send", scope="write")
     async def send(self, caller: Caller, query: ChatQuery) -> dict[str, Any]:
@@ -197,7 +208,7 @@ class Chats:
         connection. Of a run that a restart ended only the end is told.
         """
         session = self.place(caller, sessionKey).session or ""
-        found = [run for run in self._runs.values() if run.session == session and runId in ("", run.id)]
+        found = [run for run in self._by_session.get(session, ()) if runId in ("", run.id)]
         if not found:
             past = await self._find_past(session, f"{owner_of_runs(caller)}#{runId}")
             if past is None:
@@ -242,7 +253,7 @@ class Chats:
             return found.to_json(query.idempotencyKey)
         run, _ = found
         await run.wait_until_kept()
-        progress({"runId": run.id, "status": "accepted", "acceptedAt": _ms(run.began)})
+        progress({"runId": run.id, "status": "accepted", "acceptedAt": to_ms(run.began)})
         end = await self.wait_for_end(run)
         if end is None:
             return {"runId": run.id, "status": "error", "summary": run.error()}
@@ -263,7 +274,7 @@ class Chats:
         await asyncio.wait([run.task], timeout=timeoutMs / 1000)
         if not run.task.done():
             return {"runId": runId, "status": "timeout"}
-        times = {"startedAt": _ms(run.began), "endedAt": _ms(run.ended or self._now())}
+        times = {"startedAt": to_ms(run.began), "endedAt": to_ms(run.ended or self._now())}
         error = run.error()
         return {"runId": runId, "status": run.status(), **times} | ({"error": error} if error else {})
 
@@ -322,12 +333,31 @@ class Chats:
                 return past
         if known in self._runs:
             return self._runs[known], False
+        # of a thousand that come at once some wait, so that nobody else does
+        await self._starting.acquire()
+        try:
+            return self._start(known, request, mark)
+        except BaseException:
+            self._starting.release()
+            raise
+
+    def _start(self, known: tuple[str, str], request: TurnRequest, mark: str) -> "tuple[ChatRun, bool]":
+        if known in self._runs:
+            self._starting.release()
+            return self._runs[known], False
+        session = request.caller.session or ""
+        waits = self._running_in(session) is not None
         try:
             turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark)))
         except CribError as error:
             raise ToolError(str(error), code="bad_arguments") from error
-        run = self._runs[known] = ChatRun(key, request.caller, self._now(), turn)
-        run.task = asyncio.get_running_loop().create_task(self._follow(run))
+        run = self._runs[known] = ChatRun(known[1], request.caller, self._now(), turn)
+        self._by_session[session].append(run)
+        loop, run.on_started = asyncio.get_running_loop(), self._starting.release
+        if waits:  # for the turn before it, which may take its time
+            run.tell_started()
+        loop.call_later(_MAX_START_SECONDS, run.tell_started)
+        run.task = loop.create_task(self._follow(run))
         run.task.add_done_callback(lambda _: self._note_end(run))
         return run, True
 
@@ -358,14 +388,17 @@ class Chats:
         for whose, run in tuple(self._runs.items()):
             if run.ended is not None and (run.ended < before or len(self._runs) >= _KEPT_RUNS):
                 del self._runs[whose]
+                self._by_session[run.session].remove(run)
+                if not self._by_session[run.session]:
+                    del self._by_session[run.session]
         if len(self._runs) >= _KEPT_RUNS:
             raise ToolError(f"{_KEPT_RUNS} runs go on already; wait until one has ended", code="unavailable")
 
     def _running_in(self, session: str) -> ChatRun | None:
-        return next((run for run in self._runs.values() if run.session == session and run.ended is None), None)
+        return next((run for run in self._by_session.get(session, ()) if run.ended is None), None)
 
     def _stop(self, session: str, id: str) -> list[str]:
-        found = [run for run in self._runs.values() if run.session == session and run.ended is None]
+        found = [run for run in self._by_session.get(session, ()) if run.ended is None]
         chosen = [run for run in found if not id or run.id == id]
         for run in chosen:
             run.turn.stop()
@@ -380,7 +413,7 @@ class Chats:
 
     async def _follow(self, run: ChatRun) -> events.TurnFinished:
         """Tell how a run goes, and return how it ended."""
-        teller = _Teller(self.bus, run, self._now)
+        teller = Teller(self.bus, run, self._now)
         try:
             async for event in run.turn.subscribe():
                 if isinstance(event, events.TurnStarted):
@@ -394,72 +427,6 @@ class Chats:
         return end
 
 
-class _Teller:
-    """Turns the events of one run into those of the protocol: each with its number, pieces of text not too often."""
-
-    def __init__(self, bus: Bus, run: ChatRun, now: Callable[[], float]) -> None:
-        self._bus, self._run, self._now = bus, run, now
-        self._chat_seq, self._agent_seq = 0, 0
-        self._text, self._told_chars, self._told_at = "", 0, 0.0
-        self._agent("lifecycle", {"phase": "start", "startedAt": _ms(run.began)})
-
-    def tell(self, event: events.Event) -> None:
-        match event:
-            case events.TextDelta(text=text):
-                self._text += text
-                if self._now() - self._told_at >= _DELTA_SECONDS:
-                    self._tell_text()
-            case events.Retrying():
-                self._text, self._told_chars = "", 0
-            case events.Replied():
-                self._tell_text()
-                self._text, self._told_chars = "", 0
-            case events.ToolStarted(call=call):
-                self._agent("tool", {"phase": "start", **_call(call), "args": dict(call.args)})
-            case events.ToolProgress(call=call, partial=partial):
-                self._agent("tool", {"phase": "update", **_call(call), "partialResult": partial.to_json()})
-            case events.ToolFinished(call=call, result=result):
-                told = {"isError": result.status == "error", "result": result.to_json()}
-                self._agent("tool", {"phase": "result", **_call(call), **told})
-
-    def _tell_text(self) -> None:
-        """Tell the answer so far, where something has come since it was last told."""
-        if len(self._text) > self._told_chars:
-            delta, self._told_at = self._text[self._told_chars :], self._now()
-            self._told_chars = len(self._text)
-            self._agent("assistant", {"text": self._text, "delta": delta})
-            self._chat("delta", message=_assistant(self._text, self._told_at))
-
-    def end(self, end: events.TurnFinished) -> None:
-        """Tell how it ended."""
-        at = self._now()
-        if end.reason in ("done", "stopped"):
-            self._agent("lifecycle", {"phase": "end", "endedAt": _ms(at)})
-            state = "final" if end.reason == "done" else "aborted"
-            self._chat(state, **({"message": _assistant(end.text, at)} if end.text else {}))
-            return
-        self._agent("lifecycle", {"phase": "error", "endedAt": _ms(at), "error": end.sentence or end.reason})
-        self._chat("error", errorMessage=end.sentence or end.reason)
-
-    def _agent(self, stream: str, data: dict[str, Any]) -> None:
-        self._agent_seq += 1
-        told = {"runId": self._run.id, "seq": self._agent_seq, "stream": stream, "ts": _ms(self._now()), "data": data}
-        self._bus.publish("agent", told | {"sessionKey": self._run.session}, self._run.session)
-
-    def _chat(self, state: str, **more: Any) -> None:
-        self._chat_seq += 1
-        told = {"runId": self._run.id, "sessionKey": self._run.session, "seq": self._chat_seq, "state": state, **more}
-        self._bus.publish("chat", told, self._run.session)
-
-
-def _assistant(text: str, at: float) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": _ms(at)}
-
-
-def _call(call: Any) -> dict[str, Any]:
-    return {"name": call.name, "toolCallId": call.id}
-
-
 def _to_message(text: str) -> Message:
     try:
         return user_message(text)
@@ -469,10 +436,6 @@ def _to_message(text: str) -> Message:
 
 def _is_marked(body: Body, mark: str) -> bool:
     return isinstance(body, Said) and body.message.role == "user" and body.message.by == mark
-
-
-def _ms(at: float) -> int:
-    return int(at * 1000)
 
 
 def owner_of_runs(caller: Caller) -> str:

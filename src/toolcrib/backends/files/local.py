@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, join_parts
-from toolcrib.threads import Runner, in_thread
+from toolcrib.threads import Runner, in_turn
 
 from . import changes as made
 from .disk import Disk, LineMark, Terms
@@ -27,7 +27,7 @@ class LocalWorkspace:
 
     around: Around | None = None
 
-    def __init__(self, disk: Disk, run: Runner = in_thread) -> None:
+    def __init__(self, disk: Disk, run: Runner = in_turn) -> None:
         self._disk, self._run = disk, run
         self._noted: dict[str, Entry] = {}
         self._marks: dict[str, LineMark] = {}

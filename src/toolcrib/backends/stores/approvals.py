@@ -15,7 +15,7 @@ import orjson
 from toolcrib.define.approval import SKEW, Grant, Lasting, Question, State, too_many
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
-from toolcrib.threads import Runner, in_thread
+from toolcrib.threads import Runner, in_turn
 
 from .sqlite import SqliteFile
 
@@ -59,7 +59,7 @@ _ALL_PINS = _PINS + "ORDER BY server, tool"
 class SqliteApprovals:
     """An ApprovalStore in a file. `run` calls a plain function where it holds up nobody."""
 
-    def __init__(self, file: SqliteFile, run: Runner = in_thread) -> None:
+    def __init__(self, file: SqliteFile, run: Runner = in_turn) -> None:
         self._file, self._run = file, run
 
     async def add(self, question: Question, /, *, most: int) -> None:
@@ -150,7 +150,7 @@ class SqlitePins:
 
     async def pins(self, server: str, /) -> tuple[Pin, ...]:
         step = partial(_rows, sql=_PINS_OF_SERVER, values={"server": server})
-        return tuple(map(_pin, await in_thread(self._file.transact, step, writes=False)))
+        return tuple(map(_pin, await in_turn(self._file.transact, step, writes=False)))
 
     async def pin(self, pins: Sequence[Pin], /, *, first: bool = False) -> None:
         def step(db: apsw.Connection) -> None:
@@ -158,7 +158,7 @@ class SqlitePins:
             rows = [_pin_row(pin) for pin in pins if pin.server not in seen]
             db.executemany("INSERT OR REPLACE INTO mcp_pins VALUES (?, ?, ?, ?, ?)", rows)
 
-        await in_thread(self._file.transact, step)
+        await in_turn(self._file.transact, step)
 
     def list_all(self) -> tuple[Pin, ...]:
         return tuple(map(_pin, self._file.transact(partial(_rows, sql=_ALL_PINS, values={}), writes=False)))

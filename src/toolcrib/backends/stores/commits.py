@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from toolcrib.define.errors import ToolError
-from toolcrib.threads import in_thread, settle_future
+from toolcrib.threads import in_turn, settle_future
 
 from .sqlite import SqliteFile
 
@@ -71,7 +71,7 @@ class Commits:
     async def read(self, step: Step[T], /) -> T:
         """Return what a step that only looks returns. It sees what was handed in before, and holds up no commit."""
         await self.flush()
-        return await in_thread(self._reader.transact, step, writes=False)
+        return await in_turn(self._reader.transact, step, writes=False)
 
     async def flush(self) -> None:
         """Wait until all that was handed in is on the disk or has failed."""

@@ -11,7 +11,7 @@ import orjson
 
 from toolcrib.define.device import Device, DeviceBook, PairRequest
 from toolcrib.define.errors import ToolError
-from toolcrib.threads import in_thread
+from toolcrib.threads import in_turn
 
 from .sqlite import SqliteFile
 
@@ -34,13 +34,13 @@ class SqliteDevices:
             _write(db, before, book)
             return value, book, next(self._numbers)  # one step at a time gets here
 
-        return await in_thread(self._file.transact, run)
+        return await in_turn(self._file.transact, run)
 
     async def reread(self) -> tuple[DeviceBook, int] | None:
         stamp = self._stamp()
         if stamp == self._seen:
             return None
-        book, number = await in_thread(self._file.transact, lambda db: (_read(db), next(self._numbers)), writes=False)
+        book, number = await in_turn(self._file.transact, lambda db: (_read(db), next(self._numbers)), writes=False)
         self._seen = stamp  # of before: what was written meanwhile is read the next time
         return book, number
 

@@ -30,7 +30,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.verdict import Basis, Grounds, Verdict
-from toolcrib.threads import in_thread
+from toolcrib.threads import in_turn
 
 from .anchor import Anchor
 from .commits import Commits
@@ -299,11 +299,11 @@ class SqliteRecord:
         seq = await written
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if not file.last:
-                await in_thread(file.append, ())
+                await in_turn(file.append, ())
                 await self._check_file(file)
             while file.last < seq:
                 rows = await self._commits.read(partial(_rows, _AFTER, file.last, _PAGE))
-                await in_thread(file.append, rows)
+                await in_turn(file.append, rows)
 
     async def _check_file(self, file: RecordFile) -> None:
         """Raise ToolError when a file ends with what the store does not have: it is written behind the store."""
@@ -331,7 +331,7 @@ class SqliteRows:
         return await self._read(partial(_rows, _BEFORE, seq, most))
 
     async def _read(self, step: Callable[[apsw.Connection], T]) -> T:
-        return await in_thread(self._file.transact, step, writes=False)
+        return await in_turn(self._file.transact, step, writes=False)
 
 
 def _append_entry(

@@ -1,0 +1,90 @@
+"""The events of a run as the protocol of the gateway tells them: `agent` and `chat`, each with its number."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from toolcrib.define import event as events
+from toolcrib.define.gateway import Bus
+
+_DELTA_SECONDS = 0.15  # between two pieces of an answer
+
+
+class ToldRun(Protocol):
+    """A run, as far as it is told of."""
+
+    id: str
+    began: float
+
+    @property
+    def session(self) -> str: ...
+
+
+def to_ms(seconds: float) -> int:
+    """Return a time as the protocol writes it."""
+    return int(seconds * 1000)
+
+
+class Teller:
+    """Turns the events of one run into those of the protocol: each with its number, pieces of text not too often."""
+
+    def __init__(self, bus: Bus, run: ToldRun, now: Callable[[], float]) -> None:
+        self._bus, self._run, self._now = bus, run, now
+        self._chat_seq, self._agent_seq = 0, 0
+        self._text, self._told_chars, self._told_at = "", 0, 0.0
+        self._agent("lifecycle", {"phase": "start", "startedAt": to_ms(run.began)})
+
+    def tell(self, event: events.Event) -> None:
+        match event:
+            case events.TextDelta(text=text):
+                self._text += text
+                if self._now() - self._told_at >= _DELTA_SECONDS:
+                    self._tell_text()
+            case events.Retrying():
+                self._text, self._told_chars = "", 0
+            case events.Replied():
+                self._tell_text()
+                self._text, self._told_chars = "", 0
+            case events.ToolStarted(call=call):
+                self._agent("tool", {"phase": "start", **_call(call), "args": dict(call.args)})
+            case events.ToolProgress(call=call, partial=partial):
+                self._agent("tool", {"phase": "update", **_call(call), "partialResult": partial.to_json()})
+            case events.ToolFinished(call=call, result=result):
+                told = {"isError": result.status == "error", "result": result.to_json()}
+                self._agent("tool", {"phase": "result", **_call(call), **told})
+
+    def _tell_text(self) -> None:
+        """Tell the answer so far, where something has come since it was last told."""
+        if len(self._text) > self._told_chars:
+            delta, self._told_at = self._text[self._told_chars :], self._now()
+            self._told_chars = len(self._text)
+            self._agent("assistant", {"text": self._text, "delta": delta})
+            self._chat("delta", message=_assistant(self._text, self._told_at))
+
+    def end(self, end: events.TurnFinished) -> None:
+        """Tell how it ended."""
+        at = self._now()
+        if end.reason in ("done", "stopped"):
+            self._agent("lifecycle", {"phase": "end", "endedAt": to_ms(at)})
+            state = "final" if end.reason == "done" else "aborted"
+            self._chat(state, **({"message": _assistant(end.text, at)} if end.text else {}))
+            return
+        self._agent("lifecycle", {"phase": "error", "endedAt": to_ms(at), "error": end.sentence or end.reason})
+        self._chat("error", errorMessage=end.sentence or end.reason)
+
+    def _agent(self, stream: str, data: dict[str, Any]) -> None:
+        self._agent_seq += 1
+        told = {"runId": self._run.id, "seq": self._agent_seq, "stream": stream, "ts": to_ms(self._now()), "data": data}
+        self._bus.publish("agent", told | {"sessionKey": self._run.session}, self._run.session)
+
+    def _chat(self, state: str, **more: Any) -> None:
+        self._chat_seq += 1
+        told = {"runId": self._run.id, "sessionKey": self._run.session, "seq": self._chat_seq, "state": state, **more}
+        self._bus.publish("chat", told, self._run.session)
+
+
+def _assistant(text: str, at: float) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": to_ms(at)}
+
+
+def _call(call: Any) -> dict[str, Any]:
+    return {"name": call.name, "toolCallId": call.id}
