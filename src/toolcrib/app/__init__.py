@@ -47,7 +47,7 @@ from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 
 from .background import SubagentStarter
-from .belt import Belt, BeltSource, PortsOf, preview_change, terms_of
+from .belt import Belt, BeltSource, GatewayAsker, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, lasting_redactors
@@ -251,6 +251,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     tools: Sequence[Tool | Callable[..., Any]] = (),
     plugins: Sequence[Plugin | Offer] = (),
     services: Sequence[object] = (),
+    gateway: GatewayAsker | None = None,
     import_plugins: bool = True,
     approver: Approver | None = None,
     state: str | Path | None = None,
@@ -260,7 +261,8 @@ def open(  # noqa: PLR0913  each by name, and all have a default
 
     `tools` and `plugins` are a program's own, besides those that the configuration turns on; its tools are judged like
     any other, a plain function is declared as `@tool` does it, and a name that is taken is a DeclarationError.
-    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `import_plugins=False` takes
+    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `gateway`, as `connect` gives it,
+    has the sessions and chats that tools ask for so, under the rights of its credential. `import_plugins=False` takes
     enabled plugins as their manifests declare them: enough to explain and lint. `state` is the folder where sessions,
     the record of calls and big results are kept; without one they live as long as the crib.
     """
@@ -268,6 +270,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     given = Given(
         offers=tuple(offers_from_program(tools, plugins)),
         services=tuple(services),
+        gateway=gateway,
         import_plugins=import_plugins,
         approver=approver,
         folder=None if state is None else Path(state),
@@ -299,6 +302,7 @@ class Given:
 
     offers: tuple[Offer, ...] = ()
     services: tuple[object, ...] = ()
+    gateway: GatewayAsker | None = None
     import_plugins: bool = True
     approver: Approver | None = None
     folder: Path | None = None
@@ -338,7 +342,7 @@ def build(
     )
     features = mount_features(core, mounts)
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
-    ports_of, slots = PortsOf(terms, router, stores.blobs), SubagentSlots()
+    ports_of, slots = PortsOf(terms, router, stores.blobs, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
     moments = Moments(hook for offer in offers for hook in offer.hooks.items())

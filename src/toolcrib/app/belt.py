@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
@@ -23,9 +23,10 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent
+from toolcrib.define.gateway import ADMIN, NEEDED
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
-from toolcrib.define.ports import Approver, Blobs
+from toolcrib.define.ports import Approver, Blobs, Progress, Rpc
 from toolcrib.define.result import Result
 from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
@@ -39,6 +40,7 @@ from toolcrib.services.router import Router
 from .features import join_tools
 from .subagents import SubagentRunner, Within, with_agents
 
+_SHARED = frozenset({"agent", "chat", "sessions", "status", "health"})
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 
@@ -252,11 +254,19 @@ def _host_facts(config: Config) -> frozenset[str]:
     return frozenset(f"setting:{name}" for name, on in switches.items() if on)
 
 
-class PortsOf:
-    """Opens the ports of callers; `terms` says which workspace each has."""
+class GatewayAsker(Protocol):
+    """A gateway in another process, as `toolcrib.connect` gives it."""
 
-    def __init__(self, terms: Callable[[Caller], Terms], router: Router, blobs: Blobs) -> None:
-        self._router, self._blobs = router, blobs
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any: ...
+
+
+class PortsOf:
+    """Opens the ports of callers; `terms` says which workspace each has, `far` has the sessions where it is not us."""
+
+    def __init__(
+        self, terms: Callable[[Caller], Terms], router: Router, blobs: Blobs, far: GatewayAsker | None = None
+    ) -> None:
+        self._router, self._blobs, self._far = router, blobs, far
         self._workspaces, self._terms_of = Workspaces(), terms
 
     def __call__(self, caller: Caller) -> Ports:
@@ -264,11 +274,24 @@ class PortsOf:
         terms = self._terms_of(caller)
         workspace = self._workspaces.open(terms, caller.session or "")
         folder = "" if terms.refusal or terms.access == "none" else str(_here() / terms.root)
-        return Ports(workspace=workspace, folder=folder, rpc=self._router.rpc_for(caller), blobs=self._blobs)
+        rpc = self._router.rpc_for(caller)
+        rpc = rpc if self._far is None else _ask_far_first(rpc, self._far)
+        return Ports(workspace=workspace, folder=folder, rpc=rpc, blobs=self._blobs)
 
     def close(self) -> None:
         """Let go of every root."""
         self._workspaces.close()
+
+
+def _ask_far_first(near: Rpc, far: GatewayAsker) -> Rpc:
+    """Return the services, of which a gateway has those that many share."""
+
+    async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
+        if method.partition(".")[0] in _SHARED and NEEDED.get(method) != ADMIN:
+            return await far.ask(method, params)
+        return await near(method, params, progress=progress)
+
+    return ask
 
 
 def terms_of(

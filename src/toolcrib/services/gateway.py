@@ -15,6 +15,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
 from toolcrib.define.ports import rpc
+from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
 
@@ -113,6 +114,17 @@ class Gateway:
         default = self._core.models.default("main")
         named = [default, *(name for name in map(self._core.models.default, self._core.policy.agents) if name)]
         return {"models": [{"id": each, "name": each} for each in dict.fromkeys(named)]}
+
+    @rpc("agent.identity.get", scope="read", at_once=True)
+    async def identity(
+        self,
+        agentId: str = "",  # noqa: N803  as the protocol spells its parameters
+        sessionKey: str = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Tell the name of an agent, or of the one that answers in a session."""
+        id = to_agent(agentId or agent_from_key(sessionKey or "main"))
+        own = self._core.config.agent(id)
+        return {"agentId": id, "name": (own.name if own else None) or id}
 
     @rpc("gateway.restart", scope="write")
     async def restart(

@@ -1,8 +1,10 @@
 """Sessions as the protocol of the gateway speaks of them: listed, looked into, found, labelled, begun anew."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Annotated, Any
 
@@ -10,7 +12,7 @@ from pydantic import Field
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.log import Labelled, Said, SessionHead, SessionStore, Shortened
+from toolcrib.define.log import Ended, Labelled, Said, SessionHead, SessionStore, Shortened
 from toolcrib.define.message import Message, Thinking
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
@@ -78,6 +80,22 @@ class SessionDesk:
                 first = next((each for each in messages if each.role == "user"), None)
                 row["derivedTitle"] = _plain(first)[:_LABEL_CHARS] if first else None
         return {"ts": int(time.time() * 1000), "count": len(rows), "sessions": rows}
+
+    @rpc("usage.cost", scope="read")
+    async def cost(self, caller: Caller, days: Annotated[int, Field(ge=1, le=366)] = 30) -> dict[str, Any]:
+        """Tell the tokens and the cost of the sessions that the caller may see, day by day, as turns recorded them."""
+        since, daily = time.time() - days * 86_400, dict[str, Counter[str]]()
+        for head in await self._sessions.find_heads(caller):
+            for line in await self._store.lines(head.key) if head.changed_at >= since else ():
+                if isinstance(line.body, Ended) and line.at >= since:
+                    day, used = datetime.fromtimestamp(line.at, UTC).date().isoformat(), line.body.usage
+                    counted = daily.setdefault(day, Counter())
+                    counted.update({"input": used.input, "output": used.output, "turns": 1})
+                    counted["totalTokens"] += used.input + used.output
+                    counted["totalCost"] += line.body.cost or 0  # type: ignore[assignment]  # a sum of dollars
+        rows = [{"date": day, **counted} for day, counted in sorted(daily.items())]
+        whole = sum(daily.values(), Counter[str]())
+        return {"updatedAt": int(time.time() * 1000), "days": days, "daily": rows, "totals": dict(whole)}
 
     @rpc("chat.history", scope="read")
     async def history(

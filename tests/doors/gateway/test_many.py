@@ -57,3 +57,14 @@ async def test_a_client_that_comes_late_hears_the_run_from_its_beginning(tmp_pat
         async with client_of(world) as late:
             told = await late.get("chat.follow", {"sessionKey": "late"})
             assert (told["events"][0]["type"], told["done"]) == ("turn_started", True)
+
+
+async def test_what_turns_used_is_told_by_day_and_agents_by_name(tmp_path: Path) -> None:
+    config = {"agents": {"kid": {"name": "Kiddo"}}}
+    async with gateway_of(config, state=tmp_path / "state") as world, client_of(world) as client:
+        for at in range(2):
+            await client.get("agent", {"message": "hello", "sessionKey": "a", "idempotencyKey": f"{at}"})
+            await client.wait_for("chat", runId=f"{at}", state="final")
+        told = await client.get("usage.cost")
+        assert (told["totals"]["turns"], [row["turns"] for row in told["daily"]]) == (2, [2])
+        assert (await client.get("agent.identity.get", {"sessionKey": "agent:kid:x"}))["name"] == "Kiddo"

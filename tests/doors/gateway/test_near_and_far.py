@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib import OWNER, Ctx, ToolError, connect, tool
+from toolcrib import open as open_crib
+
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
 pytestmark = pytest.mark.timeout(120)
@@ -223,3 +226,20 @@ def test_the_unit_is_one_that_systemd_takes_and_that_starts_the_same_gateway(sta
         words = ("systemd-analyze", "--user", "verify", str(unit))
         verified = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=env)
         assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
+
+
+@pytest.mark.anyio
+async def test_tools_of_a_program_ask_the_gateway_beside_it_with_the_rights_of_its_credential(state: Path) -> None:
+    @tool
+    async def list_theirs(ctx: Ctx) -> str:
+        """List sessions."""
+        return " ".join(each["key"] for each in (await ctx.rpc("sessions.list", {}))["sessions"])
+
+    with gateway(state) as (_, url):
+        async with connect(url, (state / "gateway.token").read_text().strip(), tries=0) as far:
+            await far.say("hello", session="work")
+            async with open_crib({}, tools=[list_theirs], gateway=far, env={}) as crib:
+                told = await crib.belt(OWNER).call("list_theirs")
+                assert told.plain_text == "agent:main:work"
+                with pytest.raises(ToolError, match="scope"):
+                    await crib.belt(OWNER).ports.rpc("sessions.delete", {"key": "work"})

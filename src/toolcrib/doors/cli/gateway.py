@@ -20,7 +20,7 @@ from toolcrib.define.errors import CribError, NoAnswerError
 from . import EXIT_INTERRUPTED
 from ._far import TOKEN_FILE, find_gateway, is_answering, make_token, read_address, read_token, write_address
 from ._format import print_json
-from ._log import open_log, state_folder
+from ._log import keep_log, open_log, state_folder
 from ._options import (
     ConfigOptions,
     JsonOptions,
@@ -161,6 +161,7 @@ def _start(options: ServeOptions) -> int:
         proxies=settings.trusted_proxies,
     )
     server.takes_auth = token_file is None
+    crib.settings.on_change(lambda: keep_log(crib.config.logging.level, log_file))
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:
         folder, url = None if crib.config.workspace.root else Path.cwd(), _url_of(at)
