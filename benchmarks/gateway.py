@@ -24,7 +24,7 @@ from . import Row
 from .call import forecast
 from .gateway_servers import TOKEN
 
-__all__ = ["measure"]
+__all__ = ["connected", "measure"]
 
 CONNECTIONS, IN_FLIGHT, REQUESTS, IDLE = 32, 4, 12_800, 1_000
 RATE_BAR, PROCESSOR_BAR, CALL_BAR, MEMORY_BAR = 1 / 0.7, 1.4, 1.0, 1.5
@@ -39,7 +39,7 @@ class Client:
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def connect(cls, port: int, *, introduces: bool) -> "Client":
+    async def connect(cls, port: int, token: str = "") -> "Client":
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
         writer.write(
             b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -47,9 +47,9 @@ class Client:
         )
         await reader.readuntil(b"\r\n\r\n")
         client = cls(reader, writer)
-        if introduces:
+        if token:
             who = {"id": "bench", "version": "1", "platform": "linux", "mode": "cli"}
-            params = {"minProtocol": 3, "maxProtocol": 3, "client": who, "auth": {"token": TOKEN}}
+            params = {"minProtocol": 3, "maxProtocol": 3, "client": who, "auth": {"token": token}}
             await client.ask(masked("connect", params, "connect"))
         return client
 
@@ -98,12 +98,12 @@ def started(kind: str) -> Iterator[tuple[int, int]]:
 
 
 @contextlib.asynccontextmanager
-async def connected(kind: str, port: int, count: int) -> AsyncIterator[list[Client]]:
+async def connected(kind: str, port: int, count: int, token: str = TOKEN) -> AsyncIterator[list[Client]]:
     """Give so many clients that are known."""
     clients = list[Client]()
     while len(clients) < count:
         try:
-            clients.append(await Client.connect(port, introduces=kind == "ours"))
+            clients.append(await Client.connect(port, token if kind == "ours" else ""))
         except (ConnectionError, asyncio.IncompleteReadError):
             await asyncio.sleep(0.05)  # it is starting
     try:

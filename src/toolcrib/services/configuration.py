@@ -6,6 +6,7 @@ them. Whatever would give anybody more is for a person to do.
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
@@ -16,11 +17,16 @@ from .feature import ConfigEditor, Difference, Feature, TurnCore
 
 log = logging.getLogger("toolcrib")
 
-ConfigText = Annotated[str, "the text"]
-ConfigHash = Annotated[str, "the `hash` that config.get told"]
-
 _HARMLESS = (("logging", "level"), ("tools", "results", "maxChars"), ("tools", "results", "notice"))
 _NARROWING = ("deny", "ask")  # lists; a longer one leaves less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """Another file, or what is to change in it."""
+
+    raw: Annotated[str, "the text"]
+    baseHash: Annotated[str, "the `hash` that config.get told"] = ""  # noqa: N815  as the protocol spells it
 
 
 def mount(core: TurnCore) -> Feature:
@@ -48,43 +54,25 @@ class Configuration:
         return {"schema": self._editor.schema()}
 
     @rpc("config.set", scope="admin")
-    async def set(
-        self,
-        caller: Caller,
-        rights: Collection[Scope],
-        raw: ConfigText,
-        baseHash: ConfigHash = "",  # noqa: N803
-    ) -> dict[str, Any]:
+    async def set(self, caller: Caller, rights: Collection[Scope], query: ConfigChange) -> dict[str, Any]:
         """Write another file, as `config.apply` does."""
-        return self._change(caller, rights, raw, baseHash, merges=False)
+        return self._change(caller, rights, query, merges=False)
 
     @rpc("config.apply", scope="write")
-    async def apply(
-        self,
-        caller: Caller,
-        rights: Collection[Scope],
-        raw: ConfigText,
-        baseHash: ConfigHash = "",  # noqa: N803
-    ) -> dict[str, Any]:
+    async def apply(self, caller: Caller, rights: Collection[Scope], query: ConfigChange) -> dict[str, Any]:
         """Write another file: checked as at a start, and in force from the next call on."""
-        return self._change(caller, rights, raw, baseHash, merges=False)
+        return self._change(caller, rights, query, merges=False)
 
     @rpc("config.patch", scope="write")
-    async def patch(
-        self,
-        caller: Caller,
-        rights: Collection[Scope],
-        raw: ConfigText,
-        baseHash: ConfigHash = "",  # noqa: N803
-    ) -> dict[str, Any]:
+    async def patch(self, caller: Caller, rights: Collection[Scope], query: ConfigChange) -> dict[str, Any]:
         """Change keys of the file by a JSON merge patch, in which null takes one away; comments in it are lost."""
-        return self._change(caller, rights, raw, baseHash, merges=True)
+        return self._change(caller, rights, query, merges=True)
 
     def _change(
-        self, caller: Caller, rights: Collection[Scope], raw: str, base: str, *, merges: bool
+        self, caller: Caller, rights: Collection[Scope], asked: ConfigChange, *, merges: bool
     ) -> dict[str, Any]:
         self._require_owner(caller)
-        change = self._editor.prepare(raw, base, merges=merges)
+        change = self._editor.prepare(asked.raw, asked.baseHash, merges=merges)
         if "admin" not in rights and (wide := find_widening(change.differences)):
             what = f"{wide} may give somebody more, so it is for a person to change"
             raise ToolError(f"{what}; a model may add to `deny` and `ask`", code="denied")

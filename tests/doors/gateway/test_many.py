@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.gateway import connected
 from benchmarks.sessions import SESSIONS, talk_in, write_canaries
 
 import toolcrib
 from toolcrib import tool
 
+from .test_near_and_far import gateway, state  # noqa: F401  a fixture
 from .world import TOKEN, client_of, gateway_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
+SOCKETS = 5_000 if os.environ.get("TOOLCRIB_FULL") else 200
 MANY = SESSIONS if os.environ.get("TOOLCRIB_FULL") else 60
 
 
@@ -68,3 +71,14 @@ async def test_what_turns_used_is_told_by_day_and_agents_by_name(tmp_path: Path)
         told = await client.get("usage.cost")
         assert (told["totals"]["turns"], [row["turns"] for row in told["daily"]]) == (2, [2])
         assert (await client.get("agent.identity.get", {"sessionKey": "agent:kid:x"}))["name"] == "Kiddo"
+
+
+async def test_clients_that_drop_at_once_leave_a_few_lines_and_no_wait(state: Path) -> None:  # noqa: F811
+    with gateway(state) as (_, url):
+        token, port = (state / "gateway.token").read_text().strip(), int(url.rpartition(":")[2])
+        async with connected("ours", port, SOCKETS, token):
+            pass
+        async with toolcrib.connect(url, token) as crib:
+            assert (await crib.ask("health"))["ok"]
+            log = await crib.ask("logs.tail")
+            assert len(log["lines"]) <= 20, log["lines"][:30]
