@@ -6,8 +6,6 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-import platformdirs
-
 LOG_FILE = "toolcrib.log"
 _LOG_BYTES = 4 * 1024 * 1024  # of the file before a new one is begun; the one before it stays
 _MAX_CHARS = 16_384  # of what one line says
@@ -15,8 +13,11 @@ _MAX_CHARS = 16_384  # of what one line says
 
 def state_folder() -> Path:
     """Return where this user's cribs keep what they know: $TOOLCRIB_STATE, else the folder the system has for that."""
-    named = os.environ.get("TOOLCRIB_STATE", "").strip()
-    return Path(named) if named else platformdirs.user_state_path("toolcrib", appauthor=False)
+    if named := os.environ.get("TOOLCRIB_STATE", "").strip():
+        return Path(named)
+    import platformdirs  # noqa: PLC0415  who names the folder does without
+
+    return platformdirs.user_state_path("toolcrib", appauthor=False)
 
 
 def keep_log(level: str = "warning", path: Path | None = None) -> None:
