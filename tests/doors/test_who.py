@@ -108,7 +108,7 @@ def test_a_stranger_is_not_let_in_and_a_friend_is_in_the_sandbox(theirs: Path, c
 def test_keys_that_decide_about_access_are_warnings_and_the_heaviest_come_first(theirs: Path, capsys: Capture) -> None:
     document = ask(capsys, "lint", "--config", theirs, "--json").json
     found = {each["origin"]: (each["kind"], each["level"]) for each in document["findings"]}
-    for key in ("bindings", "tools.elevated", "tools.agentToAgent", "channels.whatsapp.groupAllowFrom"):
+    for key in ("bindings", "tools.elevated", "channels.whatsapp.groupAllowFrom"):
         assert found[key] == ("ignored", "warning")
     assert found["tools.byProvider.local/qwen3"] == ("dropped-profile", "warning")
     levels = [each["level"] for each in document["findings"]]

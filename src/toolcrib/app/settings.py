@@ -90,8 +90,10 @@ class SettingsEditor:
                 loaded = self._settings.read(there)
         except ConfigError as error:
             raise ToolError(str(error), code="bad_arguments") from None
-        differences = tuple(_compare(self._settings.document.value, loaded.document.value))
-        return PreparedChange(raw, base, differences, tuple(list_fixed(self._settings.config, loaded.config)))
+        # against what counts and against what the file says, which may wait for a start
+        differences = list(_compare(self._settings.document.value, loaded.document.value))
+        differences += [each for each in _compare(self._read_file(), loaded.document.value) if each not in differences]
+        return PreparedChange(raw, base, tuple(differences), tuple(list_fixed(self._settings.config, loaded.config)))
 
     def commit(self, change: PreparedChange) -> str:
         """Write it, keep what the file was beside it, and let it count; return the hash of what it is now."""
@@ -115,6 +117,12 @@ class SettingsEditor:
         if why:
             raise ToolError(why, code="unavailable")
         return files[0]
+
+    def _read_file(self) -> Mapping[str, Any]:
+        try:
+            return self._settings.read().document.value
+        except ConfigError:
+            return {}
 
     def _hash(self) -> str:
         digest = hashlib.sha256()

@@ -1,6 +1,6 @@
 """Frames too long for one message travel in parts: pieces of their text in order, each in a frame of its own."""
 
-import json
+import orjson
 
 PARTS = "parts"  # what a client says in `caps` that takes them
 MAX_FRAME_BYTES = 524_288
@@ -17,7 +17,7 @@ def split_frame(text: str) -> list[str]:
         return [text]
     ends = range(_PART_CHARS, len(text) + _PART_CHARS, _PART_CHARS)
     parts = ({"type": "part", "text": text[end - _PART_CHARS : end], "more": end < len(text)} for end in ends)
-    return [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in parts]
+    return [orjson.dumps(each).decode() for each in parts]
 
 
 class Joiner:
@@ -30,7 +30,7 @@ class Joiner:
         """Return the frame that is whole with this message, None for none yet; raise ValueError when it is too long."""
         if not text.startswith(_HEAD):
             return text
-        part = json.loads(text)
+        part = orjson.loads(text)
         self._pieces.append(str(part.get("text")))
         self._length += len(self._pieces[-1])
         if self._length > self._most:

@@ -16,7 +16,6 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
 from toolcrib.define.ports import rpc
 from toolcrib.define.session import agent_from_key, to_agent
-from toolcrib.policy.settings import PolicySettings
 from toolcrib.threads import in_thread
 
 from .approvals import Approvals
@@ -88,8 +87,7 @@ class Gateway:
     @rpc("health", scope="read", at_once=True)
     async def health(self) -> dict[str, Any]:
         """Say that it works, and for how long it has."""
-        policy: PolicySettings = self._core.policy
-        agents = sorted({"main", *policy.agents})
+        agents = sorted({"main", *self._core.policy.agents})
         told = {"ok": True, "ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": self._version}
         return {**told, "defaultAgentId": "main", "agents": [{"agentId": each} for each in agents], "channels": {}}
 

@@ -159,6 +159,16 @@ async def test_a_model_changes_nothing_that_may_give_somebody_more(tmp_path: Pat
         assert "person" in refused.details["error"]
 
 
+async def test_a_model_cannot_take_back_what_waits_for_a_start(tmp_path: Path) -> None:
+    path = tmp_path / "crib.json5"
+    async with gateway_with(path, {}) as world:
+        belt = world.server.crib.belt(toolcrib.OWNER)
+        write(path, {"tools": {"deny": ["exec"]}, "workspace": {"root": str(tmp_path)}})
+        base = json.loads((await belt.call("gateway", {"action": "config.get"})).plain_text)["hash"]
+        patch = {"action": "config.patch", "raw": '{"tools": null, "workspace": null}', "baseHash": base}
+        assert "person" in (await belt.call("gateway", patch)).details["error"]
+
+
 async def test_a_model_may_take_rights_away(tmp_path: Path) -> None:
     path = tmp_path / "crib.json5"
     async with gateway_with(path, {}) as world:

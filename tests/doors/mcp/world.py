@@ -94,6 +94,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "exec": {"command": "echo from a command"},
     "find": {"pattern": "*.txt"},
     "generalist": {"task": "list the files"},
+    "gateway": {"action": "status"},
     "grep": {"pattern": "o"},
     "loud": {},
     "ls": {},

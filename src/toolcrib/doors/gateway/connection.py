@@ -306,9 +306,9 @@ class Connection:
             if not droppable:
                 self.close(POLICY_VIOLATION, "slow consumer")
             return
-        frames = split_frame(text) if self._takes_parts else [text]
-        self._outbox.extend(frames)
-        self._buffered += sum(map(len, frames))
+        for frame in split_frame(text) if self._takes_parts else (text,):
+            self._outbox.append(frame)
+            self._buffered += len(frame)
         if not self._is_writing and not waits:
             self._is_writing = True
             self._writer = asyncio.get_running_loop().create_task(self._write())
