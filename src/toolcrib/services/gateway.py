@@ -26,6 +26,7 @@ from .sessions import Sessions
 _MAX_PRESENT = 200
 _PRESENCE_SECONDS, _PRESENT_A_SECOND = 0.05, 100
 _ALWAYS_SECONDS = 86_400
+_NO_CHANNELS: dict[str, Any] = {}
 
 
 class Presence:
@@ -81,15 +82,20 @@ class Gateway:
         self._core, self._sessions, self._now = core, sessions, now
         self._began, self._version = now(), version("toolcrib")
         self._log_path = core.state and core.config.logging.path_in(core.state)
+        self._told: tuple[object, list[dict[str, str]]] = (None, [])  # the agents of a policy, as health names them
         self.bus, self.presence = bus, Presence(bus)
         self.on_restart: Callable[[], None] | None = None
 
     @rpc("health", scope="read", at_once=True)
     async def health(self) -> dict[str, Any]:
         """Say that it works, and for how long it has."""
-        agents = sorted({"main", *self._core.policy.agents})
-        told = {"ok": True, "ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": self._version}
-        return {**told, "defaultAgentId": "main", "agents": [{"agentId": each} for each in agents], "channels": {}}
+        policy, now = self._core.policy, self._now()
+        if self._told[0] is not policy:
+            self._told = policy, [{"agentId": each} for each in sorted({"main", *policy.agents})]
+        return {
+            "ok": True, "ts": int(now * 1000), "uptimeMs": int((now - self._began) * 1000), "version": self._version,
+            "defaultAgentId": "main", "agents": self._told[1], "channels": _NO_CHANNELS,
+        }  # fmt: skip
 
     @rpc("status", scope="read")
     async def status(self, caller: Caller) -> dict[str, Any]:

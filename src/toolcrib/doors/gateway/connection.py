@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from starlette.types import Receive, Send
@@ -275,20 +276,21 @@ class Connection:
             return "connect is the first request, and the only one of its kind"
         return explain_forbidden(name, principal.role, principal.scopes, method.scope if method else None)
 
-    async def _ask(self, request: FrameRequest) -> str:
-        def progress(part: Any) -> None:
-            if isinstance(part, GatewayEvent):  # for who asks alone
-                self._seq += 1
-                self._push(write_event(part.event, part.payload, self._seq))
-            elif request.method in _ANSWERED_TWICE:
-                self._push(write_answer(request.id, part))
-            else:
-                self._seq += 1
-                self._push(write_event("progress", {"id": request.id, "part": part}, self._seq), droppable=True)
+    def _tell_progress(self, request: FrameRequest, part: Any) -> None:
+        if isinstance(part, GatewayEvent):  # for who asks alone
+            self._seq += 1
+            self._push(write_event(part.event, part.payload, self._seq))
+        elif request.method in _ANSWERED_TWICE:
+            self._push(write_answer(request.id, part))
+        else:
+            self._seq += 1
+            self._push(write_event("progress", {"id": request.id, "part": part}, self._seq), droppable=True)
 
+    async def _ask(self, request: FrameRequest) -> str:
         try:
-            self._hall.check_params(request.method, request.params)
-            told = await self._rpc(request.method, request.params, progress=progress)
+            if request.params:
+                self._hall.check_params(request.method, request.params)
+            told = await self._rpc(request.method, request.params, progress=partial(self._tell_progress, request))
             return write_answer(request.id, told)
         except ToolError as error:
             return write_error(request.id, code_of(error), str(error), {"code": error.code})

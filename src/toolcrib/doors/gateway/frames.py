@@ -63,7 +63,11 @@ def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> FrameRequest
     if not isinstance(params, dict) and params is not _NOTHING:
         raise FrameError("at /params: the parameters are an object", id)
     # brackets count the depth from above, and in most frames there are few
-    if text.count("{") + text.count("[") > MAX_FRAME_DEPTH and is_deeper(params, MAX_FRAME_DEPTH - 1):
+    if (
+        len(text) > 2 * MAX_FRAME_DEPTH
+        and text.count("{") + text.count("[") > MAX_FRAME_DEPTH
+        and is_deeper(params, MAX_FRAME_DEPTH - 1)
+    ):
         raise FrameError(f"the parameters are nested more than {MAX_FRAME_DEPTH} deep", id)
     return FrameRequest(id, method, params)
 
