@@ -1,6 +1,20 @@
-"""`python -m toolcrib`: the command line."""
+"""The command `toolcrib`, and `python -m toolcrib`. A plain call through a gateway needs no more than this."""
 
-from toolcrib.doors.cli.main import main
+import sys
+
+
+def main() -> None:
+    """Run the command line; a plain `tools call` asks a gateway that runs before anything heavy is loaded."""
+    words = sys.argv[1:]
+    if words[:2] == ["tools", "call"] and words[2:]:
+        from toolcrib.doors.cli._far import call_plainly  # noqa: PLC0415  only here
+
+        if (code := call_plainly(words[2:])) is not None:
+            sys.exit(code)
+    from toolcrib.doors.cli import main as front  # noqa: PLC0415  it takes longer to load than such a call takes
+
+    front.main()
+
 
 if __name__ == "__main__":
     main()

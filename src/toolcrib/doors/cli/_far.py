@@ -1,10 +1,12 @@
 """A gateway that runs on this machine, as the other commands find it: its address and its token in the state folder."""
 
+import base64
 import os
 import secrets
 import socket
 import stat
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +16,7 @@ import orjson
 
 from toolcrib.define.errors import CribError, NoAnswerError
 
+from . import EXIT_INTERRUPTED
 from ._log import state_folder
 
 if TYPE_CHECKING:
@@ -58,6 +61,49 @@ class GatewayAddress(NamedTuple):
         details = {"status": "error", "error": why["message"], "code": "not_found", "tool": tool}
         block = {"type": "text", "text": why["message"]}
         return {"content": [block], "details": details, "status": "error", "verdict": None}
+
+
+def call_plainly(words: Sequence[str]) -> int | None:
+    """Call a tool as `toolcrib tools call NAME [JSON] [--json]` does, and return the exit code.
+
+    None means that the command has to see to it: other options, nobody to ask, or something to be said about the words.
+    """
+    is_json = words[-1] == "--json"
+    name, text = ([*(words[:-1] if is_json else words), "{}", ""])[:2]
+    if len(words) - is_json not in (1, 2) or name.startswith("-") or not text.startswith("{"):
+        return None
+    if not is_json and sys.stdin is not None and sys.stdin.isatty():  # whoever sits there can be asked
+        return None
+    try:
+        gateway = find_gateway({}, here=True)
+        told = gateway.invoke(name, orjson.loads(text), "") if gateway else None
+    except (NoAnswerError, orjson.JSONDecodeError):
+        return None
+    except (CribError, KeyboardInterrupt) as error:
+        sys.stderr.write(f"toolcrib: {error if isinstance(error, CribError) else 'interrupted'}\n")
+        return 2 if isinstance(error, CribError) else EXIT_INTERRUPTED
+    if told is None:
+        return None
+    try:
+        if is_json:
+            sys.stdout.write(f"{orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()}\n")
+        else:
+            show_words(told)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0 if told["status"] != "error" else 1
+
+
+def show_words(told: Mapping[str, Any]) -> None:
+    """Print what came of a call: its words, and a line for each picture."""
+    for part in told["content"]:
+        text = part.get("text", "")
+        if part["type"] == "image":
+            text = f"[{part['mimeType']}, {len(base64.b64decode(part['data']))} bytes]"
+        out = sys.stderr if told["status"] == "error" and part["type"] != "image" else sys.stdout
+        code = out.encoding or "utf-8"
+        out.write(f"{text.encode(code, 'backslashreplace').decode(code)}\n")
 
 
 def find_gateway(

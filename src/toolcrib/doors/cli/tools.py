@@ -1,6 +1,5 @@
 """toolcrib tools: list, show and call tools."""
 
-import base64
 import contextlib
 import sys
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ import orjson
 from toolcrib.define.errors import CribError, NoAnswerError
 from toolcrib.define.names import canonical
 
-from ._far import find_gateway
+from ._far import find_gateway, show_words
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
@@ -99,11 +98,7 @@ def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOp
     if as_json:
         print_json(told)
         return 0 if told["status"] != "error" else 1
-    for part in told["content"]:
-        if part["type"] == "image":
-            click.echo(f"[{part['mimeType']}, {len(base64.b64decode(part['data']))} bytes]")
-        else:
-            click.echo(part["text"], err=told["status"] == "error")
+    show_words(told)
     if not is_far and isinstance(told["details"], Mapping) and told["details"].get("status") == "running":
         click.echo("toolcrib: it has ended with this command line, which was the crib it ran in", err=True)
     return 0 if told["status"] != "error" else 1
