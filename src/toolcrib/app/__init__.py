@@ -251,7 +251,6 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     tools: Sequence[Tool | Callable[..., Any]] = (),
     plugins: Sequence[Plugin | Offer] = (),
     services: Sequence[object] = (),
-    gateway: GatewayAsker | None = None,
     import_plugins: bool = True,
     approver: Approver | None = None,
     state: str | Path | None = None,
@@ -261,7 +260,7 @@ def open(  # noqa: PLR0913  each by name, and all have a default
 
     `tools` and `plugins` are a program's own, besides those that the configuration turns on; its tools are judged like
     any other, a plain function is declared as `@tool` does it, and a name that is taken is a DeclarationError.
-    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`. `gateway`, as `connect` gives it,
+    `services` are objects with `@rpc` methods, which tools reach through `ctx.rpc`; a client of a gateway among them
     has the sessions and chats that tools ask for so, under the rights of its credential. `import_plugins=False` takes
     enabled plugins as their manifests declare them: enough to explain and lint. `state` is the folder where sessions,
     the record of calls and big results are kept; without one they live as long as the crib.
@@ -269,8 +268,8 @@ def open(  # noqa: PLR0913  each by name, and all have a default
     loaded = config if isinstance(config, Loaded) else load(Path(config) if isinstance(config, str) else config, env)
     given = Given(
         offers=tuple(offers_from_program(tools, plugins)),
-        services=tuple(services),
-        gateway=gateway,
+        services=tuple(each for each in services if not isinstance(each, GatewayAsker)),
+        gateway=next((each for each in services if isinstance(each, GatewayAsker)), None),
         import_plugins=import_plugins,
         approver=approver,
         folder=None if state is None else Path(state),

@@ -2,12 +2,12 @@
 
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
@@ -254,10 +254,12 @@ def _host_facts(config: Config) -> frozenset[str]:
     return frozenset(f"setting:{name}" for name, on in switches.items() if on)
 
 
+@runtime_checkable
 class GatewayAsker(Protocol):
     """A gateway in another process, as `toolcrib.connect` gives it."""
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any: ...
+    def follow(self, run: str, /, *, session: str) -> AsyncIterator[Any]: ...
 
 
 class PortsOf:

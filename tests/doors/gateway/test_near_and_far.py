@@ -238,7 +238,7 @@ async def test_tools_of_a_program_ask_the_gateway_beside_it_with_the_rights_of_i
     with gateway(state) as (_, url):
         async with connect(url, (state / "gateway.token").read_text().strip(), tries=0) as far:
             await far.say("hello", session="work")
-            async with open_crib({}, tools=[list_theirs], gateway=far, env={}) as crib:
+            async with open_crib({}, tools=[list_theirs], services=[far], env={}) as crib:
                 told = await crib.belt(OWNER).call("list_theirs")
                 assert told.plain_text == "agent:main:work"
                 with pytest.raises(ToolError, match="scope"):
