@@ -26,7 +26,7 @@ async def test_no_session_hears_of_another(tmp_path: Path) -> None:
     folder.mkdir()
     write_canaries(folder, MANY)
     async with gateway_of({"workspace": {"root": str(folder)}}, state=tmp_path / "state") as world:
-        await talk_in(world.port, MANY, token=TOKEN)
+        assert await talk_in(world.port, MANY, token=TOKEN) == MANY
 
 
 async def test_messages_that_wait_in_one_session_hold_up_no_other() -> None:

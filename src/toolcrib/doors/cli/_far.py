@@ -77,7 +77,7 @@ def call_plainly(words: Sequence[str]) -> int | None:
     try:
         gateway = find_gateway({}, here=True)
         told = gateway.invoke(name, orjson.loads(text), "") if gateway else None
-    except (NoAnswerError, orjson.JSONDecodeError):
+    except (NoAnswerError, OSError, ValueError):  # nothing was sent; the command finds the words for it
         return None
     except (CribError, KeyboardInterrupt) as error:
         sys.stderr.write(f"toolcrib: {error if isinstance(error, CribError) else 'interrupted'}\n")
@@ -92,6 +92,9 @@ def call_plainly(words: Sequence[str]) -> int | None:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read it has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        sys.stderr.write(f"toolcrib: could not finish ({error.strerror})\n")
+        return 2
     return 0 if told["status"] != "error" else 1
 
 
@@ -176,7 +179,7 @@ def is_answering(url: str) -> bool:
 def _dial(url: str, seconds: float | None = None) -> socket.socket:
     at = urlsplit(url)
     try:
-        dialled = socket.create_connection((at.hostname or "", at.port or 80), seconds)
+        dialled = socket.create_connection((at.hostname or "", at.port or (443 if at.scheme == "wss" else 80)), seconds)
         if at.scheme != "wss":
             return dialled
         import ssl  # noqa: PLC0415  only from afar
