@@ -145,7 +145,7 @@ class SettingsInForce:
     def _read_for_now(self) -> Loaded:
         loaded = self.read()
         if fixed := list_fixed(self.config, loaded.config):
-            raise ConfigError(f"{', '.join(fixed)} changed, which counts from a start on; restart the gateway")
+            raise ConfigError(f"{', '.join(fixed)} changed, which counts from a start on; `toolcrib gateway restart`")
         return loaded
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:

@@ -193,6 +193,18 @@ def test_status_tells_how_it_stands_and_leaves_with_1_when_none_runs(state: Path
     assert (none.returncode, none.stdout.startswith("no gateway runs here"), none.stderr) == (1, True, "")
 
 
+def test_a_gateway_that_is_restarted_is_there_again_and_keeps_its_sessions(state: Path) -> None:
+    assert "no gateway runs here" in toolcrib(state, "gateway", "restart").stderr
+    with gateway(state) as (process, _):
+        assert toolcrib(state, "run", "list the files").returncode == 0
+        kept = toolcrib(state, "sessions", "list", "--json").stdout
+        assert toolcrib(state, "gateway", "restart").returncode == 0
+        assert process.stderr is not None
+        assert any("the gateway starts anew" in line for line in process.stderr)
+        assert any("the gateway is at" in line for line in process.stderr)
+        assert toolcrib(state, "sessions", "list", "--json").stdout == kept
+
+
 def test_status_of_one_whose_token_is_not_at_hand_says_that_it_runs(state: Path) -> None:
     (state.parent / "work" / "crib.yaml").write_text("gateway: {auth: {token: 'Xw3-a-token-of-the-configuration-9'}}\n")
     with gateway(state, "--config", "crib.yaml"):

@@ -24,6 +24,7 @@ from ._log import keep_log, open_log, state_folder
 from ._options import (
     ConfigOptions,
     JsonOptions,
+    ask_owner,
     config_options,
     crib_from_options,
     load_from_options,
@@ -115,6 +116,17 @@ def status(**options: Unpack[JsonOptions]) -> int:
     else:
         click.echo("\n".join(f"{name:12} {value}" for name, value in told.items()) if told["running"] else told["why"])
     return 0 if told["running"] else 1
+
+
+@command.command("restart", epilog=show_examples("gateway restart"))
+@service_options
+def restart(**options: Unpack[JsonOptions]) -> None:
+    """Start the gateway that runs anew: sessions are kept, and what runs has a few seconds to end."""
+    told = ask_owner(options, "gateway.restart")
+    if options["as_json"]:
+        print_json(told)
+    else:
+        click.echo("the gateway starts anew; `toolcrib gateway status` says when it is there")
 
 
 async def _look(options: JsonOptions) -> dict[str, Any]:
