@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from urllib.request import urlopen
 
 from tests.backends.mcp.liar import ECHO, text
+from tests.sockets import listening
 
 TOKEN, REFRESH = "first-access-token", "first-refresh-token"
 Answer = tuple[int, dict[str, str], bytes]
@@ -23,7 +24,6 @@ class Site:
 
     def __init__(self) -> None:
         self.url = ""
-        self.serving: set[Any] = set()
         self.seen: list[tuple[str, Mapping[str, str], str]] = []
         self.changed: dict[str, Answer] = {}
 
@@ -31,30 +31,22 @@ class Site:
         return 404, {}, b""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.serving.add(task := asyncio.current_task())
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:]) if name}
-            body = (await reader.readexactly(int(headers.get("content-length", "0")))).decode()
-            path = head[0].split()[1]
-            self.seen.append((path, headers, body))
-            status, more, content = self.changed.get(path.partition("?")[0]) or self.answer(path, headers, body)
-            lines = "".join(f"{name}: {value}\r\n" for name, value in more.items())
-            writer.write(f"HTTP/1.1 {status} x\r\n{lines}content-length: {len(content)}\r\n".encode())
-            writer.write(b"connection: close\r\n\r\n" + content)
-            await writer.drain()
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        self.serving.discard(task)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:]) if name}
+        body = (await reader.readexactly(int(headers.get("content-length", "0")))).decode()
+        path = head[0].split()[1]
+        self.seen.append((path, headers, body))
+        status, more, content = self.changed.get(path.partition("?")[0]) or self.answer(path, headers, body)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in more.items())
+        writer.write(f"HTTP/1.1 {status} x\r\n{lines}content-length: {len(content)}\r\n".encode())
+        writer.write(b"connection: close\r\n\r\n" + content)
+        await writer.drain()
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        async with await asyncio.start_server(self.serve, "127.0.0.1", 0) as listening:
-            self.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        async with listening(self.serve) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield
-            if self.serving:
-                await asyncio.wait(self.serving, timeout=60)
 
     def bodies(self, path: str) -> list[dict[str, str]]:
         return [{key: each[0] for key, each in parse_qs(body).items()} for at, _, body in self.seen if at == path]

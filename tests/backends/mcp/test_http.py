@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.backends.mcp.liar import ECHO, text
 from tests.backends.mcp.world import HASTY, SECRET, liar, opened
+from tests.sockets import listening
 
 from toolcrib.define.errors import ToolError
 
@@ -39,17 +40,12 @@ class Server:
         self.seen: list[tuple[str, dict[str, str]]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:]) if name}
-            body = await reader.readexactly(int(headers.get("content-length", "0")))
-            message = json.loads(body) if body else {}
-            self.seen.append((message.get("method", head[0].split()[0]), headers))
-            await self.respond(writer, message)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            return  # the client has seen enough
-        finally:
-            writer.close()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:]) if name}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        message = json.loads(body) if body else {}
+        self.seen.append((message.get("method", head[0].split()[0]), headers))
+        await self.respond(writer, message)
 
     async def respond(self, writer: asyncio.StreamWriter, message: Any) -> None:
         match message:
@@ -72,8 +68,7 @@ class Server:
 @asynccontextmanager
 async def served(answer: Answer) -> AsyncIterator[tuple[Server, dict[str, Any]]]:
     server = Server(answer)
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
+    async with listening(server.serve) as port:
         headers = {"Authorization": f"Bearer {SECRET}"}
         yield server, {"url": f"http://127.0.0.1:{port}/mcp?key={SECRET}", "headers": headers}
 

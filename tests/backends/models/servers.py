@@ -8,11 +8,12 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from tests.sockets import listening
 
 from toolcrib.adapter.cards import Api
 
@@ -120,38 +121,18 @@ class Server:
 async def serving(act: Act, port: int = 0) -> AsyncIterator[Server]:
     """Answer every request with `act`, until the block ends."""
     here = Server(port)
-    tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        tasks.add(task)
         here.connections += 1
-        try:
-            while asked := await _asked(reader):
-                here.asked.append(asked)
-                talk = Talk(asked, reader, writer)
-                await act(talk)
-                if talk.is_over:
-                    break
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the other side has had enough, which many a test is about
-        except asyncio.CancelledError:
-            pass  # the block has ended; Python 3.11 complains of a connection whose task was cancelled
-        finally:
-            tasks.discard(task)
-            writer.close()
+        while asked := await _asked(reader):
+            here.asked.append(asked)
+            talk = Talk(asked, reader, writer)
+            await act(talk)
+            if talk.is_over:
+                break
 
-    listening = await asyncio.start_server(connected, "127.0.0.1", port, limit=2**20)
-    here.port = listening.sockets[0].getsockname()[1]
-    try:
+    async with listening(connected, port, limit=2**20) as here.port:
         yield here
-    finally:
-        listening.close()
-        for task in list(tasks):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def answering(api: Api, *replies: Say) -> Act:

@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
+from tests.sockets import listening, relay
+
 import toolcrib
 from toolcrib import CribError, ToolError, tool
 from toolcrib.doors.gateway.server import GatewayLimits
@@ -40,25 +42,12 @@ async def relay_of(world: World) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """A wire between client and gateway that can be cut: set the event, and every connection through it breaks."""
     cut = asyncio.Event()
 
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while piece := await reader.read(65536):
-                writer.write(piece)
-                await writer.drain()
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", world.port)
-        ways = [asyncio.ensure_future(each) for each in (copy(reader, back), copy(there, writer), cut.wait())]
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-        for end in (writer, back):
-            end.transport.abort()
+        await relay((reader, writer), world.port, cut=cut)
         cut.clear()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
+    async with listening(serve) as port:
+        yield f"ws://127.0.0.1:{port}", cut
         cut.set()
 
 

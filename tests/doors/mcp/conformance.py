@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import platformdirs
 from tests.doors.world import crib_file, plugin_folder
+from tests.sockets import listening, relay
 
 SUITE = ("@modelcontextprotocol/conformance@0.1.16", "node@22.23.3")  # the suite needs Node 22
 
@@ -205,49 +206,15 @@ def read_results(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
 @contextlib.asynccontextmanager
 async def with_token(url: str, token: str) -> AsyncIterator[str]:
     """A proxy on this machine that adds our token to every request; one request a connection."""
-    port = urlsplit(url).port
-    serving: set[asyncio.Task[None] | None] = set()
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while piece := await reader.read(65536):
-            writer.write(piece)
-            await writer.drain()
-
-    async def both_ways(head: bytes, near: Streams, far: Streams) -> None:
-        kept = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head[:-4])
-        far[1].write(kept + f"\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode())
-        ways = [asyncio.ensure_future(copy(near[0], far[1])), asyncio.ensure_future(copy(far[0], near[1]))]
-        try:  # either end hangs up for both
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+    port = urlsplit(url).port or 80
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.current_task())
-        async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(hang_up, writer)
-            stack.enter_context(contextlib.suppress(ConnectionError, asyncio.IncompleteReadError))
-            head = await reader.readuntil(b"\r\n\r\n")
-            far = await asyncio.open_connection("127.0.0.1", port)
-            stack.push_async_callback(hang_up, far[1])
-            await both_ways(head, (reader, writer), far)
+        head = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", (await reader.readuntil(b"\r\n\r\n"))[:-4])
+        ours = f"\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode()
+        await relay((reader, writer), port, head + ours)
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as proxy:
-        yield f"http://localhost:{proxy.sockets[0].getsockname()[1]}{urlsplit(url).path}"
-    for task in filter(None, serving):
-        task.cancel()
-    await asyncio.gather(*filter(None, serving), return_exceptions=True)
-
-
-async def hang_up(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(ConnectionError):
-        await writer.wait_closed()
+    async with listening(serve) as here:
+        yield f"http://localhost:{here}{urlsplit(url).path}"
