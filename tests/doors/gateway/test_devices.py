@@ -29,7 +29,7 @@ from toolcrib.doors.cli._far import read_token
 from toolcrib.doors.gateway.credentials import Credentials, Failures, client_address, device_payload
 from toolcrib.services.audit import Audit
 
-from .world import CLIENT, TOKEN, Client, World, client_of, device, gateway_of, until_closed
+from .world import CLIENT, TOKEN, Client, Reached, World, client_of, device, gateway_of, until_closed
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ class Phone:
 
 
 @contextlib.asynccontextmanager
-async def challenged(world: World, headers: Mapping[str, str] | None = None) -> AsyncIterator[tuple[Client, str]]:
+async def challenged(world: Reached, headers: Mapping[str, str] | None = None) -> AsyncIterator[tuple[Client, str]]:
     """Yield a client that is not known yet, and what it was challenged with."""
     async with connect(world.url, max_size=None, additional_headers=dict(headers or {})) as socket:
         client = Client(socket)
@@ -73,7 +73,7 @@ async def challenged(world: World, headers: Mapping[str, str] | None = None) -> 
 
 @contextlib.asynccontextmanager
 async def phone_at(
-    world: World, phone: Phone, token: str = TOKEN, headers: Mapping[str, str] | None = None, **more: Any
+    world: Reached, phone: Phone, token: str = TOKEN, headers: Mapping[str, str] | None = None, **more: Any
 ) -> AsyncIterator[Client]:
     """Yield the client of a device that is let in."""
     async with challenged(world, headers) as (client, nonce):

@@ -5,66 +5,158 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
-import toolcrib
-from toolcrib import CribError
+from websockets.exceptions import WebSocketException
 
+import toolcrib
+from toolcrib import CribError, ToolError
+
+from .test_devices import Phone, phone_at
 from .test_near_and_far import gateway, state  # noqa: F401  a fixture
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1800)]
+IS_FULL = bool(os.environ.get("TOOLCRIB_FULL"))
+KILLS = 1_000 if IS_FULL else 20  # each while a session, an approval and a pairing are being written
 
-KILLS = 1_000 if os.environ.get("TOOLCRIB_FULL") else 20  # with a message or two between each
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(4 * 3600 if IS_FULL else 1800)]
+
+CONFIG = "tools: {ask: [ls], exec: {security: full, ask: always}}\n"
 
 
-async def say(
-    at: tuple[str, str], keys: Iterator[str], acknowledged: list[str], under_way: list[str], answered: asyncio.Event
-) -> None:
-    """Send messages, one after another, until the gateway is gone; those it had not answered are sent again first."""
-    url, token = at
-    try:
-        async with toolcrib.connect(url, token, tries=0) as crib:
+@dataclass
+class At:
+    """A gateway that runs as a process."""
+
+    url: str
+    token: str
+
+    def connect(self) -> toolcrib.GatewayClient:
+        return toolcrib.connect(self.url, self.token, tries=0)
+
+
+@dataclass
+class Witness:
+    """What was acknowledged, over all kills, and what was not."""
+
+    count: int = 0
+    said: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)  # said, and not answered yet
+    granted: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+    phones: list[tuple[Phone, str]] = field(default_factory=list)  # that are paired
+    revoking: set[str] = field(default_factory=set)
+    revoked: set[str] = field(default_factory=set)
+    done: dict[str, asyncio.Event] = field(default_factory=dict)  # in this round, by what was done
+
+    def begin(self) -> None:
+        """Begin another round."""
+        self.done = {name: asyncio.Event() for name in ("said", "granted", "ran", "paired")}
+
+    def next(self) -> str:
+        self.count += 1
+        return f"key-{self.count}"
+
+    async def say(self, at: At) -> None:
+        """Send messages, one after another; those that were not answered are sent again first."""
+        async with at.connect() as crib:
             while True:
-                key = under_way.pop() if under_way else next(keys)
-                under_way.append(key)
+                key = self.unsure.pop() if self.unsure else self.next()
+                self.unsure.append(key)
                 told = await crib.ask("chat.send", {"message": f"remember {key}", "idempotencyKey": key})
-                acknowledged.append(told["runId"])
-                answered.set()
-                under_way.remove(key)
+                self.said.append(told["runId"])
+                self.unsure.remove(key)
+                self.done["said"].set()
                 await crib.ask("agent.wait", {"runId": key})
-    except CribError:
+
+    async def grant(self, at: At) -> None:
+        """Answer every question that is asked, also those that a killed process left; for a time where that may be."""
+        async with at.connect() as crib:
+            while True:
+                for question in await crib.ask("approvals.list"):
+                    how = {"answer": "lasting"} if question["lasting"] else {"answer": "once"}
+                    await crib.ask("approvals.answer", {"id": question["id"], **how})
+                    if question["lasting"]:
+                        self.granted.append(question["shown"])
+                        self.done["granted"].set()
+
+    async def call(self, at: At) -> None:
+        """Call what is asked about."""
+        async with at.connect() as crib:
+            while True:
+                key = self.next()
+                await crib.call("ls", {"path": f"no-{key}"})
+                if (await crib.call("exec", {"command": f"echo {key} >> ran.txt"}))["status"] == "ok":
+                    self.ran.append(key)
+                    self.done["ran"].set()
+
+    async def pair(self, at: At) -> None:
+        """Pair one device after another, and revoke those before it."""
+        async with at.connect() as crib:
+            while True:
+                for old, _ in self.phones[:-1]:
+                    was_asked = old.id in self.revoking
+                    self.revoking.add(old.id)
+                    try:
+                        await crib.ask("device.token.revoke", {"deviceId": old.id})
+                    except ToolError as error:
+                        if error.code != "not_found" or not was_asked:
+                            raise
+                    self.revoked.add(old.id)
+                    self.phones = [each for each in self.phones if each[0] is not old]
+                phone = Phone()
+                async with phone_at(at, phone, at.token, scopes=["operator.read"]) as client:
+                    self.phones.append((phone, client.hello["auth"]["deviceToken"]))
+                    self.done["paired"].set()
+
+
+async def until_killed(work: Callable[[At], Awaitable[None]], at: At) -> None:
+    try:
+        await work(at)
+    except (CribError, OSError, WebSocketException):
         return  # it was killed
 
 
 async def test_what_was_acknowledged_is_kept_once_over_every_kill(state: Path) -> None:  # noqa: F811
-    acknowledged, under_way, chance = list[str](), list[str](), random.Random(7)
-    keys = (f"key-{at}" for at in range(1_000_000))
+    work, witness, chance = state.parent / "work", Witness(), random.Random(7)
+    (work / "crib.yaml").write_text(CONFIG)
     for _ in range(KILLS):
-        with gateway(state) as (process, url):
-            token = (state / "gateway.token").read_text().strip()
-            answered = asyncio.Event()
-            saying = asyncio.ensure_future(say((url, token), keys, acknowledged, under_way, answered))
-            await answered.wait()
+        witness.begin()
+        with gateway(state, "--config", "crib.yaml") as (process, url):
+            at = At(url, (state / "gateway.token").read_text().strip())
+            each = (witness.say, witness.grant, witness.call, witness.pair)
+            clients = [asyncio.ensure_future(until_killed(work, at)) for work in each]
+            done = asyncio.ensure_future(witness.done[chance.choice([*witness.done])].wait())
+            await asyncio.wait([done, *clients], return_when=asyncio.FIRST_COMPLETED)
+            assert done.done(), "a client was turned away"
             await asyncio.sleep(chance.random() * 0.1)  # at any moment of what follows
             process.kill()
-            await saying
-    with gateway(state) as (_, url):
-        token = (state / "gateway.token").read_text().strip()
-        async with toolcrib.connect(url, token) as crib:
-            for key in under_way:  # whatever was not answered is asked again, and done once
+            await asyncio.gather(*clients)
+    with gateway(state, "--config", "crib.yaml") as (_, url):
+        at = At(url, (state / "gateway.token").read_text().strip())
+        async with at.connect() as crib:
+            for key in witness.unsure:  # whatever was not answered is asked again, and done once
                 await crib.ask("chat.send", {"message": f"remember {key}", "idempotencyKey": key})
                 await crib.ask("agent.wait", {"runId": key})
-            exported = await crib.ask("sessions.export", {"key": "agent:main:main"})
-    bodies = [json.loads(line) for line in exported]
-    said = Counter(
-        each["message"]["content"][0]["text"].removeprefix("remember ")
-        for each in bodies
-        if each.get("message", {}).get("role") == "user"
-    )
-    assert {key: said[key] for key in {*acknowledged, *under_way}} == dict.fromkeys({*acknowledged, *under_way}, 1)
-    assert max(said.values()) == 1
+            lines = await crib.ask("sessions.export", {"key": "agent:main:main"})
+            grants = Counter(each["shown"] for each in await crib.ask("approvals.grants"))
+            paired = Counter(each["deviceId"] for each in (await crib.ask("device.pair.list"))["paired"])
+        phone, token = witness.phones[-1]
+        async with phone_at(at, phone, token) as client:
+            assert (await client.get("health"))["ok"]
+    messages = (json.loads(line).get("message", {}) for line in lines)
+    words = (each["content"][0]["text"] for each in messages if each.get("role") == "user")
+    said, ran = Counter(words), Counter((work / "ran.txt").read_text().split())
+    assert said == {f"remember {key}": 1 for key in {*witness.said, *witness.unsure}}
+    assert {each: grants[each] for each in witness.granted} == dict.fromkeys(witness.granted, 1)
+    assert max(grants.values()) == 1
+    assert {phone.id for phone, _ in witness.phones} - witness.revoking <= {*paired}
+    assert not witness.revoked & {*paired}
+    assert max(paired.values()) == 1
+    assert max(ran.values()) == 1
+    assert {*witness.ran} <= {*ran}

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -21,9 +21,16 @@ TOKEN = "tok-9f2c1d7be84a4f0fa6c3"
 CLIENT = {"id": "cli", "version": "1", "platform": "linux", "mode": "cli"}
 
 
+class Reached(Protocol):
+    """A gateway that a client can be sent to."""
+
+    @property
+    def url(self) -> str: ...
+
+
 @dataclass
 class World:
-    """A gateway that runs."""
+    """A gateway that runs in this process."""
 
     server: GatewayServer
     port: int
@@ -123,7 +130,7 @@ async def until_closed(socket: ClientConnection) -> tuple[list[dict[str, Any]], 
 
 
 @contextlib.asynccontextmanager
-async def client_of(world: World, token: str = TOKEN, **connect_params: Any) -> AsyncIterator[Client]:
+async def client_of(world: Reached, token: str = TOKEN, **connect_params: Any) -> AsyncIterator[Client]:
     """Yield a client that is connected."""
     async with connect(world.url, max_size=None) as socket:
         client = Client(socket)
