@@ -23,6 +23,7 @@ import orjson
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.gateway import follow_run
 from toolcrib.define.message import Call
 from toolcrib.define.tool import Tool, as_tool
 
@@ -83,18 +84,13 @@ class GatewayClient:
             raise CribError(event["sentence"] or event["reason"])
         return str(event["text"])
 
-    async def follow(self, run: str = "", *, session: str = "main") -> AsyncIterator[dict[str, Any]]:
+    def follow(self, run: str = "", *, session: str = "main") -> AsyncIterator[dict[str, Any]]:
         """Yield what happens in a run, from its beginning to its end, the events of `toolcrib run --json`.
 
         Without an id it is the latest run of the session. Each comes once, however often the connection breaks; of a
         run that a restart of the gateway ended it is the last one, which says so.
         """
-        told: dict[str, Any] = {"runId": run, "after": 0, "done": False}
-        while not told["done"]:
-            known = {"runId": told["runId"], "after": told["after"], "sessionKey": session}
-            told = await self._link.ask("chat.follow", known)
-            for event in told["events"]:
-                yield event
+        return follow_run(self._link.ask, run, session)
 
     async def offer(self, tools: Iterable[Tool | Callable[..., Any]], *, session: str = "main") -> None:
         """Let models call functions of this program in a session, from its next turn on and while this is connected.

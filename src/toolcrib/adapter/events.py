@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
 import orjson
 
 from toolcrib.define import event as events
+from toolcrib.define.gateway import ServiceAsk, follow_run
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Result, Text
 from toolcrib.define.verdict import Verdict
@@ -91,6 +92,13 @@ def read_event(told: Mapping[str, Any], calls: dict[str, Call]) -> events.Event:
         case "call":
             return events.CallDelta(told["at"], told["tool"], told["text"])
     return _PLAIN_EVENTS[told["type"]](**rest)
+
+
+async def follow_turn(ask: ServiceAsk, run: str, session: str) -> AsyncIterator[events.Event]:
+    """Yield what happens in a run, as the events that they are in the process of the turn."""
+    calls = dict[str, Call]()
+    async for told in follow_run(ask, run, session):
+        yield read_event(told, calls)
 
 
 _PLAIN_EVENTS: Mapping[str, Callable[..., events.Event]] = {

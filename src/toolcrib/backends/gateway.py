@@ -88,10 +88,13 @@ class GatewayLink:
         finally:
             self._asked.pop(id, None)
 
-    async def events(self) -> AsyncIterator[tuple[str, Any]]:
+    def events(self) -> AsyncIterator[tuple[str, Any]]:
         """Yield what the gateway tells from now on: the name of an event, and what is told of it."""
         queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_MAX_EVENTS)
         self._listeners[queue] = None
+        return self._hear(queue)
+
+    async def _hear(self, queue: "asyncio.Queue[tuple[str, Any]]") -> AsyncIterator[tuple[str, Any]]:
         try:
             while True:
                 yield await queue.get()

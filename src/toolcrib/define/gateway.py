@@ -4,7 +4,7 @@ The table knows every method of protocol 3, also those that are not built yet, s
 scope on the day it comes. A method of ours that is not in it needs what `@rpc` says.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +14,8 @@ PROTOCOL = 3
 
 ClientRole = Literal["operator", "node"]
 ErrorCode = Literal["NOT_LINKED", "NOT_PAIRED", "AGENT_TIMEOUT", "INVALID_REQUEST", "UNAVAILABLE"]
+
+ServiceAsk = Callable[[str, Mapping[str, Any]], Awaitable[Any]]  # here or afar, by the name of a method
 
 ADMIN = "operator.admin"
 OPERATOR_SCOPES: Mapping[Scope, str] = {
@@ -98,3 +100,13 @@ class Bus:
         told = GatewayEvent(event, payload, session, person)
         for listener in tuple(self._listeners):
             listener(told)
+
+
+async def follow_run(ask: ServiceAsk, run: str, session: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield what happens in a run, from its beginning to its end; without an id it is the latest of the session."""
+    told: dict[str, Any] = {"runId": run, "after": 0, "done": False}
+    while not told["done"]:
+        known = {"runId": told["runId"], "after": told["after"], "sessionKey": session}
+        told = await ask("chat.follow", known)
+        for event in told["events"]:
+            yield event

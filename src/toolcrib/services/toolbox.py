@@ -5,7 +5,9 @@ from dataclasses import asdict, replace
 from typing import Annotated, Any, Protocol
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.errors import ToolError
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.message import Call
+from toolcrib.define.model import model_name
 from toolcrib.define.names import canonical, suggest
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.result import Result
@@ -16,6 +18,7 @@ from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 
 from .chat import Chats
+from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
 
 
@@ -47,14 +50,19 @@ class CallerBelt(Protocol):
 
 def mount(core: TurnCore) -> Feature:
     """Mount what tells of tools and calls them."""
-    return Feature(services=(Toolbox(core, core.find(Chats).place),))
+    return Feature(services=(Toolbox(core, core.find(Chats).place, core.find(CommandRunner).judge_call),))
 
 
 class Toolbox:
     """The tools of a crib, for callers who are not in this process."""
 
-    def __init__(self, core: TurnCore, place: Callable[[Caller, str], Caller]) -> None:
-        self._core, self._place = core, place
+    def __init__(
+        self,
+        core: TurnCore,
+        place: Callable[..., Caller],
+        judge: Callable[[Caller, Call, Verdict], Verdict],
+    ) -> None:
+        self._core, self._place, self._judge = core, place, judge
 
     @rpc("tools.registered", scope="admin")
     async def list_all(self, caller: Caller) -> dict[str, Any]:
@@ -74,14 +82,21 @@ class Toolbox:
         self,
         caller: Caller,
         sessionKey: Annotated[str, "the session it would be in; blank for the owner in none"] = "main",  # noqa: N803
+        model: Annotated[str, "as if this one answered; else the one that does"] = "",
     ) -> dict[str, Any]:
         """List the verdict on every tool that exists, each with its reason."""
-        return self._explain(await self._belt(caller, sessionKey))
+        return self._explain(await self._belt(caller, sessionKey, model))
 
     @rpc("tools.explain", scope="read")
-    async def explain(self, caller: Caller, tool: str, sessionKey: str = "main") -> dict[str, Any]:  # noqa: N803
+    async def explain(
+        self,
+        caller: Caller,
+        tool: str,
+        sessionKey: str = "main",  # noqa: N803
+        model: str = "",
+    ) -> dict[str, Any]:
         """Say why the caller has a tool or not, layer by layer."""
-        belt = await self._belt(caller, sessionKey)
+        belt = await self._belt(caller, sessionKey, model)
         name = self._find(belt, tool)
         told = {**asdict(belt.verdicts[name]), **self._explain(belt, name)}
         later = self._core.later_of(belt.caller).get(name)
@@ -103,21 +118,31 @@ class Toolbox:
             raise ToolError((await belt.call(tool, args or {}, progress=None)).plain_text, code="not_found")
         verdict = verdict_json(belt.verdicts[name], belt.catalog.tools[name])
         if dryRun:
-            if name in belt.tools:
-                belt.tools[name].check(args or {})
-            return {"verdict": verdict}
+            checked = belt.tools[name].check(args or {}) if name in belt.tools else {}
+            judged = self._judge(belt.caller, Call("dry-run", name, checked), belt.verdicts[name])
+            return {"verdict": verdict_json(judged, belt.catalog.tools[name])}
         result = await belt.call(name, args or {}, progress=lambda part: progress(part.to_json()))
         return {**result.to_json(), "verdict": verdict}
 
-    async def _belt(self, caller: Caller, key: str) -> CallerBelt:
-        """Return the belt of a caller in a session, with the model that would answer there."""
+    async def _belt(self, caller: Caller, key: str, model: str = "") -> CallerBelt:
+        """Return the belt of a caller in a session, with the model that is named or would answer there."""
         if not key and self._core.is_owner(caller) and caller.channel is None:
             placed = mark_terminal_owner(replace(caller, owner=None))  # as at the terminal, in no session
         else:
             placed = self._place(caller, key)
+        if model:
+            placed = self._answered_by(placed, model)
         head = await self._core.stores.sessions.find(placed.session) if placed.session else None
         belt: CallerBelt = self._core.belt_of(self._core.assign_model(placed, head.model if head else ""))
         return belt
+
+    def _answered_by(self, caller: Caller, model: str) -> Caller:
+        try:
+            self._core.models.window(model)  # says what is wrong with it
+        except CribError as error:
+            raise ToolError(str(error), code="bad_arguments") from error
+        provider, name = model_name(model)
+        return replace(caller, provider=provider, model=name)
 
     def _explain(self, belt: CallerBelt, only: str = "") -> dict[str, Any]:
         tools, who = belt.catalog.tools, caller_json(resolve(self._core.policy, belt.caller))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyte
 
-__all__ = ["Desk", "at_the_desk", "golden"]
+__all__ = ["Desk", "at_the_desk", "golden", "surroundings_of"]
 
 SECONDS = 60.0  # for anything to appear on the screen
 GOLDEN = Path(__file__).parents[2] / "golden" / "chat"
@@ -97,22 +97,28 @@ class Desk:
         self._stream.feed(piece)
 
 
-@contextlib.contextmanager
-def at_the_desk(
-    folder: Path, *args: str | Path, columns: int = 80, rows: int = 40, env: Mapping[str, str] | None = None
-) -> Iterator[Desk]:
-    """Open a chat in a folder; it never outlives the block. State and home stand beside the folder."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+def surroundings_of(folder: Path) -> dict[str, str]:
+    """Return the environment of who sits in a folder: state and home stand beside it."""
     home = folder.parent / "home"
-    surroundings = {
+    return {
         "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color", "HOME": str(home),
         "TOOLCRIB_STATE": str(home / "state"), "XDG_CONFIG_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **(env or {}),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }  # fmt: skip
+
+
+@contextlib.contextmanager
+def at_the_desk(
+    folder: Path, *args: str | Path, columns: int = 80, rows: int = 40, env: Mapping[str, str] | None = None,
+    command: str = "chat",
+) -> Iterator[Desk]:  # fmt: skip
+    """Open a chat in a folder, or another command; it never outlives the block."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "toolcrib.doors.cli.main", "chat", *map(str, args)],
-        stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=surroundings, start_new_session=True,
+        [sys.executable, "-m", "toolcrib.doors.cli.main", *command.split(), *map(str, args)],
+        stdin=slave, stdout=slave, stderr=slave, cwd=folder, start_new_session=True,
+        env={**surroundings_of(folder), **(env or {})},
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,
     )  # fmt: skip
     os.close(slave)

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+import toolcrib
+from toolcrib import OWNER
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, Make, Workspaces
-from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished, TurnStarted
 from toolcrib.define.files import Change, Entry
@@ -251,16 +253,19 @@ def test_calls_side_by_side_are_told_apart() -> None:
 
 
 async def test_the_latest_chat_of_this_agent_and_folder_goes_on() -> None:
-    store, here, there = MemorySessions(), Path("/a/shop"), Path("/b/shop")
+    crib, here, there = toolcrib.open({}, env={}), Path("/a/shop"), Path("/b/shop")
+    store, ask = crib.sessions, partial(crib.ask, caller=OWNER)
     keys = [new_chat_key("main", here), new_chat_key("main", there), new_chat_key("docs", here)]
     for at, key in enumerate(keys):
         await store.make(SessionHead(key=key, made_at=at, changed_at=at))
         said = Said(Message(role="user", content=(Text(f"hello {at}"),)))
         store.append(key, [Line("a", None, float(at), said)], at=0)
-    assert [await find_latest(store, agent, folder) for agent, folder in (("main", here), ("main", there))] == keys[:2]
-    assert await find_latest(store, "docs", here) == keys[2]
-    assert await find_latest(store, "docs", there) is None
-    assert (await summarize_session(store, keys[0])).asked == "hello 0"
+    assert [await find_latest(ask, agent, folder) for agent, folder in (("main", here), ("main", there))] == keys[:2]
+    assert await find_latest(ask, "docs", here) == keys[2]
+    assert await find_latest(ask, "docs", there) is None
+    found = await summarize_session(ask, keys[0])
+    assert found is not None
+    assert found.asked == "hello 0"
 
 
 @pytest.mark.parametrize("name", ["group", "..", "a:group:1", "dm", "subagent", "日本", "x" * 300, "-"])
@@ -278,15 +283,18 @@ def said(at: int, role: Role, text: str = "", calls: tuple[Call, ...] = ()) -> L
 
 
 async def test_what_was_not_finished_is_told_and_an_older_answer_is_none_to_it() -> None:
-    store = MemorySessions()
+    crib = toolcrib.open({}, env={})
+    store, ask = crib.sessions, partial(crib.ask, caller=OWNER)
     lines = [said(0, "user", "one"), said(1, "assistant", "first"), said(2, "user", "two")]
     await store.add(SessionHead(key="agent:main:a", made_at=0.0, changed_at=0.0), lines)
-    found = await summarize_session(store, "agent:main:a")
+    found = await summarize_session(ask, "agent:main:a")
+    assert found is not None
     assert (found.asked, found.answered, found.unfinished) == ("two", "", "That was not finished")
     make = call_of("k", "make")
     begun = [*lines, said(3, "assistant", calls=(make,)), Line("4", "3", 0.0, Began(make))]
     await store.add(SessionHead(key="agent:main:b", made_at=0.0, changed_at=0.0), begun)
-    found = await summarize_session(store, "agent:main:b")
+    found = await summarize_session(ask, "agent:main:b")
+    assert found is not None
     assert (found.asked, found.unfinished) == ("two", "exec began and never ended, and may have done a part of it")
 
 

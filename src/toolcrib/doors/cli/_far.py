@@ -38,11 +38,11 @@ class GatewayAddress(NamedTuple):
     url: str
     token: str
 
-    def client(self) -> "GatewayClient":
-        """Return a client that tries once: who waits at a terminal wants to know."""
+    def client(self, tries: int = 0) -> "GatewayClient":
+        """Return a client that tries once, or so many times more: who waits at a terminal wants to know."""
         from toolcrib.client import connect  # noqa: PLC0415  a call over HTTP does without
 
-        return connect(self.url, self.token, tries=0)
+        return connect(self.url, self.token, tries=tries)
 
     def invoke(self, tool: str, args: Mapping[str, Any], session: str) -> dict[str, Any]:
         """Call a tool, by one request over HTTP: a WebSocket takes longer to load than most calls take."""
@@ -58,9 +58,13 @@ class GatewayAddress(NamedTuple):
         why = told["error"]
         if why["code"] != "not_found":
             raise CribError(f"the gateway at {self.url} refuses it: {why['message']}")
-        details = {"status": "error", "error": why["message"], "code": "not_found", "tool": tool}
-        block = {"type": "text", "text": why["message"]}
-        return {"content": [block], "details": details, "status": "error", "verdict": None}
+        return describe_missing(tool, why["message"])
+
+
+def describe_missing(tool: str, why: str) -> dict[str, Any]:
+    """Return what comes of a call of a tool that is not there."""
+    details = {"status": "error", "error": why, "code": "not_found", "tool": tool}
+    return {"content": [{"type": "text", "text": why}], "details": details, "status": "error", "verdict": None}
 
 
 def call_plainly(words: Sequence[str]) -> int | None:
@@ -137,7 +141,9 @@ def find_gateway(
     raise CribError(f"{named} needs a token: name a file that holds it with --token-file, or set {_TOKEN_VARIABLE}")
 
 
-async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any], **how: Any) -> "GatewayClient | None":
+async def enter_gateway(
+    stack: AsyncExitStack, options: Mapping[str, Any], tries: int = 0, **how: Any
+) -> "GatewayClient | None":
     """Return a client of the gateway that a command goes through, connected until the stack ends; None for none.
 
     One that was found and does not answer was killed, and left its address behind.
@@ -145,7 +151,7 @@ async def enter_gateway(stack: AsyncExitStack, options: Mapping[str, Any], **how
     if (found := find_gateway(options, **how)) is None:
         return None
     try:
-        return await stack.enter_async_context(found.client())
+        return await stack.enter_async_context(found.client(tries))
     except NoAnswerError:
         if options.get("gateway"):
             raise

@@ -1,25 +1,32 @@
 """toolcrib approvals: questions that wait for a person, and what was granted; and the terminal as a place to ask."""
 
 import asyncio
+import logging
 import os
 import re
 import sys
 import termios
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import click
 
 from toolcrib.define.approval import Question, State
-from toolcrib.define.caller import OWNER
+from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.services.approvals import Approvals
+from toolcrib.services.approvals import QuestionListener
 from toolcrib.threads import settle_future
 
 from ._format import format_time, print_json, print_table
 from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
+
+if TYPE_CHECKING:
+    from toolcrib.client import GatewayClient
+
+log = logging.getLogger("toolcrib")
 
 _Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
@@ -112,8 +119,64 @@ def _send_answer(options: JsonOptions, params: Mapping[str, Any]) -> int:
 # the terminal as a door
 
 
+class QuestionDesk(Protocol):
+    """Where questions come from and answers go to: the approvals of a crib, or those of a gateway."""
+
+    def on_question(self, listener: QuestionListener, /) -> Callable[[], None]: ...
+    @property
+    def answer(self) -> Callable[..., Awaitable[Any]]: ...
+
+
+class FarQuestions:
+    """The questions of a gateway, as far as they are for who is connected to it."""
+
+    def __init__(self, gateway: "GatewayClient") -> None:
+        self._gateway = gateway
+        self._known: dict[str, Question] = {}
+
+    def on_question(self, listener: QuestionListener) -> Callable[[], None]:
+        """Tell of every question that waits or comes, and again when it is settled; returns what ends that."""
+        listening = asyncio.ensure_future(self._listen(listener))
+
+        def end() -> None:
+            listening.cancel()
+
+        return end
+
+    async def answer(self, caller: Caller, id: str, answer: Any, **how: Any) -> Any:
+        """Answer a question; the gateway knows by its own means who does."""
+        return await self._gateway.ask("approvals.answer", {"id": id, "answer": answer, **how})
+
+    async def _listen(self, listener: QuestionListener) -> None:
+        events = self._gateway.events()  # before the first look, so that nothing falls between
+        try:
+            await self._look(listener)
+            async for event, told in events:
+                if event == "exec.approval.resolved":
+                    self._settle(listener, told["id"], "withdrawn" if told["decision"] == "withdrawn" else "spent")
+                elif event in ("exec.approval.requested", "reconnected"):
+                    await self._look(listener)
+        except CribError as error:  # who follows the turn hears of it, too
+            log.warning("questions of the gateway are not asked here any more: %s", error)
+
+    async def _look(self, listener: QuestionListener) -> None:
+        waiting = {told["id"]: told for told in await self._gateway.ask("approvals.list")}
+        for id in [id for id in self._known if id not in waiting]:
+            self._settle(listener, id, "expired")
+        for id, told in waiting.items():
+            if id not in self._known:
+                self._known[id] = Question.from_json(told)
+                listener(self._known[id])
+
+    def _settle(self, listener: QuestionListener, id: str, state: State) -> None:
+        if question := self._known.pop(id, None):
+            listener(replace(question, state=state))
+
+
 @asynccontextmanager
-async def ask_at_terminal(approvals: Approvals, ask: _Ask | None = None, say: Say | None = None) -> AsyncIterator[None]:
+async def ask_at_terminal(
+    approvals: QuestionDesk, ask: _Ask | None = None, say: Say | None = None
+) -> AsyncIterator[None]:
     """Attach this terminal: while it lasts, the person here is shown every question, one after another.
 
     `ask` shows a prompt and returns what was typed, `say` shows what needs no answer.
@@ -131,7 +194,7 @@ async def ask_at_terminal(approvals: Approvals, ask: _Ask | None = None, say: Sa
 class _TerminalPrompter:
     """Puts questions to the person at the terminal; what is settled elsewhere needs no answer here any more."""
 
-    def __init__(self, approvals: Approvals, ask: _Ask, say: Say) -> None:
+    def __init__(self, approvals: QuestionDesk, ask: _Ask, say: Say) -> None:
         self._approvals, self._ask, self._say = approvals, ask, say
         self._line: asyncio.Queue[Question] = asyncio.Queue()
         self._settled: dict[str, asyncio.Future[State]] = {}  # the questions that were heard and not dealt with yet

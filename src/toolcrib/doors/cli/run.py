@@ -15,12 +15,11 @@ from typing import Any, Self, Unpack
 
 import click
 
-from toolcrib.adapter.events import read_event
+from toolcrib.adapter.events import follow_turn
 from toolcrib.app import Crib
 from toolcrib.define.caller import OWNER
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Event, ToolFinished, TurnFinished, TurnStarted
-from toolcrib.define.message import Call
 from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
@@ -40,7 +39,7 @@ from ._options import (
     wait_for_servers,
 )
 from ._turn import JsonLines, RunScreen
-from .approvals import ask_at_terminal
+from .approvals import FarQuestions, ask_at_terminal
 
 log = logging.getLogger("toolcrib")
 
@@ -78,12 +77,11 @@ def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **
     if last and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
-    # whoever does not see the question cannot answer it, and whoever does answers it here
+    # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
-    if not attended or options.get("gateway"):
-        far = _answer_far(text, options, JsonLines() if as_json else RunScreen(verbose=verbose), last=last)
-        if (code := asyncio.run(far)) is not None:
-            return code
+    shows_far = JsonLines() if as_json else RunScreen(verbose=verbose)
+    if (code := asyncio.run(_answer_far(text, options, shows_far, attended=attended, last=last))) is not None:
+        return code
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     caller, model = caller_from_options(crib, options), options["model"]
     request = TurnRequest(message=user_message(text), caller=caller, model=model)
@@ -117,7 +115,7 @@ async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended
     return 0 if is_good else 1
 
 
-async def _answer_far(text: str, options: CallerOptions, shows: _Surface, *, last: bool) -> int | None:
+async def _answer_far(text: str, options: CallerOptions, shows: _Surface, *, attended: bool, last: bool) -> int | None:
     """Have a gateway answer, and return the exit code; None where there is none to ask."""
     agent = to_agent(options["agent"] or (agent_from_key(options["session"]) if options["session"] else "main"))
     async with contextlib.AsyncExitStack() as stack:
@@ -131,9 +129,10 @@ async def _answer_far(text: str, options: CallerOptions, shows: _Surface, *, las
         run = (await gateway.ask("chat.send", {**said, "agentId": agent, "model": options["model"] or ""}))["runId"]
         stop = {"sessionKey": session, "runId": run}
         ctrl_c.stop = lambda: stopping.append(asyncio.ensure_future(gateway.ask("chat.abort", stop)))
-        ctrl_c.tell, calls = shows.break_line, dict[str, Call]()
-        turn = (read_event(told, calls) async for told in gateway.follow(run, session=session))
-        is_good = await _show(turn, shows, news)
+        ctrl_c.tell = shows.break_line
+        if attended:
+            await stack.enter_async_context(ask_at_terminal(FarQuestions(gateway)))
+        is_good = await _show(follow_turn(gateway.ask, run, session), shows, news)
     if ctrl_c.presses:
         return EXIT_INTERRUPTED
     return 0 if is_good else 1

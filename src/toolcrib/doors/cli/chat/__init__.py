@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 import click
 
 from toolcrib.app import Crib
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER
 from toolcrib.define.errors import CribError
-from toolcrib.define.session import check_key
+from toolcrib.define.session import agent_from_key, check_key
+from toolcrib.doors.cli._far import enter_gateway
 from toolcrib.doors.cli._format import Formatter, columns
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import (
@@ -21,7 +23,9 @@ from toolcrib.doors.cli._options import (
     caller_options,
     config_options,
     crib_from_options,
+    gateway_options,
 )
+from toolcrib.doors.cli.approvals import FarQuestions, QuestionDesk
 
 from .commands import HELP, ChatCompleter
 from .loop import ChatLoop
@@ -35,12 +39,16 @@ Examples:
   toolcrib chat --agent docs --model openai:gpt-5
   toolcrib chat --session agent:main:run:3f9c2a7b10de
   toolcrib chat --plain
+  toolcrib chat --gateway ws://127.0.0.1:18789 --token-file token
   printf 'list the files\\n' | toolcrib chat --new
 """
+
+_TRIES = 20  # to reach a gateway again that was lost: about five minutes
 
 
 @click.command("chat", epilog=_EXAMPLES)
 @config_options
+@gateway_options
 @caller_options
 @click.option("--new", "anew", is_flag=True, help="Begin a new session.")
 @click.option("--plain", is_flag=True, help="Lines only: no colours, and the cursor never moves back.")
@@ -52,34 +60,46 @@ def command(anew: bool, plain: bool, **options: Unpack[CallerOptions]) -> int:
     """
     if anew and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")
-    crib = crib_from_options(options, import_plugins=True, keeps=True)
-    caller = caller_from_options(crib, options)
-    if caller.session is not None:
-        check_key(caller.session)
-    crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
-    if options["model"]:
-        crib.models.get(options["model"])
-    return asyncio.run(_run_chat(crib, caller, options["model"], anew=anew, plain=plain))
+    if options["session"] is not None:
+        check_key(options["session"])
+    return asyncio.run(_run_chat(options, anew=anew, plain=plain))
 
 
-async def _run_chat(crib: Crib, caller: Caller, model: str | None, *, anew: bool, plain: bool) -> int:
+async def _run_chat(options: CallerOptions, *, anew: bool, plain: bool) -> int:
+    """Talk with the crib of the gateway that is named or runs, else with one of our own."""
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(contextlib.closing(lock := SessionLock(state_folder() / "chats.lock")))
+        gateway = await enter_gateway(stack, options, here=True, allows=("agent", "model"), tries=_TRIES)
+        if gateway is not None:
+            agent = options["agent"] or (agent_from_key(options["session"]) if options["session"] else None)
+            caller = replace(OWNER, session=options["session"], agent=agent)
+            chat = ChatSession(
+                lambda _, method, params: gateway.ask(method, params), caller, Path.cwd(), options["model"], lock
+            )
+            return await _talk(chat, FarQuestions(gateway), None, anew=anew, plain=plain)
+        crib = crib_from_options(options, import_plugins=True, keeps=True)
+        caller = caller_from_options(crib, options)
+        crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
+        if options["model"]:
+            crib.models.get(options["model"])
+        await stack.enter_async_context(crib)
+        chat = ChatSession(
+            lambda caller, *asked: crib.ask(*asked, caller=caller), caller, Path.cwd(), options["model"], lock
+        )
+        return await _talk(chat, crib.approvals, crib, anew=anew, plain=plain)
+
+
+async def _talk(chat: ChatSession, questions: QuestionDesk, crib: Crib | None, *, anew: bool, plain: bool) -> int:
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     plain = plain or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
     colour = not plain and not os.environ.get("NO_COLOR")
-    async with crib:
-        with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as lock:
-            chat = ChatSession(crib, caller, Path.cwd(), model, lock)
-            loop = ChatLoop(chat, attended=has_terminal)
-            surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
-            return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=anew)
+    loop = ChatLoop(chat, questions=questions if has_terminal else None, crib=crib)
+    surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
+    return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=anew)
 
 
 def _terminal(chat: ChatSession, loop: ChatLoop, *, colour: bool) -> PromptTerminal:
-    takes = {
-        "why": lambda: tuple(chat.crib.catalog.tools),
-        "model": lambda: (*chat.models(), "default"),
-        "agent": chat.agents,
-    }
+    takes = {"why": lambda: chat.tools, "model": lambda: (*chat.models, "default"), "agent": lambda: chat.agents}
     completer = ChatCompleter({name: takes.get(name, tuple) for name in HELP}, chat.folder)
     history = state_folder() / "chat_history"
     return PromptTerminal(

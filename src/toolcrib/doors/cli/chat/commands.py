@@ -3,25 +3,25 @@
 import os
 import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Literal
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from toolcrib.agent.session_log import recall
-from toolcrib.app import Running
+from toolcrib.config.settings import ExecSettings
 from toolcrib.define.display import escape
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
 from toolcrib.define.session import check_key
-from toolcrib.define.verdict import Decision
+from toolcrib.define.verdict import Decision, Verdict
 from toolcrib.doors.cli._format import Style, flatten
 from toolcrib.doors.cli._options import require_tool
 from toolcrib.policy.explain import explain_sentence
 
 from .screen import ChatScreen
-from .session import ChatSession
+from .session import ChatSession, ChatTurn
 from .undo import Undo
 
 HELP = {
@@ -43,9 +43,7 @@ _KEY_HELP = (
     "turn, and leaves when pressed again. A message may begin with a blank and a slash."
 )
 _STYLES: dict[Decision, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
-_LINES: dict[str, tuple[str, Style]] = {
-    "run": ("would run", "good"), "ask": ("would be asked about", "ask"), "deny": ("would never run", "bad"),
-}  # fmt: skip
+_LINES = {"allow": "would run", "ask": "would be asked about", "deny": "would never run"}
 _MODEL_KEY_HELP = "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY connects one, /model ollama:qwen3 a local one"
 _IDLE_ONLY, _IDLE_ONLY_WITH_WORD = ("new", "undo"), ("agent", "session")  # not while a turn runs
 _WORDS: dict[Decision, str] = {"allow": "yours", "ask": "asked about", "deny": "denied"}
@@ -57,7 +55,9 @@ _Command = Callable[[str], Awaitable[After | None]]
 class ChatCommands:
     """Carries out commands; `turn` returns the turn that runs."""
 
-    def __init__(self, chat: ChatSession, screen: ChatScreen, undo: Undo, turn: Callable[[], Running | None]) -> None:
+    def __init__(
+        self, chat: ChatSession, screen: ChatScreen, undo: Undo | None, turn: Callable[[], ChatTurn | None]
+    ) -> None:
         self._chat, self._screen, self._undo, self._turn = chat, screen, undo, turn
         self._known: dict[str, _Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
@@ -79,21 +79,21 @@ class ChatCommands:
         return await command(rest.strip()) or "go on"
 
     async def _tools(self, rest: str) -> None:
-        belt = await self._chat.belt()
-        verdicts = list(belt.verdicts.values())
+        rows = (await self._chat.verdicts())["tools"]
+        built = {tool["name"] for tool in (await self._chat.ask_owner("tools.registered", {}))["tools"] if tool["runs"]}
         for decision, style in _STYLES.items():
-            found = [verdict for verdict in verdicts if verdict.decision == decision]
+            found = [row for row in rows if row["decision"] == decision]
             if not found:
                 continue
             if decision == "allow":
-                runs = [verdict.tool for verdict in found if belt.catalog[verdict.tool].has_body]
-                later = [verdict.tool for verdict in found if verdict.tool not in runs]
+                runs = [row["tool"] for row in found if row["tool"] in built]
+                later = [row["tool"] for row in found if row["tool"] not in built]
                 self._say_names(f"{_WORDS[decision]} ({len(runs)})", runs, style)
                 self._say_names(f"yours as soon as they are built ({len(later)})", later, "dim")
             else:
                 self._screen.say(f"{_WORDS[decision]} ({len(found)})", style)
-                for verdict in found:
-                    because = f"{verdict.tool}: {verdict.reason}"
+                for row in found:
+                    because = f"{row['tool']}: {row['reason']}"
                     self._screen.put(self._screen.formatter.remark(because, indent=2, max_lines=2))
         self._screen.say("/why TOOL says more about one of them", "dim")
 
@@ -108,31 +108,35 @@ class ChatCommands:
         name, _, line = rest.partition(" ")
         if not name:
             raise CribError("say which tool it is about, like /why exec")
-        belt, formatter = await self._chat.belt(), self._screen.formatter
-        verdict = belt.verdicts[require_tool(name, list(belt.verdicts))]
+        formatter, known = self._screen.formatter, [row["tool"] for row in (await self._chat.verdicts())["tools"]]
+        told = await self._chat.verdicts(require_tool(name, known))
+        verdict = Verdict(**{each.name: told[each.name] for each in fields(Verdict)})
         self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
-        said = [step for step in belt.steps(verdict.tool) if step.rule or step.decision != "allow"]
+        said = [step for step in told["steps"] if step["rule"] or step["decision"] != "allow"]
         for step in said:
-            rule = f"{step.rule!r} in " if step.rule else ""
-            where = f"{rule}{step.origin or 'no list'}"
-            self._screen.put(formatter.remark(f"{step.layer}: {step.decision}, {where}", "dim", indent=2))
+            rule = f"{step['rule']!r} in " if step["rule"] else ""
+            where = f"{rule}{step['origin'] or 'no list'}"
+            self._screen.put(formatter.remark(f"{step['layer']}: {step['decision']}, {where}", "dim", indent=2))
         if not said:
             self._screen.put(formatter.remark("no layer says anything about it", "dim", indent=2))
         if verdict.tool == "exec" and verdict.decision != "deny":
             if line.strip():
-                judged = self._chat.crib.commands.judge(belt.caller, line.strip())
-                how, style = _LINES[judged.decision]
-                self._screen.say(f"{line.strip()} {how}: {judged.reason}.", style)
+                await self._why_line(line.strip())
             else:
                 self._screen.say("Each command line is judged by itself: /why exec git push says how.", "dim")
 
+    async def _why_line(self, line: str) -> None:
+        tried = {"tool": "exec", "args": {"command": line}, "sessionKey": self._chat.session, "dryRun": True}
+        judged = (await self._chat.ask("tools.call", tried))["verdict"]
+        self._screen.say(f"{line} {_LINES[judged['decision']]}: {judged['reason']}.", _STYLES[judged["decision"]])
+
     async def _model(self, rest: str) -> None:
         if rest:
-            self._chat.switch_model(rest)
+            await self._chat.switch_model(rest)
             self._screen.say(f"{await self._chat.model()} answers from your next message on, in this chat.")
             return
         self._screen.say(f"{await self._chat.model()} answers.")
-        others = _others(self._chat.models(), await self._chat.model())
+        others = _others(self._chat.models, await self._chat.model())
         self._screen.say(f"Others: {others or f'none yet; {_MODEL_KEY_HELP}'}", "dim")
         self._screen.say("/model PROVIDER:MODEL lets another one answer, /model default the configured one.", "dim")
 
@@ -141,39 +145,43 @@ class ChatCommands:
             await self._chat.switch_agent(rest)
             return "switched"
         self._screen.say(f"This is the agent {self._chat.agent}.")
-        others = _others(self._chat.agents(), self._chat.agent)
+        others = _others(self._chat.agents, self._chat.agent)
         self._screen.say(f"Others: {others or 'none; the section agents of the configuration makes some'}", "dim")
         return None
 
     async def _session(self, rest: str) -> After | None:
         chat = self._chat
+        try:
+            told = await chat.ask_owner("sessions.status", {"key": check_key(rest or chat.session)})
+        except ToolError as error:
+            if error.code != "not_found":
+                raise
+            told = None
         if rest:
-            if await chat.crib.sessions.find(check_key(rest)) is None:
+            if told is None:
                 raise CribError(f"there is no session {rest[:200]!r}; `toolcrib sessions list` shows what there is")
             await chat.switch_session(rest)
             return "switched"
         self._screen.say(f"This is the session {chat.session}.")
-        if await chat.crib.sessions.find(chat.session) is None:
+        if told is None:
             self._screen.say("Nothing was said in it yet.", "dim")
             return None
-        found = recall(await chat.crib.sessions.lines(chat.session))
-        cost = f", ${found.cost:.4f}" if found.cost else ""
-        tokens = f"{found.usage.input + found.usage.output:,} tokens{cost}"
-        self._screen.say(f"{len(found.history)} messages, {tokens}, answered by {await chat.model()}.", "dim")
+        cost = f", ${told['cost']:.4f}" if told["cost"] else ""
+        tokens = f"{told['input'] + told['output']:,} tokens{cost}"
+        self._screen.say(f"{told['messages']} messages, {tokens}, answered by {await chat.model()}.", "dim")
         self._screen.say(f"From elsewhere: toolcrib chat --session {chat.session}", "dim")
         return None
 
     async def _status(self, rest: str) -> None:
-        chat, crib = self._chat, self._chat.crib
-        commands = crib.config.tools.exec
-        verdicts = [verdict.decision for verdict in (await chat.belt()).verdicts.values()]
-        files = ", ".join(str(path) for path in crib.loaded.document.files) or "none, every setting is a default"
+        chat, told = self._chat, await self._chat.ask_owner("config.get", {})
+        commands = ExecSettings.model_validate(told["config"].get("tools", {}).get("exec", {}))
+        verdicts = [row["decision"] for row in (await chat.verdicts())["tools"]]
         self._screen.say(
             f"{chat.agent}, answered by {await chat.model()}; {'a turn' if self._turn() else 'nothing'} runs"
         )
         for line in (
             f"folder: {chat.folder}",
-            f"configuration: {files}",
+            f"configuration: {told['path'] or 'none, every setting is a default'}",
             f"tools: {', '.join(f'{verdicts.count(each)} {words}' for each, words in _WORDS.items())} (/tools, /why)",
             f"commands: {commands.host}, {commands.security}, ask {commands.ask}",
         ):
@@ -185,6 +193,8 @@ class ChatCommands:
         return "switched"
 
     async def _undo_change(self, rest: str) -> None:
+        if self._undo is None:
+            raise CribError("files are changed by the gateway, and can be taken back only where a chat runs without it")
         self._screen.say(f"Undone: {await self._undo.undo()}.", "good")
 
     async def _stop_turn(self, rest: str) -> None:

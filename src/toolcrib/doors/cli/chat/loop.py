@@ -9,8 +9,10 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from toolcrib.app import Running
+from toolcrib.app import Crib
+from toolcrib.backends.stores.sessions_json import read_log
 from toolcrib.define.errors import CribError
+from toolcrib.define.event import ToolFinished
 from toolcrib.define.log import Said
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
@@ -18,11 +20,11 @@ from toolcrib.doors.cli import EXIT_INTERRUPTED
 from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import wait_for_servers
-from toolcrib.doors.cli.approvals import ask_at_terminal
+from toolcrib.doors.cli.approvals import QuestionDesk, ask_at_terminal
 
 from .commands import ChatCommands
 from .screen import ChatScreen
-from .session import ChatSession, summarize_session
+from .session import ChatSession, ChatTurn, summarize_session
 from .terminal import PlainTerminal, PromptTerminal
 from .undo import Undo
 
@@ -37,11 +39,14 @@ _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 
 
 class ChatLoop:
-    """One person, one session, one surface; at most one turn at a time."""
+    """One person, one session, one surface; at most one turn at a time.
 
-    def __init__(self, chat: ChatSession, *, attended: bool) -> None:
-        self._chat, self._attended, self._undo = chat, attended, Undo()
-        self._turn: Running | None = None
+    `questions` is who asks the person here, None where nobody can answer; `crib` is ours, None for that of a gateway.
+    """
+
+    def __init__(self, chat: ChatSession, *, questions: QuestionDesk | None, crib: Crib | None) -> None:
+        self._chat, self._questions, self._crib, self._undo = chat, questions, crib, Undo()
+        self._turn: ChatTurn | None = None
         self._answering: asyncio.Task[None] | None = None
         self._presses = 0
         self._is_over = False
@@ -76,21 +81,18 @@ class ChatLoop:
 
     async def run(self, surface: Surface, formatter: Formatter, *, anew: bool = False) -> int:
         """Run until the person leaves; return the exit code."""
-        judge = self._chat.crib.commands.judge_call
-        screen = ChatScreen(
-            formatter, surface, diff_of=self._diff_of, judge=lambda *call: judge(self._chat.caller, *call)
-        )
+        screen = ChatScreen(formatter, surface, diff_of=self._diff_of)
 
         async def ask(prompt: str) -> str:
             with screen.pause_clock():
                 return await surface.ask(prompt)
 
         self._surface, self._screen = surface, screen
-        commands = ChatCommands(self._chat, screen, self._undo, lambda: self._turn)
-        approvals = self._chat.crib.approvals
+        undo = self._undo if self._crib is not None else None
+        commands = ChatCommands(self._chat, screen, undo, lambda: self._turn)
         door = (
-            ask_at_terminal(approvals, ask, lambda text: self._question(text, screen))
-            if self._attended
+            ask_at_terminal(self._questions, ask, lambda text: self._question(text, screen))
+            if self._questions is not None
             else contextlib.nullcontext()
         )
         with _signals(self.interrupt, surface.leave):
@@ -121,7 +123,7 @@ class ChatLoop:
             if not text.strip():
                 return "go on"
             if self._turn is not None:
-                self._turn.steer(text)
+                await self._turn.steer(text)
                 screen.say("(heard as soon as the calls under way are done)", "dim")
                 return "go on"
             await self._start_turn(text.strip(), surface, screen)
@@ -130,21 +132,23 @@ class ChatLoop:
         return "go on"
 
     async def _start_turn(self, text: str, surface: Surface, screen: ChatScreen) -> None:
-        await wait_for_servers(self._chat.crib, lambda words: screen.say(f"({words})", "dim"))
-        belt = await self._chat.belt()
-        self._undo.watch(belt.ports.workspace)
+        if self._crib is not None:
+            await wait_for_servers(self._crib, lambda words: screen.say(f"({words})", "dim"))
+            self._undo.watch(self._crib.belt(self._chat.caller).ports.workspace)
         self._turn = self._chat.start_turn(text)
         surface.busy(True)
         self._answering = asyncio.create_task(self._show_turn(self._turn, surface, screen))
 
-    async def _show_turn(self, turn: Running, surface: Surface, screen: ChatScreen) -> None:
+    async def _show_turn(self, turn: ChatTurn, surface: Surface, screen: ChatScreen) -> None:
         """Show a turn until it ends, whatever becomes of it."""
-        before = await self._count(turn.session)
-        ticking = asyncio.create_task(_tick_screen(screen))
+        ticking, pictured = asyncio.create_task(_tick_screen(screen)), set[str]()
         try:
             async for event in turn:
                 screen.show(event)
-            await self._save_pictures(turn.session, before, screen)
+                if isinstance(event, ToolFinished) and "[image/" in event.result.plain_text:
+                    pictured.add(event.call.id)
+            if pictured:
+                await self._save_pictures(turn.session, pictured, screen)
         except CribError as error:
             screen.say(str(error), "bad")
         except Exception:  # a door: the chat goes on, and the log tells the rest
@@ -169,7 +173,7 @@ class ChatLoop:
 
     async def _greet(self, screen: ChatScreen) -> None:
         chat, formatter = self._chat, screen.formatter
-        found = await summarize_session(chat.crib.sessions, chat.session) if await self._count(chat.session) else None
+        found = await summarize_session(chat.ask_owner, chat.session)
         screen.say(f"toolcrib chat: {chat.agent}, {await chat.model()}, in {_home(chat.folder)}", "bold")
         if chat.busy_session:
             screen.say(f"Another chat goes on with {chat.busy_session}, so this is a new one.", "dim")
@@ -195,21 +199,19 @@ class ChatLoop:
         path = call.args.get("path")
         return self._undo.diff(path) if call.name == "write" and isinstance(path, str) else ""
 
-    async def _save_pictures(self, session: str, before: int, screen: ChatScreen) -> None:
-        """Save the pictures that tools and models brought, each once; a person knows their own."""
-        bodies = [line.body for line in (await self._chat.crib.sessions.lines(session))[before:]]
-        said = [body.message for body in bodies if isinstance(body, Said) and body.message.role != "user"]
-        for picture in dict.fromkeys(part for each in said for part in each.content if isinstance(part, Image)):
+    async def _save_pictures(self, session: str, calls: set[str], screen: ChatScreen) -> None:
+        """Save the pictures that these calls brought, each once; events only say that there are some."""
+        texts = await self._chat.ask_owner("sessions.export", {"key": session})
+        bodies = [line.body for line in read_log(texts)[1]]
+        said = {each.message.call_id: each.message for each in bodies if isinstance(each, Said)}
+        parts = (part for id in calls if id in said for part in said[id].content)
+        for picture in dict.fromkeys(part for part in parts if isinstance(part, Image)):
             try:
                 path = _save_picture(picture, state_folder() / "pictures")
             except OSError as error:
                 screen.say(f"a picture ({picture.mime}) could not be saved: {error.strerror}", "bad")
             else:
                 screen.say(f"picture: {picture.mime}, {len(picture.data):,} bytes, saved as {path}", "accent")
-
-    async def _count(self, session: str) -> int:
-        head = await self._chat.crib.sessions.find(session)
-        return head.count if head else 0
 
 
 @contextlib.contextmanager

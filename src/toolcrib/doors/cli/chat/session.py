@@ -1,24 +1,27 @@
 """The session a chat goes on with: the latest of its agent in this folder, unless another is named; and its lock."""
 
+import asyncio
 import fcntl
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
-from toolcrib.agent.session_log import recall
-from toolcrib.app import Belt, Crib, Running
+from toolcrib.adapter.events import follow_turn
 from toolcrib.app.models import OFFLINE
-from toolcrib.define.caller import Caller
-from toolcrib.define.errors import CribError
-from toolcrib.define.log import SessionStore
+from toolcrib.define.caller import OWNER, Caller
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.event import Event
+from toolcrib.define.gateway import ServiceAsk
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
-from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.doors.cli._format import flatten
 from toolcrib.policy.resolve import mark_terminal_owner
+
+AskAs = Callable[[Caller, str, Mapping[str, Any]], Awaitable[Any]]  # a service, for this caller
 
 _MAX_SESSIONS = 1000  # sessions that are looked through
 _FOLDER_NAME_CHARS = 24  # characters of a folder's name in a key
@@ -29,11 +32,11 @@ def new_chat_key(agent: str, folder: Path) -> str:
     return f"{_key_prefix(agent, folder)}:{token_hex(4)}"
 
 
-async def find_latest(store: SessionStore, agent: str, folder: Path) -> str | None:
+async def find_latest(ask: ServiceAsk, agent: str, folder: Path) -> str | None:
     """Return the chat of this agent in this folder that was changed last."""
     beginning = f"{_key_prefix(agent, folder)}:"
-    heads = await store.list(most=_MAX_SESSIONS)
-    return next((head.key for head in heads if head.key.startswith(beginning) and head.count), None)
+    rows = (await ask("sessions.list", {"limit": _MAX_SESSIONS}))["sessions"]
+    return next((row["key"] for row in rows if row["key"].startswith(beginning) and row["lines"]), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,24 @@ class Recap:
     unfinished: str
 
 
-async def summarize_session(store: SessionStore, key: str) -> Recap:
-    """Return what stands in a session."""
-    found = recall(await store.lines(key))
-    messages = list(found.history)
-    words = [message.plain_text.strip() for message in messages]
-    at = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "user" and words[at]), 0)
-    begun = ", ".join(dict.fromkeys(flatten(call.name) for call in found.uncertain))
+async def summarize_session(ask: ServiceAsk, key: str) -> Recap | None:
+    """Return what stands in a session, None when there is none."""
+    try:
+        told = await ask("sessions.history", {"key": key, "most": _MAX_SESSIONS})
+    except ToolError as error:
+        if error.code == "not_found":
+            return None
+        raise
+    rows = told["messages"]
+    uncertain = (await ask("sessions.status", {"key": key}))["uncertain"]
+    words = [row["text"].strip() for row in rows]
+    at = next((at for at in range(len(rows) - 1, -1, -1) if rows[at]["role"] == "user" and words[at]), 0)
+    begun = ", ".join(dict.fromkeys(flatten(call["name"]) for call in uncertain))
     unfinished = f"{begun} began and never ended, and may have done a part of it" if begun else "That was not finished"
-    last = messages[-1] if len(messages) > at + 1 else None
-    is_done = last is not None and last.role == "assistant" and not last.calls
-    return Recap(len(messages), words[at] if words else "", words[-1] if is_done else "", unfinished)
+    last = rows[-1] if len(rows) > at + 1 else None
+    is_done = last is not None and last["role"] == "assistant" and "calls" not in last
+    count = told["before"] + len(rows)
+    return Recap(count, words[at] if words else "", words[-1] if is_done else "", unfinished)
 
 
 class SessionLock:
@@ -111,28 +121,66 @@ def _key_prefix(agent: str, folder: Path) -> str:
     return f"agent:{to_agent(agent)}:chat:{name}-{mark}"
 
 
+class ChatTurn:
+    """A message that is being answered, here or by a gateway: iterate over what happens."""
+
+    def __init__(self, ask: ServiceAsk, session: str, said: Mapping[str, Any]) -> None:
+        self.session = session
+        self._ask, self._said, self._id = ask, said, token_hex(12)
+        self._stopping: asyncio.Future[Any] | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        await self._send({**self._said, "idempotencyKey": self._id})
+        if self._stopping is not None:  # before there was anything to stop
+            await self._abort()
+        async for event in follow_turn(self._ask, self._id, self.session):
+            yield event
+
+    async def steer(self, text: str) -> None:
+        """Say something that is heard as soon as the calls under way are done."""
+        await self._send({"message": text, "queue": "steer", "idempotencyKey": token_hex(12)})
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopping = asyncio.ensure_future(self._abort())
+
+    async def _send(self, said: Mapping[str, Any]) -> None:
+        await self._ask("chat.send", {**said, "sessionKey": self.session, "plain": True})
+
+    async def _abort(self) -> None:
+        await self._ask("chat.abort", {"sessionKey": self.session, "runId": self._id})
+
+
 class ChatSession:
-    """One caller of a crib, who goes from session to session and from model to model.
+    """One caller, who goes from session to session and from model to model, by asking the services of a crib.
 
     `busy_session` is the session that this one would have gone on with, did another chat not do so.
     """
 
-    def __init__(self, crib: Crib, caller: Caller, folder: Path, model: str | None, lock: SessionLock) -> None:
-        self.crib, self.folder = crib, folder
+    def __init__(self, ask: AskAs, caller: Caller, folder: Path, model: str | None, lock: SessionLock) -> None:
+        self._ask, self._caller, self._model, self._lock = ask, caller, model, lock
+        self.folder = folder
         self.agent = to_agent(caller.agent or "main")
         self.session = caller.session or ""
-        self._caller, self._model, self._lock = caller, model, lock
         self.busy_session = ""
+        self.agents: Sequence[str] = ()
+        self.models: Sequence[str] = ()
+        self.tools: Sequence[str] = ()
 
     async def open(self, *, anew: bool = False) -> None:
         """Take the session that was named, else the latest of this agent and folder; `anew` begins another one."""
         self.busy_session = ""
         if anew or not self.session:
-            found = None if anew else await find_latest(self.crib.sessions, self.agent, self.folder)
+            found = None if anew else await find_latest(self.ask_owner, self.agent, self.folder)
             is_free = found is not None and self._lock.take(found)
             self.busy_session = "" if is_free else found or ""
             self.session = found if found and is_free else new_chat_key(self.agent, self.folder)
         self._lock.take(self.session)  # one that was named is taken even if another chat has it
+        if not self.agents:
+            self.agents = [each["agentId"] for each in (await self.ask_owner("health", {}))["agents"]]
+            named = [each["id"] for each in (await self.ask_owner("models.list", {}))["models"]]
+            self.tools = [each["tool"] for each in (await self.verdicts())["tools"]]
+            self.models = tuple(dict.fromkeys(":".join(model_name(name)) for name in (*named, OFFLINE)))
 
     async def switch_session(self, key: str) -> None:
         """Go on with another session."""
@@ -141,45 +189,46 @@ class ChatSession:
 
     async def switch_agent(self, id: str) -> None:
         """Talk to another agent, in its latest session here."""
-        if (agent := to_agent(id)) not in self.agents():
-            raise CribError(f"there is no agent {id[:64]!r}; known: {', '.join(self.agents())}")
+        if (agent := to_agent(id)) not in self.agents:
+            raise CribError(f"there is no agent {id[:64]!r}; known: {', '.join(self.agents)}")
         self.agent, self.session, self._model = agent, "", None
         await self.open()
 
-    def switch_model(self, name: str) -> None:
+    async def switch_model(self, name: str) -> None:
         """Let another model answer from the next message on; `default` is the configured one."""
-        if name != "default":
-            self.crib.models.get(name)  # says what is wrong with it
-        self._model = None if name == "default" else ":".join(model_name(name))
-
-    def agents(self) -> Sequence[str]:
-        """Return the agents there are."""
-        return self.crib.config.agent_ids()
-
-    def models(self) -> Sequence[str]:
-        """Return the models that the configuration or the environment names."""
-        named = [each.model for _, each in self.crib.config.list_agents()]
-        known = [self.crib.models.name_for(self.agent), self.crib.config.default_model, *named, OFFLINE]
-        return tuple(dict.fromkeys(":".join(model_name(name)) for name in known if name))
+        chosen = None if name == "default" else ":".join(model_name(name))
+        await self.ask("tools.list", {"sessionKey": self.session, "model": chosen or ""})  # says what is wrong with it
+        self._model = chosen
 
     async def model(self) -> str:
         """Return the model that answers: the one chosen here, else the session's, else the agent's."""
         if self._model:
             return self._model
-        head = await self.crib.sessions.find(self.session)
-        return self.crib.models.name_for(self.agent, head.model if head else "")
+        who = (await self.verdicts())["caller"]
+        return ":".join(filter(None, (who["provider"], who["model"])))
 
-    async def belt(self) -> Belt:
-        """Return the tools of this caller, with that model."""
-        provider, model = model_name(await self.model())
-        return self.crib.belt(replace(self.caller, provider=provider, model=model))
+    async def verdicts(self, tool: str = "") -> dict[str, Any]:
+        """Return what is said of every tool of this caller with that model, or of one of them, layer by layer."""
+        where = {"sessionKey": self.session, "model": self._model or ""}
+        told: dict[str, Any] = await (
+            self.ask("tools.explain", {**where, "tool": tool}) if tool else self.ask("tools.list", where)
+        )
+        return told
 
     @property
     def caller(self) -> Caller:
         """Who talks, in this session."""
         return mark_terminal_owner(replace(self._caller, session=self.session, agent=self.agent))
 
-    def start_turn(self, text: str) -> Running:
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Ask a service as the caller."""
+        return await self._ask(self.caller, method, params)
+
+    async def ask_owner(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Ask a service as the person at this terminal, whoever they talk as."""
+        return await self._ask(OWNER, method, params)
+
+    def start_turn(self, text: str) -> ChatTurn:
         """Start to answer a message."""
-        request = TurnRequest(message=user_message(text), caller=self.caller, model=self._model)
-        return self.crib.start(request)
+        said = {"message": text, "agentId": self.agent, "model": self._model or ""}
+        return ChatTurn(self.ask, self.session, said)
