@@ -281,7 +281,7 @@ class Chats:
     def place(self, caller: Caller, key: str, agent: str = "") -> Caller:
         """Return the caller in the session that is meant; one it may not see is answered like one that is not there."""
         whose = agent or agent_from_key(key) or agent_of(caller)
-        full = check_key(to_store_key(whose, key))
+        full = check_key(key if key == caller.session else to_store_key(whose, key))  # the door may have named it
         if self._is_owner(caller) and caller.channel is None:
             # as at the terminal: the owner is one in sessions of their own, and a guest in those of a group
             return mark_terminal_owner(replace(caller, owner=None, session=full, agent=agent or None))

@@ -7,7 +7,6 @@ import socket
 import stat
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -141,21 +140,13 @@ def find_gateway(
     raise CribError(f"{named} needs a token: name a file that holds it with --token-file, or set {_TOKEN_VARIABLE}")
 
 
-async def enter_gateway(
-    stack: AsyncExitStack, options: Mapping[str, Any], tries: int = 0, **how: Any
-) -> "GatewayClient | None":
-    """Return a client of the gateway that a command goes through, connected until the stack ends; None for none.
+def find_answering(options: Mapping[str, Any], **how: Any) -> GatewayAddress | None:
+    """Return the gateway that a command goes through, as `find_gateway` does; None for one that was killed.
 
-    One that was found and does not answer was killed, and left its address behind.
+    One that was named is taken at its word: who connects to it is told what is wrong.
     """
-    if (found := find_gateway(options, **how)) is None:
-        return None
-    try:
-        return await stack.enter_async_context(found.client(tries))
-    except NoAnswerError:
-        if options.get("gateway"):
-            raise
-        return None
+    found = find_gateway(options, **how)
+    return found if found is None or options.get("gateway") or is_answering(found.url) else None
 
 
 def read_address() -> tuple[str | None, str | None, str | None]:

@@ -17,7 +17,7 @@ from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import canonical, nearest
 
-from ._far import enter_gateway
+from ._far import find_answering
 from ._log import keep_log, state_folder
 
 if TYPE_CHECKING:  # a command that goes through a gateway loads nothing of this
@@ -230,8 +230,8 @@ def with_owner(
     from toolcrib.define.caller import OWNER  # noqa: PLC0415
 
     async def main() -> T:
-        async with contextlib.AsyncExitStack() as stack:
-            if (client := await enter_gateway(stack, options, here=here)) is not None:
+        if found := find_answering(options, here=here):
+            async with found.client() as client:
                 return await talk(client.ask)
         crib = crib_from_options(options, **{"keeps": True, "told": False, **how})
         try:  # not `async with`: that would start the MCP servers

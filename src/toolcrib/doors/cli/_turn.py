@@ -8,7 +8,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 import click
@@ -30,8 +30,6 @@ _NAME_CHARS, _ARGUMENT_CHARS = 64, 2000  # of a call that are looked at
 _LABEL_CHARS = 40  # of a call that is spoken of again
 _ERROR_LINES = 4
 _STYLES: Mapping[str, Style] = {"allow": "good", "ask": "ask", "deny": "bad"}
-
-CommandJudge = Callable[[Call, Verdict], Verdict]
 
 
 # calls in words
@@ -56,13 +54,11 @@ def _render_value(value: Any) -> str:
     return value if isinstance(value, str) else to_text(value)
 
 
-def _describe_decision(call: Call, verdict: Verdict | None, judge: CommandJudge | None) -> tuple[str, str]:
+def _describe_decision(call: Call, verdict: Verdict | None) -> tuple[str, str]:
     """Return what was decided about a call, and the note about it that follows the call.
 
     Everybody who may run any command has the tool; what becomes of this very line is what counts.
     """
-    if verdict is not None and judge is not None:
-        verdict = judge(call, verdict)
     decision: str = verdict.decision if verdict else "unknown"
     layer = f" at the {verdict.layer} layer" if verdict and verdict.layer and decision == "deny" else ""
     return decision, f"  [{decision}{layer}]"
@@ -101,17 +97,12 @@ class OpenCall:
 
 
 class TurnScreen(ABC):
-    """What the screens of `run` and of the chat do alike; how words, outcomes and ends look is each one's own.
-
-    `judge` knows what becomes of a command line.
-    """
+    """What the screens of `run` and of the chat do alike; how words, outcomes and ends look is each one's own."""
 
     received_note = ""  # what follows a message that came while the turn ran
 
-    def __init__(
-        self, formatter: Formatter, *, judge: CommandJudge | None = None, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.formatter, self._judge, self._clock = formatter, judge, now
+    def __init__(self, formatter: Formatter, *, now: Callable[[], float] = time.monotonic) -> None:
+        self.formatter, self._clock = formatter, now
         self._calls: dict[str, OpenCall] = {}
         self._mentioned = ""  # the call that the last remark is about
 
@@ -161,7 +152,7 @@ class TurnScreen(ABC):
         return "" if self._mentioned == call.key else f"{truncate(self._label(call), _LABEL_CHARS)}: "
 
     def _render_start(self, call: Call, verdict: Verdict | None) -> str:
-        decision, note = _describe_decision(call, verdict, self._judge)
+        decision, note = _describe_decision(call, verdict)
         name, style = flatten(call.name[:_NAME_CHARS]), self.formatter.style
         # what was decided is always seen, however long the arguments are
         words = truncate(self._label(call), max(self.formatter.room - 2 - len(note), len(name)))[len(name) :]
@@ -203,15 +194,13 @@ class TurnScreen(ABC):
 
 
 class JsonLines:
-    """One object a line on what is stdout when this is made, and nothing else; `judge` knows about command lines."""
+    """One object a line on what is stdout when this is made, and nothing else."""
 
-    def __init__(self, judge: CommandJudge = lambda _, verdict: verdict) -> None:
-        self._out, self._judge = sys.stdout, judge
+    def __init__(self) -> None:
+        self._out = sys.stdout
 
     def show(self, event: events.Event) -> None:
         """Print an event as one object on one line."""
-        if isinstance(event, events.ToolStarted) and event.verdict is not None:
-            event = replace(event, verdict=self._judge(event.call, event.verdict))
         _write_to(self._out, f"{event_line(event)}\n")
 
     def break_line(self) -> None:
@@ -224,10 +213,8 @@ class RunScreen(TurnScreen):
     It knows where the cursor is: words and remarks go to the same terminal, and never to the same line.
     """
 
-    def __init__(
-        self, *, verbose: bool = False, judge: CommandJudge | None = None, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(Formatter(columns, margin=0, prose_margin=2), judge=judge, now=now)
+    def __init__(self, *, verbose: bool = False, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(Formatter(columns, margin=0, prose_margin=2), now=now)
         self._verbose, self._out = verbose, sys.stdout
         self._is_terminal, self._is_watched = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
         self._is_mid_line = self._is_mid_thought = False

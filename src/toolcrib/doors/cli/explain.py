@@ -1,7 +1,6 @@
 """toolcrib explain: who may use which tool, and why; and toolcrib who: who may use this one."""
 
 import asyncio
-import contextlib
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, Unpack
@@ -9,6 +8,7 @@ from typing import Any, Unpack
 import click
 
 from toolcrib.app import Crib, sender_from
+from toolcrib.client import GatewayClient
 from toolcrib.config.routing import list_bound_groups
 from toolcrib.define.approval import name_of
 from toolcrib.define.caller import OWNER, Caller, Sender
@@ -19,7 +19,7 @@ from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 from toolcrib.policy.settings import GroupPolicy
 
-from ._far import enter_gateway
+from ._far import find_answering
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
@@ -84,12 +84,12 @@ def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpac
 
 def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any] | None:
     """Return what a gateway says to its owner; None where there is none to ask."""
+    found = find_answering({**options, "tools": tools}, here=True)
+    if found is None:
+        return None
 
-    async def ask() -> dict[str, Any] | None:
-        async with contextlib.AsyncExitStack() as stack:
-            gateway = await enter_gateway(stack, {**options, "tools": tools}, here=True)
-            if gateway is None:
-                return None
+    async def ask(client: GatewayClient) -> dict[str, Any]:
+        async with client as gateway:
             asked = {"sessionKey": options["session"] or ""}
             told = await gateway.ask("tools.list", asked)
             if tool is not None:
@@ -97,7 +97,7 @@ def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) ->
                 told = await gateway.ask("tools.explain", {**asked, "tool": name})
             return {name: told[name] for name in ("caller", "tools", "steps", "later") if name in told}
 
-    return asyncio.run(ask())
+    return asyncio.run(ask(found.client()))
 
 
 def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any]:

@@ -11,35 +11,30 @@ from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 from types import FrameType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 import click
 
-from toolcrib.adapter.events import follow_turn
-from toolcrib.app import Crib
 from toolcrib.define.caller import OWNER
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Event, ToolFinished, TurnFinished, TurnStarted
 from toolcrib.define.session import agent_from_key, check_key, to_agent
-from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import mark_terminal_owner
 
 from . import EXIT_INTERRUPTED
-from ._far import enter_gateway
 from ._options import (
     AskService,
     CallerOptions,
-    caller_from_options,
     caller_options,
     config_options,
-    crib_from_options,
     gateway_options,
     is_attended,
     nearest_session,
     wait_for_servers,
 )
+from ._talk import AskedTurn, Talk
 from ._turn import JsonLines, RunScreen
-from .approvals import FarQuestions, ask_at_terminal
+from .approvals import ask_at_terminal
 
 log = logging.getLogger("toolcrib")
 
@@ -79,60 +74,29 @@ def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
-    shows_far = JsonLines() if as_json else RunScreen(verbose=verbose)
-    if (code := asyncio.run(_answer_far(text, options, shows_far, attended=attended, last=last))) is not None:
-        return code
-    crib = crib_from_options(options, import_plugins=True, keeps=True)
-    caller, model = caller_from_options(crib, options), options["model"]
-    request = TurnRequest(message=user_message(text), caller=caller, model=model)
-    crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
-    judge = partial(crib.commands.judge_call, mark_terminal_owner(caller))
-    shows = JsonLines(judge) if as_json else RunScreen(verbose=verbose, judge=judge)
+    talk, shows = Talk(options), JsonLines() if as_json else RunScreen(verbose=verbose)
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
-            return asyncio.run(_answer(crib, request, shows, attended=attended, last=last))
+            return asyncio.run(_answer(talk, text, options["model"] or "", shows, attended=attended, last=last))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
 
 
-async def _answer(crib: Crib, request: TurnRequest, shows: _Surface, *, attended: bool, last: bool) -> int:
+async def _answer(talk: Talk, text: str, model: str, shows: _Surface, *, attended: bool, last: bool) -> int:
     """Answer, in the latest session when it is to be the `last`, and return the exit code."""
-    door = ask_at_terminal(crib.approvals) if attended else contextlib.nullcontext()
     with _CtrlC() as ctrl_c:
-        async with crib, door:
-            caller = request.caller
-            ask, agent = partial(crib.ask, caller=OWNER), to_agent(caller.agent or "main")
-            session, news = await _choose_session(ask, agent, caller.session, last=last)
-            await wait_for_servers(crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
-            caller = mark_terminal_owner(replace(caller, session=session or None))
-            async with crib.start(replace(request, session=session, caller=caller)) as turn:
-                ctrl_c.stop = turn.stop
-                ctrl_c.tell = shows.break_line
-                is_good = await _show(turn, shows, news)
-    if ctrl_c.presses:
-        return EXIT_INTERRUPTED
-    return 0 if is_good else 1
-
-
-async def _answer_far(text: str, options: CallerOptions, shows: _Surface, *, attended: bool, last: bool) -> int | None:
-    """Have a gateway answer, and return the exit code; None where there is none to ask."""
-    agent = to_agent(options["agent"] or (agent_from_key(options["session"]) if options["session"] else "main"))
-    async with contextlib.AsyncExitStack() as stack:
-        gateway = await enter_gateway(stack, options, here=True, allows=("agent", "model"))
-        if gateway is None:
-            return None
-        ctrl_c, stopping = stack.enter_context(_CtrlC()), list[asyncio.Future[Any]]()
-        session, news = await _choose_session(gateway.ask, agent, options["session"], last=last)
-        session = session or f"agent:{agent}:run:{token_hex(6)}"
-        said = {"message": text, "idempotencyKey": token_hex(12), "sessionKey": session, "plain": True}
-        run = (await gateway.ask("chat.send", {**said, "agentId": agent, "model": options["model"] or ""}))["runId"]
-        stop = {"sessionKey": session, "runId": run}
-        ctrl_c.stop = lambda: stopping.append(asyncio.ensure_future(gateway.ask("chat.abort", stop)))
-        ctrl_c.tell = shows.break_line
-        if attended:
-            await stack.enter_async_context(ask_at_terminal(FarQuestions(gateway)))
-        is_good = await _show(follow_turn(gateway.ask, run, session), shows, news)
+        async with talk, ask_at_terminal(talk.questions) if attended else contextlib.nullcontext():
+            agent = to_agent(talk.caller.agent or "main")
+            session, news = await _choose_session(partial(talk.ask, OWNER), agent, talk.caller.session, last=last)
+            session = session or f"agent:{agent}:run:{token_hex(6)}"
+            if talk.crib is not None:
+                await wait_for_servers(talk.crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
+            caller = mark_terminal_owner(replace(talk.caller, session=session))
+            said = {"message": text, "agentId": agent, "model": model}
+            turn = AskedTurn(partial(talk.ask, caller), session, said)
+            ctrl_c.stop, ctrl_c.tell = turn.stop, shows.break_line
+            is_good = await _show(aiter(turn), shows, news)
     if ctrl_c.presses:
         return EXIT_INTERRUPTED
     return 0 if is_good else 1

@@ -8,10 +8,10 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.define.errors import CribError, NoAnswerError, ToolError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import canonical
 
-from ._far import describe_missing, enter_gateway, find_gateway, show_words
+from ._far import describe_missing, find_answering, show_words
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
@@ -89,7 +89,7 @@ def _list_registered(options: JsonOptions) -> Any:
 def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed, is_asked = _parse_args(args), is_attended() and not as_json
-    told = _call_asked(name, parsed, options) if is_asked else _call_far(name, parsed, options)
+    told = _call_far(name, parsed, options, attended=is_asked)
     is_far = told is not None
     if told is None:
         # what a tool prints is not its answer
@@ -104,29 +104,19 @@ def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOp
     return 0 if told["status"] != "error" else 1
 
 
-def _call_far(name: str, args: dict[str, Any], options: CallerOptions) -> dict[str, Any] | None:
-    """Return what a gateway says; None where there is none to ask."""
-    gateway = find_gateway(options, here=True)
-    try:
-        return gateway.invoke(name, args, options["session"] or "") if gateway else None
-    except NoAnswerError:
-        if options.get("gateway"):
-            raise
-        return None  # it was killed, and left its address behind
+def _call_far(name: str, args: dict[str, Any], options: CallerOptions, *, attended: bool) -> dict[str, Any] | None:
+    """Return what a gateway says, while a person here answers its questions; None where there is none to ask."""
+    gateway, session = find_answering(options, here=True), options["session"] or ""
+    if gateway is None or not attended:
+        return gateway.invoke(name, args, session) if gateway else None
 
-
-def _call_asked(name: str, args: dict[str, Any], options: CallerOptions) -> dict[str, Any] | None:
-    """Return what a gateway says, while the person here answers its questions; None where there is none to ask."""
     import asyncio  # noqa: PLC0415  as below
 
     from .approvals import FarQuestions, ask_at_terminal  # noqa: PLC0415
 
-    async def call() -> dict[str, Any] | None:
-        async with contextlib.AsyncExitStack() as stack:
-            if (gateway := await enter_gateway(stack, options, here=True)) is None:
-                return None
-            async with ask_at_terminal(FarQuestions(gateway)):
-                return await gateway.call(name, args, session=options["session"] or "")
+    async def call() -> dict[str, Any]:
+        async with gateway.client() as client, ask_at_terminal(FarQuestions(client)):
+            return await client.call(name, args, session=session)
 
     try:
         return asyncio.run(call())

@@ -4,28 +4,16 @@ import asyncio
 import contextlib
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 import click
 
-from toolcrib.app import Crib
-from toolcrib.define.caller import OWNER
 from toolcrib.define.errors import CribError
-from toolcrib.define.session import agent_from_key, check_key
-from toolcrib.doors.cli._far import enter_gateway
 from toolcrib.doors.cli._format import Formatter, columns
 from toolcrib.doors.cli._log import state_folder
-from toolcrib.doors.cli._options import (
-    CallerOptions,
-    caller_from_options,
-    caller_options,
-    config_options,
-    crib_from_options,
-    gateway_options,
-)
-from toolcrib.doors.cli.approvals import FarQuestions, QuestionDesk
+from toolcrib.doors.cli._options import CallerOptions, caller_options, config_options, gateway_options
+from toolcrib.doors.cli._talk import Talk
 
 from .commands import HELP, ChatCompleter
 from .loop import ChatLoop
@@ -60,42 +48,19 @@ def command(anew: bool, plain: bool, **options: Unpack[CallerOptions]) -> int:
     """
     if anew and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")
-    if options["session"] is not None:
-        check_key(options["session"])
-    return asyncio.run(_run_chat(options, anew=anew, plain=plain))
+    return asyncio.run(_run_chat(Talk(options, _TRIES), options["model"], anew=anew, plain=plain))
 
 
-async def _run_chat(options: CallerOptions, *, anew: bool, plain: bool) -> int:
-    """Talk with the crib of the gateway that is named or runs, else with one of our own."""
-    async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(contextlib.closing(lock := SessionLock(state_folder() / "chats.lock")))
-        gateway = await enter_gateway(stack, options, here=True, allows=("agent", "model"), tries=_TRIES)
-        if gateway is not None:
-            agent = options["agent"] or (agent_from_key(options["session"]) if options["session"] else None)
-            caller = replace(OWNER, session=options["session"], agent=agent)
-            chat = ChatSession(
-                lambda _, method, params: gateway.ask(method, params), caller, Path.cwd(), options["model"], lock
-            )
-            return await _talk(chat, FarQuestions(gateway), None, anew=anew, plain=plain)
-        crib = crib_from_options(options, import_plugins=True, keeps=True)
-        caller = caller_from_options(crib, options)
-        crib.models.prepare(caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
-        if options["model"]:
-            crib.models.get(options["model"])
-        await stack.enter_async_context(crib)
-        chat = ChatSession(
-            lambda caller, *asked: crib.ask(*asked, caller=caller), caller, Path.cwd(), options["model"], lock
-        )
-        return await _talk(chat, crib.approvals, crib, anew=anew, plain=plain)
-
-
-async def _talk(chat: ChatSession, questions: QuestionDesk, crib: Crib | None, *, anew: bool, plain: bool) -> int:
+async def _run_chat(talk: Talk, model: str | None, *, anew: bool, plain: bool) -> int:
     has_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     plain = plain or not has_terminal or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
     colour = not plain and not os.environ.get("NO_COLOR")
-    loop = ChatLoop(chat, questions=questions if has_terminal else None, crib=crib)
-    surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
-    return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=anew)
+    async with talk:
+        with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as lock:
+            chat = ChatSession(talk.ask, talk.caller, Path.cwd(), model, lock)
+            loop = ChatLoop(chat, questions=talk.questions if has_terminal else None, crib=talk.crib)
+            surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
+            return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=anew)
 
 
 def _terminal(chat: ChatSession, loop: ChatLoop, *, colour: bool) -> PromptTerminal:

@@ -18,10 +18,11 @@ from toolcrib.define.session import check_key
 from toolcrib.define.verdict import Decision, Verdict
 from toolcrib.doors.cli._format import Style, flatten
 from toolcrib.doors.cli._options import require_tool
+from toolcrib.doors.cli._talk import AskedTurn
 from toolcrib.policy.explain import explain_sentence
 
 from .screen import ChatScreen
-from .session import ChatSession, ChatTurn
+from .session import ChatSession
 from .undo import Undo
 
 HELP = {
@@ -56,7 +57,7 @@ class ChatCommands:
     """Carries out commands; `turn` returns the turn that runs."""
 
     def __init__(
-        self, chat: ChatSession, screen: ChatScreen, undo: Undo | None, turn: Callable[[], ChatTurn | None]
+        self, chat: ChatSession, screen: ChatScreen, undo: Undo | None, turn: Callable[[], AskedTurn | None]
     ) -> None:
         self._chat, self._screen, self._undo, self._turn = chat, screen, undo, turn
         self._known: dict[str, _Command] = {

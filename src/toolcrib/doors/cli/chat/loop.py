@@ -20,11 +20,12 @@ from toolcrib.doors.cli import EXIT_INTERRUPTED
 from toolcrib.doors.cli._format import Formatter, Style
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import wait_for_servers
+from toolcrib.doors.cli._talk import AskedTurn
 from toolcrib.doors.cli.approvals import QuestionDesk, ask_at_terminal
 
 from .commands import ChatCommands
 from .screen import ChatScreen
-from .session import ChatSession, ChatTurn, summarize_session
+from .session import ChatSession, summarize_session
 from .terminal import PlainTerminal, PromptTerminal
 from .undo import Undo
 
@@ -46,7 +47,7 @@ class ChatLoop:
 
     def __init__(self, chat: ChatSession, *, questions: QuestionDesk | None, crib: Crib | None) -> None:
         self._chat, self._questions, self._crib, self._undo = chat, questions, crib, Undo()
-        self._turn: ChatTurn | None = None
+        self._turn: AskedTurn | None = None
         self._answering: asyncio.Task[None] | None = None
         self._presses = 0
         self._is_over = False
@@ -139,7 +140,7 @@ class ChatLoop:
         surface.busy(True)
         self._answering = asyncio.create_task(self._show_turn(self._turn, surface, screen))
 
-    async def _show_turn(self, turn: ChatTurn, surface: Surface, screen: ChatScreen) -> None:
+    async def _show_turn(self, turn: AskedTurn, surface: Surface, screen: ChatScreen) -> None:
         """Show a turn until it ends, whatever becomes of it."""
         ticking, pictured = asyncio.create_task(_tick_screen(screen)), set[str]()
         try:

@@ -12,7 +12,6 @@ from toolcrib.define.result import Result
 from toolcrib.doors.cli._format import Formatter, Style, flatten, truncate
 from toolcrib.doors.cli._turn import (
     LONG_SECONDS,
-    CommandJudge,
     OpenCall,
     TurnScreen,
     count_lines,
@@ -53,10 +52,9 @@ class ChatScreen(TurnScreen):
         out: LineWriter,
         *,
         diff_of: Callable[[Call], str] = lambda call: "",
-        judge: CommandJudge | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(formatter, judge=judge, now=now)
+        super().__init__(formatter, now=now)
         self._out, self._diff_of = out, diff_of
         self._asked_at: float | None = None  # since when a person is asked, and how long one was in all
         self._asked_seconds = 0.0

@@ -1,27 +1,23 @@
 """The session a chat goes on with: the latest of its agent in this folder, unless another is named; and its lock."""
 
-import asyncio
 import fcntl
 import hashlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from toolcrib.adapter.events import follow_turn
 from toolcrib.app.models import OFFLINE
 from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.event import Event
 from toolcrib.define.gateway import ServiceAsk
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.doors.cli._format import flatten
+from toolcrib.doors.cli._talk import AskAs, AskedTurn
 from toolcrib.policy.resolve import mark_terminal_owner
-
-AskAs = Callable[[Caller, str, Mapping[str, Any]], Awaitable[Any]]  # a service, for this caller
 
 _MAX_SESSIONS = 1000  # sessions that are looked through
 _FOLDER_NAME_CHARS = 24  # characters of a folder's name in a key
@@ -121,36 +117,6 @@ def _key_prefix(agent: str, folder: Path) -> str:
     return f"agent:{to_agent(agent)}:chat:{name}-{mark}"
 
 
-class ChatTurn:
-    """A message that is being answered, here or by a gateway: iterate over what happens."""
-
-    def __init__(self, ask: ServiceAsk, session: str, said: Mapping[str, Any]) -> None:
-        self.session = session
-        self._ask, self._said, self._id = ask, said, token_hex(12)
-        self._stopping: asyncio.Future[Any] | None = None
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        await self._send({**self._said, "idempotencyKey": self._id})
-        if self._stopping is not None:  # before there was anything to stop
-            await self._abort()
-        async for event in follow_turn(self._ask, self._id, self.session):
-            yield event
-
-    async def steer(self, text: str) -> None:
-        """Say something that is heard as soon as the calls under way are done."""
-        await self._send({"message": text, "queue": "steer", "idempotencyKey": token_hex(12)})
-
-    def stop(self) -> None:
-        """End it."""
-        self._stopping = asyncio.ensure_future(self._abort())
-
-    async def _send(self, said: Mapping[str, Any]) -> None:
-        await self._ask("chat.send", {**said, "sessionKey": self.session, "plain": True})
-
-    async def _abort(self) -> None:
-        await self._ask("chat.abort", {"sessionKey": self.session, "runId": self._id})
-
-
 class ChatSession:
     """One caller, who goes from session to session and from model to model, by asking the services of a crib.
 
@@ -228,7 +194,7 @@ class ChatSession:
         """Ask a service as the person at this terminal, whoever they talk as."""
         return await self._ask(OWNER, method, params)
 
-    def start_turn(self, text: str) -> ChatTurn:
+    def start_turn(self, text: str) -> AskedTurn:
         """Start to answer a message."""
         said = {"message": text, "agentId": self.agent, "model": self._model or ""}
-        return ChatTurn(self.ask, self.session, said)
+        return AskedTurn(self.ask, self.session, said)
