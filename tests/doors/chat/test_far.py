@@ -1,6 +1,7 @@
 """A person at a terminal while a gateway runs: the chat is the gateway's, and so are the questions asked here."""
 
 import contextlib
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
 from .desk import at_the_desk, surroundings_of
 
+FREE = "tools: {exec: {ask: off, security: full}}"
 MAKE = call("exec", '{"command": "make all"}')
 
 
@@ -27,10 +29,11 @@ def folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def gateway_in(folder: Path, *words: str | Path) -> Iterator["subprocess.Popen[str]"]:
+def gateway_in(folder: Path, config: Path, port: int = 0) -> Iterator["subprocess.Popen[str]"]:
     """Start a gateway that works in a folder."""
+    words = (str(port), "--config", config)
     process = subprocess.Popen(
-        [sys.executable, "-m", "toolcrib", "gateway", "--port", "0", *map(str, words)],
+        [sys.executable, "-m", "toolcrib", "gateway", "--port", *map(str, words)],
         stderr=subprocess.PIPE, text=True, cwd=folder, env=surroundings_of(folder),
     )  # fmt: skip
     try:
@@ -52,7 +55,7 @@ def toolcrib(folder: Path, *words: str) -> str:
 def test_a_chat_is_the_gateways_and_its_questions_are_answered_in_it(folder: Path) -> None:
     with (
         talking(MAKE, Say(text="It is *built*."), Say(text="Good night.")) as server,
-        gateway_in(folder, "--config", crib_with(server, folder.parent)),
+        gateway_in(folder, crib_with(server, folder.parent)),
     ):
         with at_the_desk(folder) as desk:
             desk.ready("local:small")
@@ -84,7 +87,7 @@ def test_what_is_typed_meanwhile_is_heard_by_the_turn_of_the_gateway(folder: Pat
     waits = "echo begun; while ! test -e go; do sleep 0.1; done"
     with (
         talking(call("exec", f'{{"command": "{waits}"}}'), Say(text="I hurried.")) as server,
-        gateway_in(folder, "--config", crib_with(server, folder.parent, "tools: {exec: {ask: off, security: full}}")),
+        gateway_in(folder, crib_with(server, folder.parent, FREE)),
         at_the_desk(folder) as desk,
     ):
         desk.ready()
@@ -99,7 +102,7 @@ def test_what_is_typed_meanwhile_is_heard_by_the_turn_of_the_gateway(folder: Pat
 def test_a_turn_of_the_gateway_is_stopped_from_here(folder: Path) -> None:
     with (
         talking(call("exec", '{"command": "echo begun; sleep 600"}'), Say(text="Well.")) as server,
-        gateway_in(folder, "--config", crib_with(server, folder.parent, "tools: {exec: {ask: off, security: full}}")),
+        gateway_in(folder, crib_with(server, folder.parent, FREE)),
         at_the_desk(folder) as desk,
     ):
         desk.ready()
@@ -114,7 +117,7 @@ def test_a_turn_of_the_gateway_is_stopped_from_here(folder: Path) -> None:
 def test_a_question_that_was_answered_elsewhere_needs_no_answer_here(folder: Path) -> None:
     with (
         talking(MAKE, Say(text="Heard you.")) as server,
-        gateway_in(folder, "--config", crib_with(server, folder.parent)),
+        gateway_in(folder, crib_with(server, folder.parent)),
         at_the_desk(folder) as desk,
     ):
         desk.ready()
@@ -128,7 +131,7 @@ def test_a_question_that_was_answered_elsewhere_needs_no_answer_here(folder: Pat
 def test_who_runs_or_calls_something_at_a_terminal_is_asked_there(folder: Path, words: tuple[str, ...]) -> None:
     with (
         talking(MAKE, Say(text="It is built.")) as server,
-        gateway_in(folder, "--config", crib_with(server, folder.parent)),
+        gateway_in(folder, crib_with(server, folder.parent)),
         at_the_desk(folder, *words[1:], command=words[0]) as desk,
     ):
         desk.until("Run it? [y]es once")
@@ -140,10 +143,28 @@ def test_who_runs_or_calls_something_at_a_terminal_is_asked_there(folder: Path, 
 def test_a_chat_outlives_the_gateway(folder: Path) -> None:
     with talking(Say(text="One."), Say(text="Two.")) as server:
         crib = crib_with(server, folder.parent)
-        with gateway_in(folder, "--config", crib), at_the_desk(folder) as desk:
+        with gateway_in(folder, crib), at_the_desk(folder) as desk:
             desk.ready()
             desk.say("first")
             desk.until("One.")
             toolcrib(folder, "gateway", "restart")
             desk.say("second")
             desk.until("Two.")
+
+
+def test_a_turn_that_a_kill_ended_is_told_as_such_and_the_chat_goes_on(folder: Path) -> None:
+    waits = call("exec", '{"command": "echo begun; sleep 600"}')
+    with talking(waits, Say(text="Back again.")) as server, socket.create_server(("127.0.0.1", 0)) as free:
+        port, crib = free.getsockname()[1], crib_with(server, folder.parent, FREE)
+        free.close()
+        with contextlib.ExitStack() as stack:
+            with gateway_in(folder, crib, port) as process:
+                desk = stack.enter_context(at_the_desk(folder))
+                desk.ready()
+                desk.say("wait")
+                desk.until("begun")
+                process.kill()
+            with gateway_in(folder, crib, port):
+                desk.until("the gateway stopped while this was being answered")
+                desk.say("again")
+                desk.until("Back again.")

@@ -22,7 +22,7 @@ from .test_devices import Phone, phone_at
 from .test_near_and_far import gateway, state  # noqa: F401  a fixture
 
 IS_FULL = bool(os.environ.get("TOOLCRIB_FULL"))
-KILLS = 1_000 if IS_FULL else 20  # each while a session, an approval and a pairing are being written
+SEEDS, KILLS = (4, 250) if IS_FULL else (1, 20)  # each while a session, an approval and a pairing are being written
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(4 * 3600 if IS_FULL else 1800)]
 
@@ -122,8 +122,9 @@ async def until_killed(work: Callable[[At], Awaitable[None]], at: At) -> None:
         return  # it was killed
 
 
-async def test_what_was_acknowledged_is_kept_once_over_every_kill(state: Path) -> None:  # noqa: F811
-    work, witness, chance = state.parent / "work", Witness(), random.Random(7)
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_what_was_acknowledged_is_kept_once_over_every_kill(state: Path, seed: int) -> None:  # noqa: F811
+    work, witness, chance = state.parent / "work", Witness(), random.Random(seed)
     (work / "crib.yaml").write_text(CONFIG)
     for _ in range(KILLS):
         witness.begin()
