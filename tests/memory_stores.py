@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from toolcrib.define.approval import Grant, Question, State, is_in_time, too_many
+from toolcrib.define.approval import PENDING, Grant, Question, State, is_in_time, too_many
 from toolcrib.define.mcp import Pin
 
 _MOST_KEPT = 1_000
@@ -40,8 +40,8 @@ class MemoryApprovals:
         ]
         return found[-1] if found else None
 
-    async def pending(self, now: float, /) -> tuple[Question, ...]:
-        return tuple(each for each in self._questions.values() if each.state == "pending" and _is_open(each, now))
+    async def pending(self, now: float, /, states: Collection[State] = PENDING) -> tuple[Question, ...]:
+        return tuple(each for each in self._questions.values() if each.state in states and _is_open(each, now))
 
     async def settle(
         self,

@@ -36,6 +36,9 @@ class Turn:
     async def flush(self) -> None:
         self.kept = list(self.taken)
 
+    def abandon(self) -> None:
+        raise NotImplementedError
+
 
 CODEC = LogCodec(read_log, write_log)
 

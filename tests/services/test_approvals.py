@@ -179,6 +179,15 @@ async def test_nobody_answers_and_the_late_answer_is_told_so() -> None:
     assert late.value.code == "expired"
 
 
+async def test_how_long_a_question_waits_is_what_was_set_or_what_the_door_says() -> None:
+    set_to: list[float | None] = [None]
+    approvals = approvals_over(timeout=lambda: set_to[0])
+    approvals.wait_for(86_400.0)
+    assert approvals.seconds == 86_400.0
+    set_to[0] = 30.0
+    assert approvals.seconds == 30.0
+
+
 async def test_an_answer_that_comes_second_is_told_so() -> None:
     approvals = approvals_over()
     door = Door(approvals)

@@ -81,7 +81,7 @@ class TurnSetup:
 
     `after_outside` are the tools that a human is asked about once something from outside was read. `shown` are the
     tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind the calls that
-    made it true.
+    made it true. It begins with the calls that are `waiting` since another process took the last reply.
     """
 
     model: Model
@@ -100,6 +100,7 @@ class TurnSetup:
     send: Send | None = None
     shown: tuple[Tool, ...] | None = None
     is_done: Callable[[], bool] | None = None
+    waiting: tuple[Call, ...] = ()
 
 
 _going: "ContextVar[Loop | None]" = ContextVar("toolcrib_turn", default=None)
@@ -133,7 +134,7 @@ class Loop:
         above = current_turn()
         self._spent = Spent(setup.limits, above.spent if above else None)
         self._repeats = Repeats(setup.limits.repeats)
-        self._open: dict[str, _Open] = {}  # the calls of the last reply, by key, until their answers are in the history
+        self._open = {call.key: _Open(call) for call in setup.waiting}  # of the last reply, until all are answered
         self._text = ""
         self._cut_off = 0
         self._has_overflowed = False
@@ -195,6 +196,9 @@ class Loop:
 
     async def _steps(self) -> _How:
         is_answered = False
+        if self._open:
+            await self._run_calls()
+            self._raise_if_stopped()
         while True:
             self.journal.check()
             if over := self._spent.over():

@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 from toolcrib.adapter.conversation import BROKEN
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
-from toolcrib.define.log import Began, Body, Line, Said, SessionStore, Shortened, settings_after
+from toolcrib.define.log import Began, Body, Ended, Line, Said, SessionStore, Shortened, settings_after
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record, RecordEntry, Started
@@ -73,6 +73,10 @@ class Journal:
         self.count += 1
         self.path.append(line)
         return line.id
+
+    def abandon(self) -> None:
+        """Keep nothing more of the session: what is open stays so, as a kill would have left it."""
+        self._store = None
 
     def line_of(self, message: Message) -> str | None:
         """Return the line on the path that holds this very message."""
@@ -167,7 +171,8 @@ class Conversation:
 
     `ids` are the ids of the lines that the messages of the history come from, "" for the summary and what is mended.
     `mended` are the answers that no line has: they are part of the history already, and whoever goes on writes them
-    down behind `leaf`. `uncertain` are the calls that began and never ended. `start` is the place on the path of the
+    down behind `leaf`. `uncertain` are the calls that began and never ended; `waiting` those of the last reply that
+    never began, where the turn is to go on with them: they have no answer yet. `start` is the place on the path of the
     first line that is shown. `usage` and `cost` are those of all replies, on every branch; `cost` is None when the
     price of one is not known.
     """
@@ -184,9 +189,10 @@ class Conversation:
     cost: float | None
     uncertain: tuple[Call, ...]
     mended: tuple[Message, ...]
+    waiting: tuple[Call, ...]
 
 
-def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
+def recall(lines: Sequence[Line], leaf: str | None = None, *, resumes: bool = False) -> Conversation:
     """Return the conversation that ends at a line, the last one for None; "" is the place before the first line.
 
     Raise CribError when the lines are no tree, or there is no such line.
@@ -197,7 +203,8 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
     if compaction:
         history.append(summary_message(compaction.summary, path[at].at))
         ids.append("")
-    slots = _find_slots(path, lines)
+    slots, waiting = _find_slots(path, lines), list[Call]()
+    resumed = _find_unended(path) if resumes else None
     for place in range(start, len(path)):
         line = path[place]
         if not isinstance(line.body, Said) or line.body.message.role == "tool":
@@ -205,10 +212,14 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         # what was counted before the history was shortened counts messages that are no longer in it
         history.append(line.body.message, line.body.usage if place > at else None)
         ids.append(line.id)
-        for slot in slots.get(place, ()):
+        of_reply = slots.get(place, [])
+        if place == resumed:
+            waiting = [slot.call for slot in of_reply if slot.is_left]
+            of_reply = [slot for slot in of_reply if not slot.is_left]
+        for slot in of_reply:
             history.append(slot.answer or _make_answer(slot))
             ids.append(slot.answer_id)
-        unanswered = [slot for slot in slots.get(place, ()) if slot.answer is None]
+        unanswered = [slot for slot in of_reply if slot.answer is None]
         # in the order in which answers find their calls again, where ids were used twice
         open_slots.append(sorted(unanswered, key=lambda slot: not slot.began))
     model, title = settings_after(path)
@@ -226,6 +237,7 @@ def recall(lines: Sequence[Line], leaf: str | None = None) -> Conversation:
         cost=cost,
         uncertain=tuple(slot.call for each in open_slots for slot in each if slot.began and not slot.elsewhere),
         mended=tuple(_make_answer(slot) for each in reversed(open_slots) for slot in each),
+        waiting=tuple(waiting),
     )
 
 
@@ -280,6 +292,11 @@ class _Slot:
     elsewhere: bool = False
     answer: Message | None = None
     answer_id: str = ""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it never began, and may still."""
+        return self.answer is None and not (self.began or self.elsewhere or self.is_broken)
 
 
 class _Open:
@@ -337,6 +354,17 @@ def _find_slots(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[_
         for id in aside.get(place, ()):
             waiting.elsewhere(id)
     return found
+
+
+def _find_unended(path: Sequence[Line]) -> int | None:
+    """Return the place of the last reply, when its turn never ended and nobody has said anything since."""
+    for place in range(len(path) - 1, -1, -1):
+        match path[place].body:
+            case Ended():
+                return None
+            case Said(message=message) if message.role != "tool":
+                return place if message.role == "assistant" else None
+    return None
 
 
 def _find_aside(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[str]]:

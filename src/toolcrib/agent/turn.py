@@ -14,7 +14,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event, TurnFinished, TurnStarted
 from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, settings_after
-from toolcrib.define.message import Message
+from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
@@ -47,6 +47,7 @@ class _Session:
     path: Sequence[Line]
     count: int
     model: str
+    waiting: tuple[Call, ...] = ()
 
 
 class Turns:
@@ -108,10 +109,12 @@ class Turns:
             journal.add(body)
             await journal.flush()
 
-    async def _recall(self, session: str, leaf: str | None = None) -> tuple[Conversation, Journal]:
+    async def _recall(
+        self, session: str, leaf: str | None = None, *, resumes: bool = False
+    ) -> tuple[Conversation, Journal]:
         """Return what a session's log says, and a journal behind it; what a crash left open is answered in both."""
         lines = await self.store.lines(session)
-        found = recall(lines, leaf)
+        found = recall(lines, leaf, resumes=resumes)
         journal = Journal(self._record, self.store, session, path=found.path, count=len(lines), now=self._now)
         for answer in found.mended:
             journal.add(Said(answer))
@@ -132,17 +135,21 @@ class Turns:
         self._journals[key] = journal
         if not session.count:
             await moments.tell("session_start", caller, sessionKey=key)
-        message, system = await self._apply_hooks(request, setup.system, len(session.history))
-        asked = Declarations(setup.belt, setup.model.card).list_asked(_words(message))
-        message = replace(message, offers=asked)
-        session.history.append(message)
-        journal.add(Said(message))
-        await journal.flush()
+        message, system = request.message, setup.system
+        if not request.resumes:
+            message, system = await self._apply_hooks(request, setup.system, len(session.history))
+            asked = Declarations(setup.belt, setup.model.card).list_asked(_words(message))
+            message = replace(message, offers=asked)
+            session.history.append(message)
+            journal.add(Said(message))
+            await journal.flush()
         emit(TurnStarted(key, setup.model.card.name, message))
         keep = partial(moments.apply_to_answer, caller) if "tool_result_persist" in moments else None
         send = partial(self._apply_sending, caller) if "message_sending" in moments else None
         shorten = shortener(setup.model, setup.retries, journal, setup.caller, moments, emit)
-        setup = replace(setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send)
+        setup = replace(
+            setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send, waiting=session.waiting
+        )
         end: TurnFinished | None = None
         history: History | None = None  # behind a task it has to be recalled from the log
         try:
@@ -192,12 +199,14 @@ class Turns:
         )
         if known is not None and request.leaf is None and known.count == head.count:
             return known
-        found, journal = await self._recall(key, request.leaf)
+        found, journal = await self._recall(key, request.leaf, resumes=request.resumes)
+        if request.resumes and not found.waiting:
+            raise ToolError("nothing in this session waits to go on", code="not_found")
         await journal.flush()
         said = [line.body.message for line in found.path if isinstance(line.body, Said)]
         found.history.outside.update(sources_of(said))
         found.history.offered = dict.fromkeys(name for message in said for name in message.offers)
-        return _Session(found.history, journal.path, journal.count, found.model)
+        return _Session(found.history, journal.path, journal.count, found.model, found.waiting)
 
     async def _apply_sending(self, caller: Caller, text: str) -> str:
         """Return the answer as the hooks let it go out; the session keeps what the model said."""

@@ -138,6 +138,10 @@ class CronSettings(Section):
     max_concurrent: Annotated[Int, Field(ge=1, le=1000)] = Field(default=1, alias="maxConcurrent")
 
 
+class ApprovalSettings(Section):
+    timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
+
+
 class MemorySettings(Section):
     enabled: Bool = True
     extra_paths: tuple[Words, ...] = Field(default=(), alias="extraPaths")

@@ -28,6 +28,7 @@ from .services import (
     LIST,
     MAP,
     TEXT,
+    ApprovalSettings,
     AuditSettings,
     BrowserSettings,
     CronSettings,
@@ -339,6 +340,7 @@ class Config(Section):
     gateway: GatewaySettings | None = None
     hooks: HookSettings = HookSettings()
     cron: CronSettings = CronSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
     memory: MemorySettings = MemorySettings()
     browser: BrowserSettings = BrowserSettings()
     web: WebSettings = WebSettings()

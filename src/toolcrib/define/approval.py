@@ -27,6 +27,8 @@ from .message import Call
 
 State = Literal["pending", "allowed", "denied", "spent", "withdrawn", "expired"]
 
+PENDING: tuple[State, ...] = ("pending",)
+
 WORDS = "argv"  # what a binding calls the words of a command line, as a JSON list
 CHANGE = "change"  # and what a call would change, as a head line and a diff
 SKEW = 60.0  # seconds that a clock may have been turned back; a question from further ahead is not believed
@@ -45,7 +47,7 @@ class Question:
     """One question about one call. `shown` is the whole of it, fit for any surface.
 
     `person` is who may answer beside the owner ("" when nobody), `by` who did. With nothing in `lasting`, `once` says
-    why a yes cannot be for longer than this call.
+    why a yes cannot be for longer than this call. `asker` is who made the call, and `process` the one it waits in.
     """
 
     id: str
@@ -60,6 +62,8 @@ class Question:
     once: str = ""
     state: State = "pending"
     by: str = ""
+    asker: Caller | None = None
+    process: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the question as a door shows it."""
@@ -112,8 +116,8 @@ class ApprovalStore(Protocol):
     async def same(self, digest: str, /, now: float) -> Question | None:
         """Return the newest question with this digest that is pending or allowed, and in time."""
 
-    async def pending(self, now: float, /) -> tuple[Question, ...]:
-        """Return the questions that wait for an answer, oldest first."""
+    async def pending(self, now: float, /, states: Collection[State] = PENDING) -> tuple[Question, ...]:
+        """Return the questions that wait for an answer, or are in another of these states, oldest first."""
 
     async def settle(
         self, id: str, to: State, /, *, of: Collection[State], now: float | None = None, by: str = "",

@@ -1,6 +1,8 @@
 """Who is asking: the typed identity that every decision is made about."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,12 @@ class Caller:
     sandboxed: bool = False
     parents: tuple[str, ...] = ()
     parent_models: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Caller":
+        """Read back what `asdict` made of a caller."""
+        sender, lists = told["sender"], {name: tuple(told[name]) for name in ("parents", "parent_models")}
+        return cls(**{**told, **lists, "sender": Sender(**sender) if sender else None})
 
 
 OWNER = Caller(owner=True)

@@ -42,7 +42,8 @@ class TurnRequest:
     """A message to be answered in a session; whatever is left out comes from the session or the configuration.
 
     `extra` are tools of the program itself. `leaf` is the line of the session to go on from; without one, its last.
-    `task` lets a registered agent work until it has an answer, instead of one loop.
+    `task` lets a registered agent work until it has an answer, instead of one loop. One that `resumes` says nothing: it
+    goes on with those calls of the last reply that a process left before they began.
     """
 
     message: Message
@@ -55,6 +56,7 @@ class TurnRequest:
     effort: Effort = ""
     leaf: str | None = None
     task: AgentTask | None = None
+    resumes: bool = False
 
 
 class TurnHandle(Protocol):

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -26,7 +28,6 @@ Lend = Callable[[Call, Mapping[str, str]], str | None]
 T = TypeVar("T")
 
 _MAX_TRIES = 8
-_PENDING: tuple[approval.State, ...] = ("pending",)
 _ALLOWED: tuple[approval.State, ...] = ("allowed",)
 _OPEN: tuple[approval.State, ...] = ("pending", "allowed")
 
@@ -36,10 +37,11 @@ class ApprovalTerms:
     """What questions and grants are bound by.
 
     `waits` asks also where no door is attached, for whoever looks at the store from elsewhere. `look` is how often that
-    store is looked at for answers given in another process.
+    store is looked at for answers given in another process. `timeout` is what somebody has set instead of `seconds`.
     """
 
     seconds: float = 300.0
+    timeout: Callable[[], float | None] = lambda: None
     longest_grant: float = 86_400.0
     most: int = 64
     largest: int = 1 << 18
@@ -55,9 +57,14 @@ def mount(core: Core) -> Feature:
         runs = tool is None or "execute" in tool.effects
         return f"{call.name} can run something else, so every call is asked about" if runs else None
 
-    stores = core.stores
+    stores, terms = core.stores, ApprovalTerms(timeout=lambda: core.config.approvals.timeout_sec)
     service = Approvals(
-        stores.approvals, is_owner=core.is_owner, can_lend=lend, record=stores.record, redact=core.redact or str
+        stores.approvals,
+        is_owner=core.is_owner,
+        can_lend=lend,
+        terms=terms,
+        record=stores.record,
+        redact=core.redact or str,
     )
     return Feature(services=(service,))
 
@@ -95,9 +102,37 @@ class Approvals:
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
         self.writes_record = record is not None
         self._lenders: dict[str, tuple[str, Lend]] = {}
-        self._awaited: dict[str, asyncio.Event] = {}
+        self._awaited: dict[str, tuple[asyncio.Event, str]] = {}  # by id: what wakes who waits, and their session
         self._listeners: dict[object, QuestionListener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
+        self._process, self._is_leaving = f"{_name_process(os.getpid())}:{token_hex(4)}", False
+
+    @property
+    def seconds(self) -> float:
+        """How long a question waits."""
+        return self._terms.timeout() or self._terms.seconds
+
+    def wait_for(self, seconds: float) -> None:
+        """Let questions wait so long from now on, unless somebody has set it."""
+        self._terms = replace(self._terms, seconds=seconds)
+
+    async def list_left(self) -> list[Caller]:
+        """Return who asked something in a session and was gone before the answer was used, with their process."""
+        found = await self._store.pending(self._now(), states=_OPEN)
+        left = [each.asker for each in found if each.asker and not self._is_at_work(each.process)]
+        return list({each.session: each for each in left if each.session and not each.parents}.values())
+
+    def leave(self) -> set[str]:
+        """Leave the questions that wait for whoever comes next; return the sessions in which they were asked."""
+        self._is_leaving = True
+        return {session for _, session in self._awaited.values() if session}
+
+    def _is_at_work(self, process: str) -> bool:
+        name, _, mark = process.rpartition(":")
+        pid = name.partition(":")[0]
+        if pid == str(os.getpid()):
+            return mark == self._process.rpartition(":")[2]
+        return pid.isdigit() and name == _name_process(int(pid))
 
     def on_question(self, listener: QuestionListener) -> Callable[[], None]:
         """Attach a door: it hears of every question when it is asked, and again when it is settled.
@@ -142,10 +177,11 @@ class Approvals:
                         await self._write_record(Answered(call, settled.by, False, question.id))
                         return False
                     case "expired":
-                        within = f"within {self._terms.seconds:g} seconds"
+                        within = f"within {self.seconds:g} seconds"
                         raise ToolError(f"nobody answered {within} whether {call.name} may run", code="not_approved")
             except asyncio.CancelledError:
-                await self._withdraw(question)
+                if not self._is_leaving:
+                    await self._withdraw(question)
                 raise
             finally:
                 del self._awaited[question.id]
@@ -176,14 +212,14 @@ class Approvals:
         now, by = self._now(), approval.name_of(caller)
         grant = self._grant(question, which, float(seconds), by) if answer == "lasting" else None
         to: Literal["denied", "allowed"] = "denied" if answer == "no" else "allowed"
-        if not await self._store.settle(id, to, of=_PENDING, now=now, by=by, grant=grant):
+        if not await self._store.settle(id, to, of=approval.PENDING, now=now, by=by, grant=grant):
             raise _explain_late_answer(await self._store.find(id) or question, now)
         settled = replace(question, state=to, by=by)
         if grant is not None:
             given = Granted(grant.id, id, grant.tool, by, grant.until, grant.digest, grant.shown)
             await self._write_record(given)
         if id in self._awaited:
-            self._awaited[id].set()  # and who waits tells the doors
+            self._awaited[id][0].set()  # and who waits tells the doors
         else:
             self._notify(settled)
         return settled.to_json()
@@ -231,8 +267,10 @@ class Approvals:
             shown=shown,
             person=approval.person_of(caller),
             asked_at=now,
-            expires_at=now + self._terms.seconds,
+            expires_at=now + self.seconds,
             once=once,
+            asker=caller,
+            process=self._process,
             lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", own), *lasting]),
         )
 
@@ -241,15 +279,15 @@ class Approvals:
         question = await self._store.same(asked.digest, self._now())
         if question is None or question.id in self._awaited:
             now = self._now()
-            question = replace(asked, asked_at=now, expires_at=now + self._terms.seconds)
+            question = replace(asked, asked_at=now, expires_at=now + self.seconds)
         if question.state == "pending" and not self._listeners and not self._terms.waits:
             raise make_unasked_error(asked.reason, asked.tool)
-        self._awaited[question.id] = asyncio.Event()
+        self._awaited[question.id] = asyncio.Event(), asked.asker.session or "" if asked.asker else ""
         return question
 
     async def _wait_settled(self, question: approval.Question) -> approval.Question:
         """Wait until a question is answered, here or in another process, or its time is over."""
-        event = self._awaited[question.id]
+        event, _ = self._awaited[question.id]
         while True:
             event.clear()
             seen = await self._store.find(question.id) or replace(question, state="withdrawn")
@@ -318,6 +356,14 @@ class Approvals:
                 listener(question)
             except Exception:
                 log.exception("a door failed to show question %s; the others go on", question.id)
+
+
+def _name_process(pid: int) -> str:
+    """Return what tells a process from every other one that has its number, "" when there is none."""
+    try:
+        return f"{pid}:{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+    except OSError:
+        return ""
 
 
 def _explain_late_answer(question: approval.Question, now: float) -> ToolError:

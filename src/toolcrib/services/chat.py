@@ -8,9 +8,9 @@ session that the door gave them, and those below it.
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
 import orjson
 from pydantic import Field
@@ -31,7 +31,7 @@ from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .chat_events import Teller, to_ms
 from .exec.judge import CommandRunner
-from .feature import Feature, TurnCore
+from .feature import Feature, RunningTurn, TurnCore
 
 _KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long they can be asked about
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
@@ -149,7 +149,7 @@ class Past(NamedTuple):
 def mount(core: TurnCore) -> Feature:
     """Mount what answers messages from afar."""
     judge = core.find(CommandRunner).judge_call
-    chat = Chats(core.start_turn, core.stores.sessions, is_owner=core.is_owner, judge=judge)
+    chat = Chats(core.start_turn, core.stores.sessions, is_owner=core.is_owner, judge=judge, running=core.running)
     return Feature(services=(chat, chat.bus), close=chat.close)
 
 
@@ -163,11 +163,12 @@ class Chats:
         *,
         is_owner: Callable[[Caller], bool],
         judge: Callable[[Caller, Call, Verdict], Verdict],
+        running: Callable[[str], RunningTurn | None],
         now: Callable[[], float] = time.time,
     ) -> None:
         self.bus = Bus()
         self._start_turn, self._store, self._is_owner, self._now = start_turn, store, is_owner, now
-        self._judge = judge
+        self._judge, self._running = judge, running
         self._began = now()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
         self._by_session = defaultdict[str, list[ChatRun]](list)
@@ -291,9 +292,29 @@ class Chats:
             return replace(caller, session=asked)
         raise ToolError(f"there is no session {escape(key[:200])!r} that this caller may see", code="not_found")
 
-    async def settle(self, seconds: float) -> None:
-        """Wait until what runs has ended, but no longer than this."""
-        if tasks := [run.task for run in self._runs.values() if run.task is not None and run.ended is None]:
+    async def resume(self, callers: Iterable[Caller]) -> None:
+        """Go on with the turns of these callers' sessions that a process left while a person was asked about a call.
+
+        Whoever follows such a run finds it under the id that it had.
+        """
+        for caller in callers:
+            said = [each.body.message for each in await self._store.lines(caller.session or "") if _is_users(each.body)]
+            whose, _, key = (said[-1].by if said else "").partition("#")
+            model = ":".join(filter(None, (caller.provider, caller.model)))
+            if said and key and self._running(caller.session or "") is None:
+                await self._starting.acquire()
+                request = TurnRequest(message=said[-1], caller=caller, model=model or None, resumes=True)
+                self._start((whose, key), request, said[-1].by)
+
+    def leave(self, sessions: Collection[str]) -> None:
+        """Leave the turns of these sessions as they are, for whoever comes next to go on with them."""
+        for turn in filter(None, map(self._running, sessions)):
+            turn.abandon()
+
+    async def settle(self, seconds: float, besides: Collection[str] = ()) -> None:
+        """Wait until what runs has ended, `besides` in these sessions, but no longer than this."""
+        runs = [run for run in self._runs.values() if run.ended is None and run.session not in besides]
+        if tasks := [run.task for run in runs if run.task is not None]:
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
@@ -434,8 +455,12 @@ def _to_message(text: str) -> Message:
         raise ToolError(str(error), code="bad_arguments") from error
 
 
+def _is_users(body: Body) -> TypeGuard[Said]:
+    return isinstance(body, Said) and body.message.role == "user"
+
+
 def _is_marked(body: Body, mark: str) -> bool:
-    return isinstance(body, Said) and body.message.role == "user" and body.message.by == mark
+    return _is_users(body) and body.message.by == mark
 
 
 def owner_of_runs(caller: Caller) -> str:

@@ -54,6 +54,9 @@ class RunningTurn(Protocol):
     def flush(self) -> Awaitable[None]:
         """Wait until what was taken is kept."""
 
+    def abandon(self) -> None:
+        """Keep nothing more: what is open stays so."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelNames:

@@ -39,7 +39,7 @@ def _environment(state: Path, **env: str) -> dict[str, str]:
 def gateway(state: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a gateway; yield its process and its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "toolcrib", "gateway", "--port", "0", *words],
+        [sys.executable, "-m", "toolcrib", "gateway", *([] if "--port" in words else ["--port", "0"]), *words],
         stderr=subprocess.PIPE, text=True, cwd=state.parent / "work", env=_environment(state),
     )  # fmt: skip
     try:

@@ -12,7 +12,8 @@ from typing import Any
 import apsw
 import orjson
 
-from toolcrib.define.approval import SKEW, Grant, Lasting, Question, State, too_many
+from toolcrib.define.approval import PENDING, SKEW, Grant, Lasting, Question, State, too_many
+from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
 from toolcrib.threads import Runner, in_turn
@@ -29,8 +30,9 @@ _SAME = _QUESTIONS + (
     "WHERE digest = :digest AND state IN ('pending', 'allowed') AND asked_at <= :now + :skew AND expires_at > :now "
     "ORDER BY asked_at DESC, rowid DESC LIMIT 1"
 )
-_PENDING = _QUESTIONS + (
-    "WHERE state = 'pending' AND asked_at <= :now + :skew AND expires_at > :now ORDER BY asked_at, rowid"
+_PENDING = _QUESTIONS + (  # noqa: S608  both are constants
+    "WHERE state IN (SELECT value FROM json_each(:states)) AND asked_at <= :now + :skew AND expires_at > :now "
+    "ORDER BY asked_at, rowid"
 )
 _COUNT = (
     "SELECT count(*) FROM questions "
@@ -71,8 +73,8 @@ class SqliteApprovals:
     async def same(self, digest: str, /, now: float) -> Question | None:
         return next(map(_question, await self._rows(_SAME, digest=digest, now=now)), None)
 
-    async def pending(self, now: float, /) -> tuple[Question, ...]:
-        return tuple(map(_question, await self._rows(_PENDING, now=now)))
+    async def pending(self, now: float, /, states: Collection[State] = PENDING) -> tuple[Question, ...]:
+        return tuple(map(_question, await self._rows(_PENDING, now=now, states=json.dumps(list(states)))))
 
     async def settle(
         self,
@@ -133,8 +135,9 @@ def _settle(db: apsw.Connection, values: Mapping[str, Any], grant: Grant | None)
 def _question(row: tuple[Any, ...]) -> Question:
     *columns, body = row
     rest = json.loads(body)
-    lasting = tuple(Lasting(**each) for each in rest.pop("lasting"))
-    return Question(**dict(zip(_QUESTION_FIELDS, columns, strict=True)), lasting=lasting, **rest)
+    lasting, asker = tuple(Lasting(**each) for each in rest.pop("lasting")), rest.pop("asker", None)
+    known = dict(zip(_QUESTION_FIELDS, columns, strict=True))
+    return Question(**known, lasting=lasting, asker=Caller.from_json(asker) if asker else None, **rest)
 
 
 def _grant(row: tuple[Any, ...]) -> Grant:

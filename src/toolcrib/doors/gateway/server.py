@@ -52,6 +52,7 @@ from .http import HttpDoor, hook_routes
 log = logging.getLogger("toolcrib")
 
 _WATCH_SECONDS = 0.9  # what was taken back has no effect after a second
+_QUESTION_SECONDS = 86_400.0  # that a question waits: whoever answers it may be asleep
 _MAX_FRAGMENTS = 1_024  # of one message
 _LOCALHOST = re.compile(r"localhost", re.ASCII | re.IGNORECASE)
 
@@ -127,7 +128,9 @@ class GatewayServer:
             await self.crib.devices.open(self.credentials.devices.values(), self.credentials.tell_ended)
             self.credentials.devices = self.crib.devices.known
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
+            self.crib.approvals.wait_for(_QUESTION_SECONDS)
             stop_asking = self.crib.approvals.on_question(self.crib.gateway.tell_question)
+            await self.crib.chat.resume(await self.crib.approvals.list_left())
             ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
             self.is_ready = True
             try:
@@ -141,10 +144,14 @@ class GatewayServer:
                 self._log_traffic()
 
     async def _say_goodbye(self) -> None:
-        """Tell everybody that it stops, let what runs come to its end if that is near, and close."""
+        """Tell everybody that it stops, let what runs come to its end if that is near, and close.
+
+        A turn that waits for a person's answer goes on with it when the gateway is there again.
+        """
         self.is_ready = False
         self._broadcast(GatewayEvent("shutdown", {"reason": "the gateway stops"}))
-        await self.crib.chat.settle(self._limits.stop_seconds)
+        await self.crib.chat.settle(self._limits.stop_seconds, besides=self.crib.approvals.leave())
+        self.crib.chat.leave(self.crib.approvals.leave())
         connections = tuple(self._known.values())
         for connection in connections:
             connection.close(GOING_AWAY, "the gateway stops")

@@ -1,0 +1,121 @@
+"""Questions and the gateway's end: who was asked answers when they can, and the turn goes on from where it waited."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.doors.talking import Say, call, crib_with, talking
+
+pytest.importorskip("websockets", reason="the extra gateway is not installed")
+
+import toolcrib
+
+from .test_near_and_far import gateway, state  # noqa: F401  a fixture
+from .test_near_and_far import toolcrib as command
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+MAKE = call("exec", '{"command": "echo made >> made.txt"}')
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@contextlib.contextmanager
+def asked_gateway(
+    state: Path,  # noqa: F811
+    port: int,
+    config: Path,
+) -> Iterator[tuple["subprocess.Popen[str]", toolcrib.GatewayClient]]:
+    with gateway(state, "--port", str(port), "--config", str(config)) as (process, url):
+        yield process, toolcrib.connect(url, (state / "gateway.token").read_text().strip())
+
+
+async def ask_and_wait(crib: toolcrib.GatewayClient, key: str) -> dict[str, object]:
+    """Say something, and return the question that it leads to."""
+    await crib.ask("chat.send", {"message": "make it", "idempotencyKey": key})
+    async for event, _ in crib.events():
+        if event == "exec.approval.requested":
+            break
+    (question,) = await crib.ask("approvals.list")
+    return dict(question)
+
+
+def made(state: Path) -> list[str]:  # noqa: F811
+    path = state.parent / "work" / "made.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("answered", ["before the next one", "in the next one"])
+async def test_a_question_outlives_the_gateway_and_its_turn_ends_as_answered_once(
+    state: Path,  # noqa: F811
+    port: int,
+    end: signal.Signals,
+    answered: str,
+) -> None:
+    with talking(MAKE, Say(text="It is made.")) as server:
+        config = crib_with(server, state.parent)
+        with asked_gateway(state, port, config) as (process, client):
+            async with client as crib:
+                question = await ask_and_wait(crib, "key-1")
+                process.send_signal(end)
+                process.wait(timeout=60)
+        assert made(state) == []
+        if answered == "before the next one":
+            told = command(state, "approvals", "allow", str(question["id"]), "--config", str(config))
+            assert (told.returncode, told.stderr) == (0, "")
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                if answered == "in the next one":
+                    await crib.ask("approvals.answer", {"id": question["id"], "answer": "once"})
+                *_, last = [event async for event in crib.follow("key-1")]
+                assert (last["reason"], last["text"]) == ("done", "It is made.")
+                assert made(state) == ["made"]
+                asked_again = await crib.ask("chat.send", {"message": "make it", "idempotencyKey": "key-1"})
+                assert asked_again["status"] == "ok"
+        with asked_gateway(state, port, config):  # and nothing of it is left to go on with
+            pass
+        assert made(state) == ["made"]
+        assert len(server.asked) == 2
+
+
+async def test_what_was_forbidden_meanwhile_is_refused_whatever_was_answered(
+    state: Path,  # noqa: F811
+    port: int,
+) -> None:
+    with talking(MAKE, Say(text="It may not be.")) as server:
+        config = crib_with(server, state.parent)
+        with asked_gateway(state, port, config) as (process, client):
+            async with client as crib:
+                question = await ask_and_wait(crib, "key-1")
+                process.kill()
+                process.wait(timeout=60)
+        command(state, "approvals", "allow", str(question["id"]), "--config", str(config))
+        crib_with(server, state.parent, "tools: {deny: [exec]}")
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                *_, last = [event async for event in crib.follow("key-1")]
+        assert (last["text"], made(state)) == ("It may not be.", [])
+
+
+async def test_nobody_goes_on_with_a_turn_that_still_waits_elsewhere(state: Path, port: int) -> None:  # noqa: F811
+    with talking(MAKE, Say(text="It is made.")) as server:
+        config = crib_with(server, state.parent)
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                question = await ask_and_wait(crib, "key-1")
+                with gateway(state, "--config", str(config)):  # another one over the same store
+                    assert len(await crib.ask("approvals.list")) == 1
+                    told = command(state, "approvals", "allow", str(question["id"]), "--config", str(config), "--json")
+                    assert json.loads(told.stdout)["state"] == "allowed"
+                    *_, last = [event async for event in crib.follow("key-1")]
+        assert (last["text"], made(state)) == ("It is made.", ["made"])
