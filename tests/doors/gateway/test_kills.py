@@ -79,7 +79,7 @@ class Witness:
         async with at.connect() as crib:
             while True:
                 for question in await crib.ask("approvals.list"):
-                    how = {"answer": "lasting"} if question["lasting"] else {"answer": "once"}
+                    how = {"answer": "lasting", "seconds": 86_400} if question["lasting"] else {"answer": "once"}
                     await crib.ask("approvals.answer", {"id": question["id"], **how})
                     if question["lasting"]:
                         self.granted.append(question["shown"])
