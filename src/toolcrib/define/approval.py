@@ -47,7 +47,8 @@ class Question:
     """One question about one call. `shown` is the whole of it, fit for any surface.
 
     `person` is who may answer beside the owner ("" when nobody), `by` who did. With nothing in `lasting`, `once` says
-    why a yes cannot be for longer than this call. `asker` is who made the call, and `process` the one it waits in.
+    why a yes cannot be for longer than this call. `asker` is who made the call, `key` the call's own and `process` the
+    one it waits in.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Question:
     state: State = "pending"
     by: str = ""
     asker: Caller | None = None
+    key: str = ""
     process: str = ""
 
     def to_json(self) -> dict[str, Any]:

@@ -116,11 +116,10 @@ class Approvals:
         """Let questions wait so long from now on, unless somebody has set it."""
         self._terms = replace(self._terms, seconds=seconds)
 
-    async def list_left(self) -> list[Caller]:
-        """Return who asked something in a session and was gone before the answer was used, with their process."""
+    async def list_left(self) -> list[approval.Question]:
+        """Return the questions whose process was gone before their answer was used."""
         found = await self._store.pending(self._now(), states=_OPEN)
-        left = [each.asker for each in found if each.asker and not self._is_at_work(each.process)]
-        return list({each.session: each for each in left if each.session and not each.parents}.values())
+        return [each for each in found if not self._is_at_work(each.process)]
 
     def leave(self) -> set[str]:
         """Leave the questions that wait for whoever comes next; return the sessions in which they were asked."""
@@ -270,6 +269,7 @@ class Approvals:
             expires_at=now + self.seconds,
             once=once,
             asker=caller,
+            key=call.key,
             process=self._process,
             lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", own), *lasting]),
         )

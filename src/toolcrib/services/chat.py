@@ -10,13 +10,15 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
+from secrets import token_hex
+from typing import Annotated, Any, Literal, NamedTuple
 
 import orjson
 from pydantic import Field
 
 from toolcrib.adapter.events import event_json, event_line
 from toolcrib.define import event as events
+from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
@@ -292,19 +294,27 @@ class Chats:
             return replace(caller, session=asked)
         raise ToolError(f"there is no session {escape(key[:200])!r} that this caller may see", code="not_found")
 
-    async def resume(self, callers: Iterable[Caller]) -> None:
-        """Go on with the turns of these callers' sessions that a process left while a person was asked about a call.
+    async def resume(self, left: Iterable[Question]) -> None:
+        """Go on with the turns that a process left while a person was asked about a call of their last reply.
 
-        Whoever follows such a run finds it under the id that it had.
+        Whoever follows such a run finds it under the id that it had. A subagent goes on with nothing: who started it
+        has gone, too.
         """
-        for caller in callers:
-            said = [each.body.message for each in await self._store.lines(caller.session or "") if _is_users(each.body)]
-            whose, _, key = (said[-1].by if said else "").partition("#")
-            model = ":".join(filter(None, (caller.provider, caller.model)))
-            if said and key and self._running(caller.session or "") is None:
+        begun = set[str]()
+        for question in left:
+            caller = question.asker
+            if caller is None or not caller.session or caller.parents or caller.session in begun:
+                continue
+            bodies = [line.body for line in await self._store.lines(caller.session)]
+            said = [body.message for body in bodies if isinstance(body, Said) and body.message.role != "tool"]
+            asked = next((each for each in reversed(said) if each.role == "user"), None)
+            if asked is not None and any(call.key == question.key for call in said[-1].calls):
+                whose, _, key = asked.by.partition("#")
+                model = ":".join(filter(None, (caller.provider, caller.model)))
+                request = TurnRequest(message=asked, caller=caller, model=model or None, resumes=True)
+                begun.add(caller.session)
                 await self._starting.acquire()
-                request = TurnRequest(message=said[-1], caller=caller, model=model or None, resumes=True)
-                self._start((whose, key), request, said[-1].by)
+                self._start((whose, key or token_hex(12)), request, asked.by)
 
     def leave(self, sessions: Collection[str]) -> None:
         """Leave the turns of these sessions as they are, for whoever comes next to go on with them."""
@@ -455,12 +465,8 @@ def _to_message(text: str) -> Message:
         raise ToolError(str(error), code="bad_arguments") from error
 
 
-def _is_users(body: Body) -> TypeGuard[Said]:
-    return isinstance(body, Said) and body.message.role == "user"
-
-
 def _is_marked(body: Body, mark: str) -> bool:
-    return _is_users(body) and body.message.by == mark
+    return isinstance(body, Said) and body.message.role == "user" and body.message.by == mark
 
 
 def owner_of_runs(caller: Caller) -> str:

@@ -88,6 +88,31 @@ async def test_a_question_outlives_the_gateway_and_its_turn_ends_as_answered_onc
         assert len(server.asked) == 2
 
 
+async def test_of_two_calls_that_never_began_each_goes_on_with_its_own_answer(state: Path, port: int) -> None:  # noqa: F811
+    two = Say(calls=tuple((f"call_{name}", "ls", f'{{"path": "{name}"}}') for name in ("here", "there")))
+    (state.parent / "work" / "there").mkdir()
+    with talking(two, Say(text="One of them.")) as server:
+        config = crib_with(server, state.parent, "tools: {ask: [ls]}")
+        with asked_gateway(state, port, config) as (process, client):
+            async with client as crib:
+                await ask_and_wait(crib, "key-1")  # about the first; the second waits for that
+                process.kill()
+                process.wait(timeout=60)
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                heard, answered = crib.events(), 0
+                while answered < 2:
+                    for question in await crib.ask("approvals.list"):
+                        answer = "once" if "there" in question["shown"] else "no"
+                        await crib.ask("approvals.answer", {"id": question["id"], "answer": answer})
+                        answered += 1
+                    if answered < 2:
+                        await anext(heard)
+                told = [event async for event in crib.follow("key-1")]
+        done = {each["id"]: each["result"]["status"] for each in told if each["type"] == "tool_finished"}
+        assert (done, told[-1]["text"]) == ({"call_here": "error", "call_there": "ok"}, "One of them.")
+
+
 async def test_what_was_forbidden_meanwhile_is_refused_whatever_was_answered(
     state: Path,  # noqa: F811
     port: int,
