@@ -131,7 +131,7 @@ class Approvals:
         pid = name.partition(":")[0]
         if pid == str(os.getpid()):
             return mark == self._process.rpartition(":")[2]
-        return pid.isdigit() and name == _name_process(int(pid))
+        return not name or (pid.isdigit() and name == _name_process(int(pid)))  # one without a name cannot be told
 
     def on_question(self, listener: QuestionListener) -> Callable[[], None]:
         """Attach a door: it hears of every question when it is asked, and again when it is settled.
