@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +9,10 @@ from hypothesis import HealthCheck, settings
 # a busy machine, or one that builds its table of characters for the first time, is no reason to fail
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# a shell ignores Ctrl-C for what it starts in the background, and so would every process that a test starts and stops
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE"):  # whoever runs the tests may have a crib of their own
     os.environ.pop(name, None)

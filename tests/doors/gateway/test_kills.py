@@ -115,11 +115,13 @@ class Witness:
                     self.done["paired"].set()
 
 
-async def until_killed(work: Callable[[At], Awaitable[None]], at: At) -> None:
+async def until_killed(work: Callable[[At], Awaitable[None]], at: At) -> str:
+    """Work until the gateway is killed; return how that was noticed."""
     try:
         await work(at)
-    except (CribError, OSError, WebSocketException):
-        return  # it was killed
+    except (CribError, OSError, WebSocketException) as error:
+        return repr(error)
+    return ""
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -134,7 +136,7 @@ async def test_what_was_acknowledged_is_kept_once_over_every_kill(state: Path, s
             clients = [asyncio.ensure_future(until_killed(work, at)) for work in each]
             done = asyncio.ensure_future(witness.done[chance.choice([*witness.done])].wait())
             await asyncio.wait([done, *clients], return_when=asyncio.FIRST_COMPLETED)
-            assert done.done(), "a client was turned away"
+            assert done.done(), [each.result() for each in clients if each.done()]  # nobody was turned away
             await asyncio.sleep(chance.random() * 0.1)  # at any moment of what follows
             process.kill()
             await asyncio.gather(*clients)
