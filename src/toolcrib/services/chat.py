@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from secrets import token_hex
 from typing import Annotated, Any, Literal, NamedTuple
 
 import orjson
@@ -39,6 +38,7 @@ _KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long t
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _MAX_TIMEOUT_MS = 24 * 3_600_000
+_ALONE = "!"  # behind the mark of a turn that nobody can go on with: what bound it, or its tools, went with its process
 _PAGE_CHARS = 200_000  # of events that are told at once
 
 Key = Annotated[str, Field(min_length=1, max_length=256)]
@@ -305,16 +305,20 @@ class Chats:
             caller = question.asker
             if caller is None or not caller.session or caller.parents or caller.session in begun:
                 continue
-            bodies = [line.body for line in await self._store.lines(caller.session)]
-            said = [body.message for body in bodies if isinstance(body, Said) and body.message.role != "tool"]
-            asked = next((each for each in reversed(said) if each.role == "user"), None)
-            if asked is not None and any(call.key == question.key for call in said[-1].calls):
-                whose, _, key = asked.by.partition("#")
+            said = list[Message]()  # in the turn that never ended
+            for body in (line.body for line in await self._store.lines(caller.session)):
+                if isinstance(body, Ended):
+                    said.clear()
+                elif isinstance(body, Said) and body.message.role != "tool":
+                    said.append(body.message)
+            asked = said[0] if said else Message(role="user")
+            whose, hash, key = asked.by.partition("#")
+            if hash and not key.endswith(_ALONE) and any(call.key == question.key for call in said[-1].calls):
                 model = ":".join(filter(None, (caller.provider, caller.model)))
                 request = TurnRequest(message=asked, caller=caller, model=model or None, resumes=True)
                 begun.add(caller.session)
                 await self._starting.acquire()
-                self._start((whose, key or token_hex(12)), request, asked.by)
+                self._start((whose, key), request, asked.by)
 
     def leave(self, sessions: Collection[str]) -> None:
         """Leave the turns of these sessions as they are, for whoever comes next to go on with them."""
@@ -378,8 +382,9 @@ class Chats:
             return self._runs[known], False
         session = request.caller.session or ""
         waits = self._running_in(session) is not None
+        kept = _ALONE if request.extra or request.task else ""
         try:
-            turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark)))
+            turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark + kept)))
         except CribError as error:
             raise ToolError(str(error), code="bad_arguments") from error
         run = self._runs[known] = ChatRun(known[1], request.caller, self._now(), turn)
@@ -466,7 +471,7 @@ def _to_message(text: str) -> Message:
 
 
 def _is_marked(body: Body, mark: str) -> bool:
-    return isinstance(body, Said) and body.message.role == "user" and body.message.by == mark
+    return isinstance(body, Said) and body.message.role == "user" and body.message.by in (mark, mark + _ALONE)
 
 
 def owner_of_runs(caller: Caller) -> str:

@@ -1,5 +1,6 @@
 """Questions and the gateway's end: who was asked answers when they can, and the turn goes on from where it waited."""
 
+import asyncio
 import contextlib
 import json
 import signal
@@ -111,6 +112,29 @@ async def test_of_two_calls_that_never_began_each_goes_on_with_its_own_answer(st
                 told = [event async for event in crib.follow("key-1")]
         done = {each["id"]: each["result"]["status"] for each in told if each["type"] == "tool_finished"}
         assert (done, told[-1]["text"]) == ({"call_here": "error", "call_there": "ok"}, "One of them.")
+
+
+async def test_a_turn_whose_tools_were_a_programs_is_nobodys_to_go_on_with(state: Path, port: int) -> None:  # noqa: F811
+    asked = {
+        "content": [{"type": "text", "text": "make it"}], "sessionKey": "main", "idempotencyKey": "key-1",
+        "tools": [{"name": "price", "description": "Say a price.", "parameters": {"type": "object", "properties": {}}}],
+    }  # fmt: skip
+    with talking(MAKE, Say(text="Never.")) as server:
+        config = crib_with(server, state.parent)
+        with asked_gateway(state, port, config) as (process, client):
+            async with client as crib:
+                heard = crib.events()
+                asking = asyncio.ensure_future(crib.ask("chat.complete", asked))
+                while not (questions := await crib.ask("approvals.list")):
+                    await anext(heard)
+                process.kill()
+                process.wait(timeout=60)
+                asking.cancel()
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                await crib.ask("approvals.answer", {"id": questions[0]["id"], "answer": "once"})
+                *_, last = [event async for event in crib.follow("key-1")]
+        assert (last["reason"], made(state), len(server.asked)) == ("error", [], 1)
 
 
 async def test_what_was_forbidden_meanwhile_is_refused_whatever_was_answered(
