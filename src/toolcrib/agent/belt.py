@@ -11,7 +11,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Grounds, Selection
+from toolcrib.define.verdict import Grounds, Layer, Rule, Selection
 from toolcrib.policy import settings as policy
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_of, mentions_of
@@ -39,6 +39,7 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
             "mandates": {name: None if tools is None else list(tools) for name, tools in settings.mandates.items()},
             "narrowed": settings.narrowed,
             "only": settings.only,
+            "bounds": [[each.origin, each.rule.allow, each.rule.deny, each.note] for each in settings.bounds],
             "boundsGuests": settings.bounds_guests,
             "places": {path: settings.place(path) for path in _places(settings)},
         },
@@ -65,9 +66,15 @@ def settings_from(snapshot: _Json) -> policy.PolicySettings:
         },
         narrowed=snapshot.get("narrowed"),
         only=None if snapshot.get("only") is None else tuple(snapshot["only"]),
+        bounds=tuple(_bound_from(each) for each in snapshot.get("bounds", ())),
         bounds_guests=snapshot.get("boundsGuests", False),
         place=lambda path: str(places.get(path, path)),
     )
+
+
+def _bound_from(snapshot: Sequence[Any]) -> Layer:
+    origin, allow, deny, note = snapshot
+    return Layer("job", origin, Rule(allow=None if allow is None else tuple(allow), deny=tuple(deny)), note)
 
 
 def catalog_from(snapshot: list[_Json]) -> Catalog:
@@ -186,19 +193,25 @@ class Belts:
         self._grounds_of, self._narrow = _remember(self._make_grounds), _remember(self._make_narrow)
         self._withhold = _remember(self._make_withheld)
 
-    def narrow(self, profile: str | None, only: Iterable[str] | None, extra: tuple[Tool, ...] = ()) -> "Belts":
+    def narrow(
+        self,
+        profile: str | None,
+        only: Iterable[str] | None,
+        extra: tuple[Tool, ...] = (),
+        bounds: tuple[Layer, ...] = (),
+    ) -> "Belts":
         """Return the same belts with one more layer for each: nobody has more than this profile and these tools."""
         if profile is not None and profile not in policy.PROFILES:
             raise CribError(f"there is no profile {profile[:_NAME_CHARS]!r}; there are {', '.join(policy.PROFILES)}")
         if only is None:
-            return self if profile is None else self._narrow(profile, None)
+            return self if profile is None and not bounds else self._narrow(profile, None, bounds)
         names, known = dict[str, str](), self.catalog_with(extra).tools
         for written in only:
             name = canonical(written)
             if name is None or name not in known:
                 raise CribError(f"only: {_explain_unknown(written, known)}")
             names[name] = written
-        return self._narrow(profile, tuple(names))
+        return self._narrow(profile, tuple(names), bounds)
 
     def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = ()) -> Selection:
         """Return the caller's belt; `extra` are tools of the program itself, judged like any other."""
@@ -208,8 +221,8 @@ class Belts:
         """Return the catalog with the program's own tools in it; a name that is taken is refused."""
         return self._catalog_with(extra) if extra else self.catalog
 
-    def _make_narrow(self, profile: str | None, only: tuple[str, ...] | None) -> "Belts":
-        settings = replace(self.settings, narrowed=profile, only=only)
+    def _make_narrow(self, profile: str | None, only: tuple[str, ...] | None, bounds: tuple[Layer, ...]) -> "Belts":
+        settings = replace(self.settings, narrowed=profile, only=only, bounds=bounds)
         return Belts(self.catalog, settings, host=self._host, channels=self._channels)
 
     def _widen(self, extra: tuple[Tool, ...]) -> Catalog:

@@ -35,6 +35,7 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
+from toolcrib.services.cron import Cron
 from toolcrib.services.devices import Devices
 from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
@@ -86,6 +87,7 @@ class Crib:
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
+        self.cron = core.find(Cron)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None

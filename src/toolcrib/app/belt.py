@@ -30,7 +30,7 @@ from toolcrib.define.ports import Approver, Blobs, Progress, Rpc
 from toolcrib.define.result import Result
 from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import LayerStep, Selection, Verdict
+from toolcrib.define.verdict import Layer, LayerStep, Selection, Verdict
 from toolcrib.policy.resolve import resolve
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog
@@ -177,13 +177,14 @@ class BeltSource:
         approver: Approver | None = None,
         profile: str | None = None,
         only: Iterable[str] | None = None,
+        bounds: tuple[Layer, ...] = (),
     ) -> Belt:
-        """Return the caller's belt; it has nothing but what is in `profile` and `only`, whatever is configured."""
+        """Return the caller's belt: nothing but what is in `profile`, `only` and `bounds`, whatever is configured."""
         own = tuple(extra)
         if offered := self.offered(caller):  # none of which takes the place of another tool
             names = {*self.catalog.tools, *(tool.name for tool in own)}
             own += tuple(tool for tool in offered if tool.name not in names)
-        belts = self.belts.narrow(profile, only, own)
+        belts = self.belts.narrow(profile, only, own, bounds)
         pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
         return Belt(
             caller=caller,

@@ -24,6 +24,7 @@ from toolcrib.services import (
     chat,
     completions,
     configuration,
+    cron,
     devices,
     exec,
     gateway,
@@ -57,6 +58,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     devices.mount,
+    cron.mount,
 )
 
 C = TypeVar("C", bound=Core)

@@ -12,6 +12,7 @@ from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.devices import SqliteDevices
+from toolcrib.backends.stores.jobs import MemoryJobs, SqliteJobs
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
 from toolcrib.backends.stores.record import RecordFile, Redact, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
@@ -84,6 +85,7 @@ def stores_for(
         record=record,
         approvals=SqliteApprovals(SqliteFile(path)),
         pins=SqlitePins(SqliteFile(path)),
+        jobs=MemoryJobs() if folder is None else SqliteJobs(SqliteFile(path)),
         rows=None if folder is None else SqliteRows(SqliteFile(path)),
         devices=None if folder is None else SqliteDevices(SqliteFile(path)),
     )

@@ -40,6 +40,7 @@ from toolcrib.services.subagents.service import root_of
 from .models import Models
 
 _EVERY_AGENT = "group:agents"
+_BEYOND = frozenset({"cron.add", "cron.update", "cron.run", "wake", "sessions.send"})  # turns that are not bound so
 
 
 def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSettings) -> Catalog:
@@ -100,7 +101,8 @@ class SubagentRunner:
                 return await self._run(agent, ctx, args, within)
 
         ports = self._ports_of(caller)
-        if within.belts.settings.narrowed is not None or within.belts.settings.only is not None:
+        settings = within.belts.settings
+        if settings.narrowed is not None or settings.only is not None or settings.bounds:
             ports = replace(ports, rpc=_without_spawning(ports.rpc))
         return replace(ports, perform=perform)
 
@@ -177,6 +179,9 @@ def _without_spawning(rpc: Rpc) -> Rpc:
     async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
         if method in ("subagents.spawn", "subagents.steer"):  # one that has ended starts when it is spoken to
             words = "whoever is bound to a profile or to some tools starts and steers no subagents in the background"
+            raise ToolError(words, code="denied")
+        if method in _BEYOND:
+            words = "whoever is bound to a profile, to some tools or to a job makes no jobs and wakes no other session"
             raise ToolError(words, code="denied")
         if method.startswith("mcp.prompt"):
             words = "whoever is bound to a profile or to some tools reads no prompts of MCP servers"

@@ -257,7 +257,7 @@ class SetupResolver:
         named = request.model or self._models.name_for(agent, switched)
         model = self._models.get(named) if isinstance(named, str) else named
         caller = replace(request.caller, provider=model.card.provider, model=model.card.model)
-        held = self._belts.belt(caller, request.extra, approver=request.approver)
+        held = self._belts.belt(caller, request.extra, approver=request.approver, bounds=request.bounds)
         entries = outside_entries(self._settings, caller)
         return TurnSetup(
             model=model,

@@ -135,7 +135,7 @@ class HookSettings(Section):
 
 class CronSettings(Section):
     enabled: Bool = True
-    max_concurrent: Annotated[Int, Field(ge=1, le=1000)] = Field(default=1, alias="maxConcurrent")
+    max_concurrent: Annotated[Int, Field(ge=1, le=1000)] = Field(default=10, alias="maxConcurrent")
 
 
 class ApprovalSettings(Section):

@@ -62,7 +62,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("cron", "memory", "browser", "web", "secrets", "session")
+UNUSED = ("memory", "browser", "web", "secrets", "session")
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:

@@ -13,6 +13,7 @@ from .model import Effort, Model
 from .ports import Approver
 from .result import Text
 from .tool import Tool
+from .verdict import Layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,9 @@ class TurnRequest:
     """A message to be answered in a session; whatever is left out comes from the session or the configuration.
 
     `extra` are tools of the program itself. `leaf` is the line of the session to go on from; without one, its last.
-    `task` lets a registered agent work until it has an answer, instead of one loop. One that `resumes` says nothing: it
-    goes on with those calls of the last reply that a process left before they began.
+    `task` lets a registered agent work until it has an answer, instead of one loop. `bounds` leave the caller less than
+    the configuration does. One that `resumes` says nothing: it goes on with those calls of the last reply that a process
+    left before they began.
     """
 
     message: Message
@@ -56,6 +58,7 @@ class TurnRequest:
     effort: Effort = ""
     leaf: str | None = None
     task: AgentTask | None = None
+    bounds: tuple[Layer, ...] = ()
     resumes: bool = False
 
 

@@ -61,6 +61,7 @@ LayerName = Literal[
     "direct",
     "sandbox",
     "subagent",
+    "job",
     "ask",
 ]
 LAYERS: tuple[LayerName, ...] = get_args(LayerName)

@@ -107,6 +107,8 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
     leaf = _leaf(layer)
     if layer.origin.startswith("agent "):
         return f"add {tool.name!r} to the tools that {layer.origin} declares"
+    if layer.name == "job":
+        return "make the job anew" if layer.note else f"change the tools of {layer.origin}"
     if leaf == "--profile":
         return "choose a wider --profile, or leave it out"
     if layer.origin == "only":

@@ -52,6 +52,7 @@ def layers_of(who: ResolvedCaller) -> tuple[Layer, ...]:
         *chat_layers(who),
         *_sandbox_layers(who),
         *_subagent_layers(who),
+        *settings.bounds,
     ]
     return tuple(sorted(found, key=lambda layer: LAYERS.index(layer.name)))
 

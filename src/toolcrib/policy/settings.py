@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from toolcrib.define.names import fold_name, suggest
-from toolcrib.define.verdict import Rule
+from toolcrib.define.verdict import Layer, Rule
 
 from .match import complaint_about
 
@@ -190,9 +190,9 @@ class PolicySettings:
     """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`.
 
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
-    `narrowed` is a profile and `only` are the tools that bound everybody, besides what is written in the file. `place`
-    tells where a setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` is False for
-    decisions from before direct messages had a default.
+    `narrowed` is a profile, `only` are the tools and `bounds` the layers of a job that bound everybody, besides what is
+    written in the file. `place` tells where a setting stands in the file itself, when that is an OpenClaw file.
+    `bounds_guests` is False for decisions from before direct messages had a default.
     """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
@@ -205,5 +205,6 @@ class PolicySettings:
     mandates: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     narrowed: str | None = None
     only: tuple[str, ...] | None = None
+    bounds: tuple[Layer, ...] = ()
     bounds_guests: bool = True
     place: Callable[[str], str] = field(default=str, repr=False)

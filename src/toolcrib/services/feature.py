@@ -20,6 +20,7 @@ from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
 from toolcrib.define.device import DeviceStore
 from toolcrib.define.errors import CribError
+from toolcrib.define.job import JobStore
 from toolcrib.define.log import Body, SessionStore
 from toolcrib.define.mcp import PinStore
 from toolcrib.define.plugin import Hook
@@ -81,6 +82,7 @@ class Stores:
     record: Record
     approvals: ApprovalStore
     pins: PinStore
+    jobs: JobStore
     rows: Rows | None = None
     devices: DeviceStore | None = None
 

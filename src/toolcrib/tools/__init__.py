@@ -9,6 +9,7 @@ from toolcrib import Agent, Tool
 
 from .agents.codebase_investigator import codebase_investigator
 from .agents.generalist import generalist
+from .automation.cron import cron
 from .automation.gateway import gateway
 from .fs.apply_patch import apply_patch
 from .fs.edit import edit
@@ -49,9 +50,7 @@ SHELF: tuple[Tool, ...] = (
     ),
     Tool.declared("canvas", "Show a page to the user.", group="ui", effects={"send"}),
     Tool.declared("nodes", "Use paired devices.", group="nodes"),
-    Tool.declared(
-        "cron", "Schedule work for later.", group="automation", effects={"write"}, requires=("setting:cron",)
-    ),
+    cron,
     Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
     Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),
     gateway,

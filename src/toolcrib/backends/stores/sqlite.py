@@ -81,6 +81,14 @@ MIGRATIONS: tuple[str, ...] = (
         asked_at REAL NOT NULL, body TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE TABLE jobs (id TEXT PRIMARY KEY, next_ms INTEGER, body TEXT NOT NULL) STRICT;
+    CREATE INDEX jobs_by_time ON jobs (next_ms);
+    CREATE TABLE job_runs (
+        id TEXT PRIMARY KEY, job TEXT NOT NULL, began_ms INTEGER NOT NULL, body TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX job_runs_by_job ON job_runs (job, began_ms);
+    """,
 )
 
 

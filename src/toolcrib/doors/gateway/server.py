@@ -132,6 +132,7 @@ class GatewayServer:
             stop_asking = self.crib.approvals.on_question(self.crib.gateway.tell_question)
             await self.crib.chat.resume(await self.crib.approvals.list_left())
             ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
+            self.crib.cron.start()
             self.is_ready = True
             try:
                 yield

@@ -95,7 +95,7 @@ class Subagents:
             text=task,
             label=label.strip(),
             model=self._choose_model(caller, model),
-            effort=_parse_effort(thinking),
+            effort=parse_effort(thinking),
             seconds=seconds,
         )
         run = await self._start(caller, request, cleanup)
@@ -335,7 +335,8 @@ def _report(run: runs.SubagentRun, end: TurnFinished, lines: Sequence[Line], now
     return Message(role="user", content=parts, at=now)
 
 
-def _parse_effort(word: str) -> Effort:
+def parse_effort(word: str) -> Effort:
+    """Return how hard to think; raise ToolError for a word that says nothing of that."""
     effort = _EFFORTS.get(word.strip().lower())
     if effort is None:
         raise ToolError(f"thinking is off, low, medium or high, not {escape(word[:40])!r}", code="bad_arguments")

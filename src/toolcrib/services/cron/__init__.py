@@ -1,0 +1,511 @@
+"""Jobs: work that is done later, again and again, or now; each as whoever made it, and never with more than they had.
+
+A job belongs to the caller who made it: they see it and change it, and so does the owner. It runs as them, bounded by
+what they had then, by what they have today, and by what the job itself leaves of it.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from toolcrib.adapter.fence import fence, new_token
+from toolcrib.define.approval import name_of, person_of
+from toolcrib.define.caller import Caller
+from toolcrib.define.device import DEVICE_CHANNEL
+from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.gateway import Bus
+from toolcrib.define.job import (
+    EventPayload,
+    Job,
+    JobReport,
+    JobRun,
+    JobSpec,
+    JobStore,
+    TurnPayload,
+    WakeMode,
+    complete_job,
+    normalize_job,
+    read_job,
+)
+from toolcrib.define.message import Message
+from toolcrib.define.ports import Scope, rpc
+from toolcrib.define.result import Text
+from toolcrib.define.schedule import AtSchedule, CronSchedule, find_zone, first_slot, with_anchor
+from toolcrib.define.schema.annotations import JsonObject, JsonValue
+from toolcrib.define.session import SessionKey
+from toolcrib.define.turn import TurnRequest
+from toolcrib.define.verdict import Layer, Rule
+from toolcrib.policy.explain import caller_json, verdict_json
+from toolcrib.policy.resolve import agent_of, resolve
+from toolcrib.services.chat import Chats, Past
+from toolcrib.services.devices import Devices
+from toolcrib.services.feature import Feature, TurnCore
+from toolcrib.services.subagents.service import parse_effort
+
+from . import slots
+from .clock import JobClock, JobWorld
+from .slots import RunEnd
+
+_MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of everybody, and of one who is not the owner
+_PAST_MS = 60_000  # by which a time may be past when a job is made
+_REPORT_CHARS = 8_000
+_CONTENT = ("schedule", "payload", "tools", "agentId", "sessionTarget")  # what a job does, and when
+_NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
+
+JobId = Annotated[str, Field(max_length=64)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """A job as it is written here: its own fields, or all of it as `job`."""
+
+    job: JsonObject | None = None
+    data: JsonObject | None = None
+    name: str | None = None
+    description: str | None = None
+    agentId: str | None = None  # noqa: N815  as the protocol spells it
+    enabled: JsonValue | None = None
+    deleteAfterRun: bool | None = None  # noqa: N815
+    schedule: JsonObject | None = None
+    sessionTarget: str | None = None  # noqa: N815
+    wakeMode: str | None = None  # noqa: N815
+    payload: JsonObject | None = None
+    isolation: JsonObject | None = None
+    tools: JsonObject | None = None
+    catchUp: bool | None = None  # noqa: N815
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was written."""
+        every = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in every.items() if value is not None}
+
+
+def mount(
+    core: TurnCore,
+    now: Callable[[], float] = time.time,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Feature:
+    """Mount the jobs. Their clock does not start with a crib: a gateway starts it, or whoever says `cron.start()`."""
+    service = Cron(core, now, pause)
+    return Feature(services=(service,), close=service.close)
+
+
+class Cron:
+    """The jobs of one crib."""
+
+    def __init__(self, core: TurnCore, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]) -> None:
+        self._core, self._bus = core, core.find(Bus)
+        self._chats, self._devices = core.find(Chats), core.find(Devices)
+        self._store: JobStore = core.stores.jobs
+        world = JobWorld(
+            perform=self._perform, tell=self._tell, forget=self._forget, most=self._most, now=now, pause=pause
+        )
+        self.clock = JobClock(self._store, world)
+        self.start, self.close = self.clock.start, self.clock.close
+
+    # methods
+
+    @rpc("cron.status", scope="read")
+    async def status(self, caller: Caller) -> dict[str, Any]:
+        """Say how many jobs the caller has, and when the clock looks next."""
+        jobs = await self._visible(caller)
+        times = [at for job in jobs if (at := self._next_of(job)) is not None] if self._core.config.cron.enabled else []
+        return {
+            "enabled": self._core.config.cron.enabled,
+            "storePath": str(self._core.state or ""),
+            "jobs": len(jobs),
+            "nextWakeAtMs": min(times, default=None),
+        }
+
+    @rpc("cron.list", scope="read")
+    async def list_jobs(
+        self,
+        caller: Caller,
+        includeDisabled: bool = False,  # noqa: N803  as the protocol spells its parameters
+    ) -> dict[str, Any]:
+        """List the caller's jobs, the next first."""
+        jobs = [job for job in await self._visible(caller) if includeDisabled or job.spec.enabled]
+        jobs.sort(key=lambda job: self._next_of(job) or 1 << 62)
+        return {"jobs": [self.to_json(job) for job in jobs]}
+
+    @rpc("cron.add", scope="write")
+    async def add(self, caller: Caller, rights: Collection[Scope], query: JobQuery) -> dict[str, Any]:
+        """Make a job. It runs as whoever makes it, with no more than they have now, nor than they have then."""
+        written = normalize_job(query.to_json()) or {}
+        spec = self._check(caller, rights, read_job(complete_job(written)))
+        now, known = self.clock.now_ms(), await self._store.list_all()
+        self._check_count(caller, known)
+        who = replace(caller, agent=spec.agent_id or caller.agent)
+        home, words = self._home_of(who), self._core.host.message(caller, "")
+        if spec.session_target == "main" and not home:
+            raise ToolError("there is no session here that could be told; let the job have one of its own")
+        job = Job(
+            id=token_hex(6),
+            spec=spec,
+            author=who,
+            had=self._tools_of(who),
+            home=home,
+            source=next((part.source for part in words.content if isinstance(part, Text)), None) or "",
+            created_ms=now,
+            updated_ms=now,
+            anchor_ms=now,
+            state=slots.begin_state(spec.schedule, now),
+        )
+        made, _ = await self._store.change(job.id, lambda _: (slots.plan(job, now), None))
+        return self._tell_changed(made or job, "added")
+
+    @rpc("cron.update", scope="write")
+    async def update(
+        self,
+        caller: Caller,
+        rights: Collection[Scope],
+        patch: JsonObject,
+        id: JobId = "",
+        jobId: JobId = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Change a job; null takes a field away. A model leaves it no more than it has itself."""
+        job = await self._find(caller, id or jobId)
+        change = normalize_job(patch, fills=False) or {}
+        has = None if "admin" in rights else frozenset(self._tools_of(caller))
+        now = self.clock.now_ms()
+
+        def step(known: Job | None) -> tuple[Job | None, JobRun | None]:
+            if known is None:
+                raise _no_job(job.id)
+            spec = self._check(caller, rights, read_job(complete_job(_merge(known.spec, change))), known)
+            fresh = replace(known, spec=spec, updated_ms=now)
+            if has is not None and any(key in change for key in _CONTENT):
+                fresh = replace(fresh, had=tuple(name for name in known.had if name in has))
+            if spec.schedule != known.spec.schedule or (spec.enabled and not known.spec.enabled):
+                anchor = known.anchor_ms if spec.schedule == known.spec.schedule else now
+                begun = slots.begin_state(with_anchor(spec.schedule, anchor), now)
+                state = replace(known.state, spent=begun.spent, retry_ms=None, pause_ms=0, failures=0)
+                fresh = replace(fresh, anchor_ms=anchor, state=state)
+            return slots.plan(fresh, now), None
+
+        changed, _ = await self._store.change(job.id, step)
+        return self._tell_changed(changed or job, "updated")
+
+    @rpc("cron.remove", scope="write")
+    async def remove(
+        self,
+        caller: Caller,
+        id: JobId = "",
+        jobId: JobId = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Take a job away, and what was kept of its runs; one that runs comes to its end."""
+        wanted = (id or jobId).strip()
+        job = next((each for each in await self._visible(caller) if each.id == wanted), None)
+        if job is None:
+            return {"ok": True, "removed": False}
+        await self._forget(await self._store.runs(job.id, most=10_000))
+        await self._store.change(job.id, lambda _: (None, None))
+        self._publish(job, {"action": "removed"})
+        return {"ok": True, "removed": True}
+
+    @rpc("cron.run", scope="write")
+    async def run_now(
+        self,
+        caller: Caller,
+        id: JobId = "",
+        jobId: JobId = "",  # noqa: N803
+        mode: Literal["due", "force"] = "due",
+        wait: Annotated[bool, "until it has ended"] = False,
+    ) -> dict[str, Any]:
+        """Run a job now: where it is due, or whatever its schedule says when forced."""
+        job = await self._find(caller, id or jobId)
+        begun = await self.clock.run_now(job, is_forced=mode == "force")
+        if isinstance(begun, str):
+            return {"ok": True, "ran": False, "reason": begun}
+        if not wait:
+            return {"ok": True, "ran": True}
+        end = await asyncio.shield(begun)
+        told = {"status": end.status, "summary": end.summary, "error": end.error}
+        return {"ok": True, "ran": True} | {name: value for name, value in told.items() if value}
+
+    @rpc("cron.runs", scope="read")
+    async def runs(
+        self,
+        caller: Caller,
+        id: JobId = "",
+        jobId: JobId = "",  # noqa: N803
+        limit: Annotated[int, Field(ge=1, le=5_000)] = 200,
+    ) -> dict[str, Any]:
+        """List the latest runs of a job, or of all that the caller has, the latest first."""
+        wanted = id or jobId
+        known = {(await self._find(caller, wanted)).id} if wanted else {job.id for job in await self._visible(caller)}
+        runs = await self._store.runs(wanted, most=limit)
+        return {"entries": [self._run_json(run) for run in runs if run.job in known]}
+
+    @rpc("cron.explain", scope="read")
+    async def explain(self, caller: Caller, id: JobId) -> dict[str, Any]:
+        """Say for every tool whether a job may use it, and why."""
+        job = await self._find(caller, id)
+        who = self._core.assign_model(_caller_of(job, "explain"), "")
+        belt = self._core.belt_of(who, bounds=bounds_of(job))
+        tools = belt.catalog.tools
+        rows = [verdict_json(belt.verdicts[name], tools[name]) for name in tools]
+        return {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
+
+    @rpc("wake", scope="write")
+    async def wake(
+        self, caller: Caller, text: Annotated[str, Field(min_length=1)], mode: WakeMode = "next-heartbeat"
+    ) -> dict[str, Any]:
+        """Tell the caller's main session something; `now` has it answered at once, else the next turn hears it."""
+        home = self._home_of(caller)
+        if not home or caller.parents:
+            raise ToolError("there is no session here that could be woken", code="denied")
+        message = replace(self._core.host.message(caller, f"[System event] {text}"), at=self.clock.now_ms() / 1000)
+        if mode == "now":
+            request = TurnRequest(message=message, caller=replace(caller, session=home, provider=None, model=None))
+            await self._chats.begin(caller, request, token_hex(8))
+        else:
+            await self._core.host.tell(home, message)
+        return {"ok": True}
+
+    # who may what
+
+    async def _visible(self, caller: Caller) -> list[Job]:
+        return [job for job in await self._store.list_all() if self._is_theirs(caller, job)]
+
+    def _is_theirs(self, caller: Caller, job: Job) -> bool:
+        if self._core.is_owner(caller) and not caller.parents:
+            return True
+        person = person_of(caller)
+        same_session = bool(caller.session) and caller.session == job.author.session
+        return not caller.parents and person == person_of(job.author) if person else same_session
+
+    async def _find(self, caller: Caller, id: str) -> Job:
+        wanted = id.strip()
+        jobs = await self._visible(caller)
+        found = next((job for job in jobs if job.id == wanted), None)
+        if found is None:
+            raise _no_job(wanted)
+        return found
+
+    def _check(self, caller: Caller, rights: Collection[Scope], spec: JobSpec, known: Job | None = None) -> JobSpec:
+        """Return the job as it may be; raise ToolError where it may not, or where it would never run."""
+        before = known.spec if known else None
+        agent = agent_of(known.author if known else caller)
+        if spec.agent_id is not None and spec.agent_id != agent:
+            if known or "admin" not in rights:
+                raise ToolError(f"a job of another agent than {agent} is for a person to make", code="denied")
+            if spec.agent_id != "main" and self._core.config.agent(spec.agent_id) is None:
+                raise ToolError(f"there is no agent {spec.agent_id!r}", code="not_found")
+        payload = spec.payload
+        if isinstance(payload, TurnPayload) and (before is None or payload != before.payload):
+            parse_effort(payload.thinking or "")
+            if payload.model and not self._core.is_owner(caller):
+                raise ToolError("only the owner chooses the model of a job", code="denied")
+            if payload.model and self._core.models.named(payload.model) is None:
+                raise ToolError(f"the configuration names no model {payload.model!r}", code="not_found")
+        if before is not None and spec.schedule == before.schedule:
+            return spec
+        schedule, now = spec.schedule, self.clock.now_ms()
+        if isinstance(schedule, CronSchedule) and schedule.tz is None and (zone := find_local_zone(os.environ)):
+            spec = spec.model_copy(update={"schedule": schedule.model_copy(update={"tz": zone})})
+        if isinstance(schedule, AtSchedule) and schedule.at_ms < now - _PAST_MS:
+            ago = (now - schedule.at_ms) / 1000
+            raise ToolError(f"that time is {ago:,.0f} seconds past; name one that comes", code="bad_arguments")
+        if not isinstance(schedule, AtSchedule) and first_slot(spec.schedule, now) is None:
+            raise ToolError("that time never comes; write another schedule", code="bad_arguments")
+        return spec
+
+    def _check_count(self, caller: Caller, known: Collection[Job]) -> None:
+        own = [job for job in known if person_of(job.author) == person_of(caller)]
+        if len(known) >= _MAX_JOBS or (not self._core.is_owner(caller) and len(own) >= _MAX_GUEST_JOBS):
+            raise ToolError("there are too many jobs already; take one away first", code="busy")
+
+    def _home_of(self, caller: Caller) -> str:
+        """Return the session that the caller's jobs tell: the agent's main one for the owner, else their own."""
+        if self._core.is_owner(caller) and caller.channel is None:
+            return str(SessionKey(agent_of(caller), "main"))
+        return caller.session or ""
+
+    def _tools_of(self, caller: Caller) -> tuple[str, ...]:
+        belt = self._core.belt_of(self._core.assign_model(caller, ""))
+        return tuple(sorted(belt.tools))
+
+    # the work itself
+
+    def _most(self) -> int:
+        settings = self._core.config.cron
+        return settings.max_concurrent if settings.enabled else 0
+
+    async def _perform(self, job: Job, run: JobRun) -> RunEnd:
+        """Do what a job is for."""
+        who, device = job.author, job.author.channel == DEVICE_CHANNEL
+        if device and not any(id == (who.sender.id if who.sender else "") for id, _ in self._devices.known):
+            raise ToolError("the device that made it is paired no more", code="denied")
+        payload = job.spec.payload
+        if isinstance(payload, EventPayload):
+            return await self._tell_event(job, run, payload)
+        end = await self._answer(job, run, payload)
+        await self._report(job, end)
+        return end
+
+    async def _tell_event(self, job: Job, run: JobRun, payload: EventPayload) -> RunEnd:
+        words = f"[System event of the job {job.spec.name!r}] {payload.text}"
+        message = Message(role="user", content=(Text(words, job.source or None),), at=run.began_ms / 1000)
+        if job.spec.wake_mode != "now":
+            await self._core.host.tell(job.home, message)
+            return RunEnd("ok", payload.text)
+        end = await self._take_turn(job, run, TurnRequest(message=message, caller=_caller_of(job, "", job.home)), None)
+        return end if end.status != "ok" else RunEnd("ok", payload.text)
+
+    async def _answer(self, job: Job, run: JobRun, payload: TurnPayload) -> RunEnd:
+        request = TurnRequest(
+            message=Message(role="user", content=(Text(payload.message, job.source or None),), at=run.began_ms / 1000),
+            caller=_caller_of(job, run.id),
+            model=self._core.models.named(payload.model) if payload.model else None,
+            effort=parse_effort(payload.thinking or ""),
+        )
+        return await self._take_turn(job, run, request, payload.timeout_seconds)
+
+    async def _take_turn(self, job: Job, run: JobRun, request: TurnRequest, seconds: int | None) -> RunEnd:
+        """Have a turn of the job, with nothing but what the job may use; return how it ended."""
+        begun = await self._chats.begin(request.caller, replace(request, bounds=bounds_of(job)), run.id)
+        if isinstance(begun, Past):  # only by a run of this very id
+            return RunEnd("error", error=begun.error or "it ran before")
+        turn, _ = begun
+        try:
+            end = await self._chats.wait_for_end(turn, seconds)
+        except asyncio.CancelledError:
+            turn.turn.stop()
+            raise
+        if end is None and not turn.error():
+            turn.turn.stop()
+            return RunEnd("error", error=f"it took longer than {seconds} seconds and was stopped")
+        return RunEnd("error", error=turn.error()) if end is None else RunEnd("ok", end.text)
+
+    async def _report(self, job: Job, end: RunEnd) -> None:
+        """Tell the session that a job belongs to what came of it: as a report, never as an order."""
+        said = job.spec.isolation or JobReport()
+        prefix, most = said.post_to_main_prefix or "Cron", said.post_to_main_max_chars
+        words = (end.summary if end.status == "ok" else end.error).strip()
+        if not job.home or not words or words in _NO_NEWS:
+            return
+        head = f"{prefix}: " if end.status == "ok" else f"{prefix} ({end.status}): "
+        source = f"cron:{job.id}"
+        body = fence(words[: _REPORT_CHARS if most is None else most], source, new_token())
+        parts = (
+            Text(f"{head}the job {job.spec.name!r} says:\n"),
+            Text(body, f"{source} after {job.source}" if job.source else None),
+        )
+        try:
+            await self._core.host.tell(job.home, Message(role="user", content=parts, at=self.clock.now_ms() / 1000))
+        except CribError as error:  # it is in the run all the same
+            raise ToolError(f"it is done, but {job.home} could not be told: {error}", code="failed") from error
+
+    async def _forget(self, runs: Collection[JobRun]) -> None:
+        """Delete the sessions of runs that are kept no longer."""
+        jobs = {job.id: job for job in await self._store.list_all()} if runs else {}
+        for run in runs:
+            if run.job in jobs and isinstance(jobs[run.job].spec.payload, TurnPayload):
+                await self._core.stores.sessions.delete(session_of(jobs[run.job], run.id))
+
+    # what is told
+
+    def _next_of(self, job: Job) -> int | None:
+        return slots.next_time(job, self.clock.now_ms()) if job.spec.enabled else None
+
+    def to_json(self, job: Job) -> dict[str, Any]:
+        """Return a job as it is told."""
+        state, now = job.state, self.clock.now_ms()
+        told = {
+            "nextRunAtMs": self._next_of(job),
+            "runningAtMs": state.running_ms if slots.is_running(job, now) else None,
+            "lastRunAtMs": state.last_run_ms,
+            "lastStatus": state.last_status,
+            "lastError": state.last_error or None,
+            "lastDurationMs": state.last_duration_ms,
+        }
+        spec = job.spec.to_json()
+        author = {} if job.author.channel is None and job.author.sender is None else {"author": name_of(job.author)}
+        kept = {name: value for name, value in told.items() if value is not None}
+        return {
+            "id": job.id,
+            "createdAtMs": job.created_ms,
+            "updatedAtMs": job.updated_ms,
+            **spec,
+            **author,
+            "state": kept,
+        }
+
+    def _run_json(self, run: JobRun) -> dict[str, Any]:
+        told: dict[str, Any] = {"ts": run.ended_ms or run.began_ms, "jobId": run.job, "runId": run.id}
+        told |= {"action": "started" if run.status == "running" else "finished", "status": run.status}
+        told |= {"runAtMs": run.began_ms, "slotMs": run.slot_ms, "summary": run.summary, "error": run.error}
+        if run.ended_ms is not None:
+            told["durationMs"] = max(run.ended_ms - run.began_ms, 0)
+        return {name: value for name, value in told.items() if value not in ("", None)}
+
+    def _tell_changed(self, job: Job, action: str) -> dict[str, Any]:
+        told = self.to_json(job)
+        at = told["state"].get("nextRunAtMs")
+        self._publish(job, {"action": action, **({"nextRunAtMs": at} if at is not None else {})})
+        self.clock.poke()
+        return told
+
+    def _tell(self, job: Job, run: JobRun) -> None:
+        """Tell of a run that begins or has ended."""
+        if run.status == "running":
+            self._publish(job, {"action": "started", "runAtMs": run.began_ms})
+            return
+        told = {"action": "finished", "status": run.status, "summary": run.summary, "error": run.error}
+        told = {name: value for name, value in told.items() if value}
+        at = self._next_of(job)
+        times = {"runAtMs": run.began_ms, "durationMs": max((run.ended_ms or 0) - run.began_ms, 0)}
+        self._publish(job, {**told, **times, **({"nextRunAtMs": at} if at is not None else {})})
+
+    def _publish(self, job: Job, told: Mapping[str, Any]) -> None:
+        self._bus.publish("cron", {"jobId": job.id, **told}, job.home)
+
+
+def session_of(job: Job, run: str) -> str:
+    """Return the session in which a run of a job works alone."""
+    return str(SessionKey(agent_of(job.author), f"cron:{job.id}:run:{run}"))
+
+
+def bounds_of(job: Job) -> tuple[Layer, ...]:
+    """Return what a job leaves its author: what they had when it was made, and of that what it names."""
+    origin, tools = f"job {job.id}", job.spec.tools
+    had = Layer("job", origin, Rule(allow=job.had), "what its author had when it was made")
+    return (had,) if tools is None else (had, Layer("job", origin, Rule(allow=tools.allow, deny=tools.deny)))
+
+
+def _caller_of(job: Job, run: str, session: str = "") -> Caller:
+    return replace(job.author, session=session or session_of(job, run), provider=None, model=None)
+
+
+def _merge(spec: JobSpec, change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job with some of it written anew; of work of the same kind, what is not named stays."""
+    before = spec.to_json()
+    merged = {key: value for key, value in {**before, **change}.items() if value is not None}
+    payload = change.get("payload")
+    if isinstance(payload, Mapping) and payload.get("kind", before["payload"]["kind"]) == before["payload"]["kind"]:
+        merged["payload"] = {key: each for key, each in {**before["payload"], **payload}.items() if each is not None}
+    return merged
+
+
+def _no_job(id: str) -> ToolError:
+    return ToolError(f"unknown cron job id: {escape(id[:64])}", code="not_found")
+
+
+def find_local_zone(env: Mapping[str, str]) -> str | None:
+    """Return the name of this machine's time zone, None when it is UTC or nobody knows."""
+    named = env.get("TZ", "").removeprefix(":")
+    try:
+        name = named or str(Path("/etc/localtime").resolve()).rpartition("zoneinfo/")[2]
+        find_zone(name)
+    except (OSError, ToolError):
+        return None
+    return None if name in ("UTC", "Etc/UTC", "") or name.startswith("/") else name

@@ -1,0 +1,230 @@
+"""The clock of jobs: sleeps until one is due, claims its slot in the store, and runs it beside the others.
+
+Several processes may have one store: whoever claims a slot first runs it. The clock looks at least once a minute, so
+that one that was set is noticed, and never more often than four times a second.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from secrets import token_hex
+
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.job import Job, JobRun, JobStore
+
+from . import slots
+from .slots import RunEnd
+
+log = logging.getLogger("toolcrib")
+
+_MIN_SECONDS, _MAX_SECONDS = 0.25, 60.0  # between two looks
+_RENEW_SECONDS = 30.0
+_JUMP_MS = 1_000
+_SUMMARY_CHARS = 8_000
+_KEPT_RUNS = 50  # of one job
+
+Perform = Callable[[Job, JobRun], Awaitable[RunEnd]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWorld:
+    """What the clock is told by and tells: the time in seconds, how to wait, and what is done for a job.
+
+    `perform` does it, and `tell` hears of every run that begins and ends; `forget` of those that are kept no longer.
+    """
+
+    perform: Perform
+    tell: Callable[[Job, JobRun], None]
+    forget: Callable[[tuple[JobRun, ...]], Awaitable[None]]
+    most: Callable[[], int]
+    now: Callable[[], float] = time.time
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class JobClock:
+    """Runs the jobs of one store. Without `start` it runs what it is asked to, and nothing by itself."""
+
+    def __init__(self, store: JobStore, world: JobWorld) -> None:
+        self._store, self._world = store, world
+        self._poked = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+        self._going: dict[str, asyncio.Task[RunEnd]] = {}  # by job
+        self._runs: dict[str, tuple[JobRun, int]] = {}  # by job, with the time of the last lease
+        self._seen_ms: int | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it looks for jobs by itself."""
+        return self._looking is not None and not self._looking.done()
+
+    def now_ms(self) -> int:
+        return int(self._world.now() * 1000)
+
+    def start(self) -> None:
+        """Look for jobs from now on, until `close`."""
+        if not self.is_on:
+            self._seen_ms, self._looking = None, asyncio.get_running_loop().create_task(self._look_on())
+
+    def poke(self) -> None:
+        """Have it look soon: something has changed."""
+        self._poked.set()
+
+    async def close(self) -> None:
+        """Look no more, and stop what runs."""
+        tasks = [task for task in (self._looking, *self._going.values()) if task is not None]
+        self._looking = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def run_now(self, job: Job, *, is_forced: bool) -> "asyncio.Task[RunEnd] | str":
+        """Run a job now, where it is due or `is_forced`; return its task, or a word for why it does not run."""
+        now, id = self.now_ms(), token_hex(8)
+        found: list[str] = []
+
+        def step(known: Job | None) -> tuple[Job | None, JobRun | None]:
+            if known is None:
+                found.append("removed")
+                return None, None
+            if slots.is_running(known, now):
+                found.append("already-running")
+                return known, None
+            slot: int | None = None
+            taken = slots.claim_now(known, now, id) if is_forced else None
+            if not is_forced:
+                taken, slot = slots.claim(known, now, id)
+                if slot is None:
+                    found.append("not-due")
+                    return taken, None
+            return taken or known, JobRun(id=id, job=known.id, slot_ms=slot, began_ms=now)
+
+        known, run = await self._store.change(job.id, step)
+        if known is None or run is None:
+            return found[0]
+        return self._begin(known, run)
+
+    async def settle(self) -> None:
+        """Wait until what runs has ended."""
+        while self._going:
+            await asyncio.wait(list(self._going.values()))
+            await asyncio.sleep(0)
+
+    async def _look_on(self) -> None:
+        while True:
+            self._poked.clear()
+            try:
+                seconds = await self._look()
+            except ToolError as error:  # the store, which may be back in a moment
+                log.warning("jobs cannot be looked at: %s", error)
+                seconds = _MAX_SECONDS
+            except Exception:  # one look is not worth the clock
+                log.exception("looking for jobs failed")
+                seconds = _MAX_SECONDS
+            await self._world.pause(_MIN_SECONDS)
+            await self._wait(seconds - _MIN_SECONDS)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait so long, or until somebody pokes."""
+        if seconds <= 0 or self._poked.is_set():
+            return
+        waiting = [asyncio.ensure_future(each) for each in (self._poked.wait(), self._world.pause(seconds))]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _look(self) -> float:
+        """Begin what is due; return for how many seconds there is nothing to do."""
+        now = self.now_ms()
+        if self._seen_ms is None or now < self._seen_ms - _JUMP_MS:
+            await self._plan_all(now)  # what was future is past, or the other way round
+        self._seen_ms = now
+        await self._renew(now)
+        most = self._world.most()
+        if most == 0:
+            return _MAX_SECONDS
+        for id in await self._store.list_due(now):
+            if id in self._going:
+                continue
+            if len(self._going) >= most:  # who ends pokes
+                return _RENEW_SECONDS
+            await self._claim(id)
+        soonest = await self._store.find_soonest()
+        most_seconds = _RENEW_SECONDS if self._going else _MAX_SECONDS
+        return most_seconds if soonest is None else min(max((soonest - now) / 1000, _MIN_SECONDS), most_seconds)
+
+    async def _claim(self, id: str) -> None:
+        now, run = self.now_ms(), token_hex(8)
+
+        def step(job: Job | None) -> tuple[Job | None, JobRun | None]:
+            if job is None:
+                return None, None
+            taken, slot = slots.claim(job, now, run)
+            return taken, None if slot is None else JobRun(id=run, job=id, slot_ms=slot, began_ms=now)
+
+        job, began = await self._store.change(id, step)
+        if job is not None and began is not None:
+            self._begin(job, began)
+
+    def _begin(self, job: Job, run: JobRun) -> "asyncio.Task[RunEnd]":
+        task = self._going[job.id] = asyncio.get_running_loop().create_task(self._go(job, run))
+        self._runs[job.id] = run, run.began_ms
+        return task
+
+    async def _go(self, job: Job, run: JobRun) -> RunEnd:
+        end = RunEnd("error", error="it was stopped before it was done")
+        try:
+            self._world.tell(job, run)
+            end = await self._world.perform(job, run)
+        except CribError as error:
+            end = RunEnd("error", error=str(error))
+        except Exception:  # a job must not take the clock with it
+            log.exception("the job %s failed", job.id)
+            end = RunEnd("error", error="it failed; the log says more")
+        finally:
+            await asyncio.shield(asyncio.ensure_future(self._end(job, run, end)))
+        return end
+
+    async def _end(self, job: Job, run: JobRun, end: RunEnd) -> None:
+        now = self.now_ms()
+        done = replace(
+            run, status=end.status, ended_ms=now, summary=end.summary[:_SUMMARY_CHARS], error=end.error[:_SUMMARY_CHARS]
+        )
+
+        def step(known: Job | None) -> tuple[Job | None, JobRun | None]:
+            return (slots.finish(known, run, end, now), done) if known else (None, None)
+
+        try:
+            kept, _ = await self._store.change(job.id, step)
+            self._world.tell(kept or replace(job, state=replace(job.state, next_ms=None)), done)
+            await self._world.forget(await self._store.forget_runs(job.id, keep=_KEPT_RUNS))
+        except ToolError as error:
+            log.error("what came of the job %s could not be kept: %s", job.id, error)  # noqa: TRY400  the store's words
+        finally:
+            self._going.pop(job.id, None)
+            self._runs.pop(job.id, None)
+            self.poke()
+
+    async def _plan_all(self, now: int) -> None:
+        for job in await self._store.list_all():
+            if slots.plan(job, now) != job:
+                await self.replan(job.id)
+
+    async def replan(self, id: str) -> None:
+        """Say anew when a job is to be looked at."""
+        await self._store.change(id, lambda job: (job and slots.plan(job, self.now_ms()), None))
+
+    async def _renew(self, now: int) -> None:
+        for id, (run, at) in list(self._runs.items()):
+            if abs(now - at) >= _RENEW_SECONDS * 1000:
+                await self._store.change(id, partial(_renew_step, now=now, run=run.id))
+                self._runs[id] = run, now
+
+
+def _renew_step(job: Job | None, *, now: int, run: str) -> tuple[Job | None, JobRun | None]:
+    return job and slots.renew(job, now, run), None
