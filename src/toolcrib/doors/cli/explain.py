@@ -24,6 +24,7 @@ from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
     JsonOptions,
+    ask_owner,
     caller_from_options,
     caller_options,
     crib_from_options,
@@ -40,6 +41,7 @@ Examples:
   toolcrib explain exec --config crib.yaml --sender id:7 --channel telegram --group -100123
   toolcrib explain --config crib.yaml --parent main --json
   toolcrib explain price --tools shop.tools:TOOLS
+  toolcrib explain exec --job 3f9c2a7b10de
 """
 _WHO = """\b
 Examples:
@@ -57,13 +59,19 @@ _ANYBODY = Sender(id="*")
 @service_options
 @caller_options
 @tools_option
-def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpack[CallerOptions]) -> None:
+@click.option("--job", metavar="ID", help="What this job may use: what its author had, has today, and it leaves.")
+def command(
+    tool: str | None, tools: str | None, job: str | None, as_json: bool, **options: Unpack[CallerOptions]
+) -> None:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
     Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
     and whom it lets in, is followed; what cannot be is said.
     """
-    told = _explain_far(tool, options, tools) or _explain_here(tool, options, tools)
+    if job is not None:
+        told = _explain_job(job, tool, options)
+    else:
+        told = _explain_far(tool, options, tools) or _explain_here(tool, options, tools)
     if as_json:
         print_json(told)
         return
@@ -80,6 +88,15 @@ def command(tool: str | None, tools: str | None, as_json: bool, **options: Unpac
         click.echo()
         rows = [(step["layer"], step["decision"], step["rule"] or "-", step["origin"] or "-") for step in told["steps"]]
         print_table(("layer", "says", "rule", "origin"), rows, colour=1)
+
+
+def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str, Any]:
+    """Return what the services say of a job."""
+    told: dict[str, Any] = ask_owner(options, "cron.explain", {"id": job})
+    if tool is not None:
+        name = require_tool(tool, [each["tool"] for each in told["tools"]])
+        told = ask_owner(options, "cron.explain", {"id": job, "tool": name})
+    return told
 
 
 def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any] | None:

@@ -8,24 +8,20 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.approval import name_of, person_of
 from toolcrib.define.caller import Caller
-from toolcrib.define.device import DEVICE_CHANNEL
 from toolcrib.define.display import escape
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
 from toolcrib.define.job import (
-    EventPayload,
     Job,
-    JobReport,
     JobRun,
     JobSpec,
     JobStore,
@@ -35,30 +31,25 @@ from toolcrib.define.job import (
     normalize_job,
     read_job,
 )
-from toolcrib.define.message import Message
 from toolcrib.define.ports import Scope, rpc
 from toolcrib.define.result import Text
 from toolcrib.define.schedule import AtSchedule, CronSchedule, find_zone, first_slot, with_anchor
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
 from toolcrib.define.session import SessionKey
 from toolcrib.define.turn import TurnRequest
-from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import agent_of, resolve
-from toolcrib.services.chat import Chats, Past
-from toolcrib.services.devices import Devices
+from toolcrib.services.chat import Chats
 from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.subagents.service import parse_effort
 
 from . import slots
 from .clock import JobClock, JobWorld
-from .slots import RunEnd
+from .work import JobWork, bounds_of, caller_of, session_of, work_in
 
 _MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of everybody, and of one who is not the owner
 _PAST_MS = 60_000  # by which a time may be past when a job is made
-_REPORT_CHARS = 8_000
 _CONTENT = ("schedule", "payload", "tools", "agentId", "sessionTarget")  # what a job does, and when
-_NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 
 JobId = Annotated[str, Field(max_length=64)]
 
@@ -92,21 +83,23 @@ def mount(
     core: TurnCore,
     now: Callable[[], float] = time.time,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    works: Callable[[TurnCore], JobWork] = work_in,
 ) -> Feature:
     """Mount the jobs. Their clock does not start with a crib: a gateway starts it, or whoever says `cron.start()`."""
-    service = Cron(core, now, pause)
+    service = Cron(core, works(core), now, pause)
     return Feature(services=(service,), close=service.close)
 
 
 class Cron:
     """The jobs of one crib."""
 
-    def __init__(self, core: TurnCore, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]) -> None:
-        self._core, self._bus = core, core.find(Bus)
-        self._chats, self._devices = core.find(Chats), core.find(Devices)
+    def __init__(
+        self, core: TurnCore, work: JobWork, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._core, self._bus, self._chats = core, core.find(Bus), core.find(Chats)
         self._store: JobStore = core.stores.jobs
         world = JobWorld(
-            perform=self._perform, tell=self._tell, forget=self._forget, most=self._most, now=now, pause=pause
+            perform=work.perform, tell=self._tell, forget=self._forget, most=self._most, now=now, pause=pause
         )
         self.clock = JobClock(self._store, world)
         self.start, self.close = self.clock.start, self.clock.close
@@ -246,14 +239,17 @@ class Cron:
         return {"entries": [self._run_json(run) for run in runs if run.job in known]}
 
     @rpc("cron.explain", scope="read")
-    async def explain(self, caller: Caller, id: JobId) -> dict[str, Any]:
+    async def explain(self, caller: Caller, id: JobId, tool: Annotated[str, "only this one"] = "") -> dict[str, Any]:
         """Say for every tool whether a job may use it, and why."""
         job = await self._find(caller, id)
-        who = self._core.assign_model(_caller_of(job, "explain"), "")
+        who = self._core.assign_model(caller_of(job, "explain"), "")
         belt = self._core.belt_of(who, bounds=bounds_of(job))
         tools = belt.catalog.tools
-        rows = [verdict_json(belt.verdicts[name], tools[name]) for name in tools]
-        return {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
+        if tool and tool not in tools:
+            raise ToolError(f"there is no tool {tool[:64]!r}", code="not_found")
+        rows = [verdict_json(belt.verdicts[name], tools[name]) for name in ([tool] if tool else tools)]
+        told = {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
+        return {**told, "steps": [asdict(step) for step in belt.steps(tool)]} if tool else told
 
     @rpc("wake", scope="write")
     async def wake(
@@ -340,71 +336,6 @@ class Cron:
         settings = self._core.config.cron
         return settings.max_concurrent if settings.enabled else 0
 
-    async def _perform(self, job: Job, run: JobRun) -> RunEnd:
-        """Do what a job is for."""
-        who, device = job.author, job.author.channel == DEVICE_CHANNEL
-        if device and not any(id == (who.sender.id if who.sender else "") for id, _ in self._devices.known):
-            raise ToolError("the device that made it is paired no more", code="denied")
-        payload = job.spec.payload
-        if isinstance(payload, EventPayload):
-            return await self._tell_event(job, run, payload)
-        end = await self._answer(job, run, payload)
-        await self._report(job, end)
-        return end
-
-    async def _tell_event(self, job: Job, run: JobRun, payload: EventPayload) -> RunEnd:
-        words = f"[System event of the job {job.spec.name!r}] {payload.text}"
-        message = Message(role="user", content=(Text(words, job.source or None),), at=run.began_ms / 1000)
-        if job.spec.wake_mode != "now":
-            await self._core.host.tell(job.home, message)
-            return RunEnd("ok", payload.text)
-        end = await self._take_turn(job, run, TurnRequest(message=message, caller=_caller_of(job, "", job.home)), None)
-        return end if end.status != "ok" else RunEnd("ok", payload.text)
-
-    async def _answer(self, job: Job, run: JobRun, payload: TurnPayload) -> RunEnd:
-        request = TurnRequest(
-            message=Message(role="user", content=(Text(payload.message, job.source or None),), at=run.began_ms / 1000),
-            caller=_caller_of(job, run.id),
-            model=self._core.models.named(payload.model) if payload.model else None,
-            effort=parse_effort(payload.thinking or ""),
-        )
-        return await self._take_turn(job, run, request, payload.timeout_seconds)
-
-    async def _take_turn(self, job: Job, run: JobRun, request: TurnRequest, seconds: int | None) -> RunEnd:
-        """Have a turn of the job, with nothing but what the job may use; return how it ended."""
-        begun = await self._chats.begin(request.caller, replace(request, bounds=bounds_of(job)), run.id)
-        if isinstance(begun, Past):  # only by a run of this very id
-            return RunEnd("error", error=begun.error or "it ran before")
-        turn, _ = begun
-        try:
-            end = await self._chats.wait_for_end(turn, seconds)
-        except asyncio.CancelledError:
-            turn.turn.stop()
-            raise
-        if end is None and not turn.error():
-            turn.turn.stop()
-            return RunEnd("error", error=f"it took longer than {seconds} seconds and was stopped")
-        return RunEnd("error", error=turn.error()) if end is None else RunEnd("ok", end.text)
-
-    async def _report(self, job: Job, end: RunEnd) -> None:
-        """Tell the session that a job belongs to what came of it: as a report, never as an order."""
-        said = job.spec.isolation or JobReport()
-        prefix, most = said.post_to_main_prefix or "Cron", said.post_to_main_max_chars
-        words = (end.summary if end.status == "ok" else end.error).strip()
-        if not job.home or not words or words in _NO_NEWS:
-            return
-        head = f"{prefix}: " if end.status == "ok" else f"{prefix} ({end.status}): "
-        source = f"cron:{job.id}"
-        body = fence(words[: _REPORT_CHARS if most is None else most], source, new_token())
-        parts = (
-            Text(f"{head}the job {job.spec.name!r} says:\n"),
-            Text(body, f"{source} after {job.source}" if job.source else None),
-        )
-        try:
-            await self._core.host.tell(job.home, Message(role="user", content=parts, at=self.clock.now_ms() / 1000))
-        except CribError as error:  # it is in the run all the same
-            raise ToolError(f"it is done, but {job.home} could not be told: {error}", code="failed") from error
-
     async def _forget(self, runs: Collection[JobRun]) -> None:
         """Delete the sessions of runs that are kept no longer."""
         jobs = {job.id: job for job in await self._store.list_all()} if runs else {}
@@ -468,22 +399,6 @@ class Cron:
 
     def _publish(self, job: Job, told: Mapping[str, Any]) -> None:
         self._bus.publish("cron", {"jobId": job.id, **told}, job.home)
-
-
-def session_of(job: Job, run: str) -> str:
-    """Return the session in which a run of a job works alone."""
-    return str(SessionKey(agent_of(job.author), f"cron:{job.id}:run:{run}"))
-
-
-def bounds_of(job: Job) -> tuple[Layer, ...]:
-    """Return what a job leaves its author: what they had when it was made, and of that what it names."""
-    origin, tools = f"job {job.id}", job.spec.tools
-    had = Layer("job", origin, Rule(allow=job.had), "what its author had when it was made")
-    return (had,) if tools is None else (had, Layer("job", origin, Rule(allow=tools.allow, deny=tools.deny)))
-
-
-def _caller_of(job: Job, run: str, session: str = "") -> Caller:
-    return replace(job.author, session=session or session_of(job, run), provider=None, model=None)
 
 
 def _merge(spec: JobSpec, change: Mapping[str, Any]) -> dict[str, Any]:

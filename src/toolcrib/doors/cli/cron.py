@@ -1,0 +1,256 @@
+"""toolcrib cron: jobs that run later, again and again, or now; a gateway runs them."""
+
+from collections.abc import Callable
+from typing import Any, NotRequired, TypeVar, Unpack
+
+import click
+
+from toolcrib.define.display import escape, escape_controls
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.names import nearest
+
+from ._far import find_gateway
+from ._format import format_time, print_json, print_table
+from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
+from .approvals import seconds_from
+
+_MINUTE = "%Y-%m-%d %H:%M:%S"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class JobOptions(JsonOptions):
+    """What `_job_options` adds."""
+
+    at: NotRequired[str | None]
+    every: NotRequired[str | None]
+    expr: NotRequired[str | None]
+    tz: NotRequired[str | None]
+    message: NotRequired[str | None]
+    event: NotRequired[str | None]
+    name: NotRequired[str | None]
+    agent: NotRequired[str | None]
+    model: NotRequired[str | None]
+    timeout: NotRequired[str | None]
+    allow: NotRequired[tuple[str, ...]]
+    deny: NotRequired[tuple[str, ...]]
+    wakes: NotRequired[bool | None]
+    catches_up: NotRequired[bool | None]
+    deletes: NotRequired[bool | None]
+
+
+@click.group("cron", cls=CommandGroup)
+def command() -> None:
+    """List, make, change and run jobs. A gateway runs those that are due."""
+
+
+def _job_options(command: _Command) -> _Command:
+    for option in (
+        click.option("--at", metavar="TIME", help="Once, like 2030-01-01T09:00+02:00; UTC without a zone."),
+        click.option("--every", metavar="TIME", help="Again and again, like 30s, 10m, 2h or 1d."),
+        click.option("--cron", "expr", metavar="EXPR", help="As a crontab says it, like '0 9 * * 1-5'."),
+        click.option("--tz", metavar="ZONE", help="The zone of --cron, like Europe/Kyiv; else this machine's."),
+        click.option("--message", metavar="TEXT", help="Have this answered in a session of its own."),
+        click.option("--event", metavar="TEXT", help="Tell the main session this."),
+        click.option("--now/--next", "wakes", default=None, help="Answer --event at once, or with the next turn."),
+        click.option("--name", metavar="NAME", help="What it is called; else how its text begins."),
+        click.option("--agent", metavar="ID", help="Whose job it is; else main's."),
+        click.option("--model", metavar="P:M", help="Which model answers --message."),
+        click.option("--timeout", metavar="TIME", help="How long --message may take."),
+        click.option(
+            "--allow", metavar="TOOL", multiple=True, help="It has these tools and no others; may be repeated."
+        ),
+        click.option("--deny", metavar="TOOL", multiple=True, help="It does not have these; may be repeated."),
+        click.option("--catch-up/--skip-missed", "catches_up", default=None, help="Whether a missed time counts."),
+        click.option("--delete/--keep", "deletes", default=None, help="Whether it goes once it has run --at its time."),
+    ):
+        command = option(command)
+    return service_options(command)
+
+
+@command.command("list", epilog=show_examples("cron list --all --json"))
+@click.option("--all", "all_", is_flag=True, help="Those that are off, too.")
+@service_options
+def list_(all_: bool, **options: Unpack[JsonOptions]) -> None:
+    """List jobs, the next first."""
+    jobs = ask_owner(options, "cron.list", {"includeDisabled": all_})["jobs"]
+    if options["as_json"]:
+        print_json({"jobs": jobs})
+        return
+    if not jobs:
+        click.echo("there are no jobs; `toolcrib cron add --every 1h --message 'list the files'` makes one")
+        return
+    print_table(("id", "name", "schedule", "next", "last"), [_row(job) for job in jobs])
+    _tell_clock(options)
+
+
+@command.command(
+    "add",
+    epilog=show_examples(
+        "cron add --every 1h --message 'list the files' --allow ls",
+        "cron add --cron '0 9 * * 1-5' --tz Europe/Kyiv --event 'the day begins' --now",
+        "cron add --at 2030-01-01T09:00+02:00 --message 'wish me a good year'",
+    ),
+)
+@_job_options
+def add(**options: Unpack[JobOptions]) -> None:
+    """Make a job. It runs as the owner here, with no more than the owner has now."""
+    job = _read(options)
+    if "schedule" not in job or "payload" not in job:
+        raise CribError("say when, with --at, --every or --cron, and what, with --message or --event")
+    made = ask_owner(_plain(options), "cron.add", job)
+    _show(options, made, "is there")
+    if not options["as_json"]:
+        _tell_clock(options)
+
+
+@command.command("edit", epilog=show_examples("cron edit 3f9c2a7b10de --every 2h --deny exec"))
+@click.argument("id")
+@_job_options
+def edit(id: str, **options: Unpack[JobOptions]) -> None:
+    """Change the job ID; what is not named stays as it is."""
+    patch = _read(options)
+    if not patch:
+        raise CribError("say what is to change; `toolcrib cron edit --help` shows what can")
+    _show(options, _ask_about(options, id, "cron.update", patch=patch), "is changed")
+
+
+@command.command("enable", epilog=show_examples("cron enable 3f9c2a7b10de"))
+@click.argument("id")
+@service_options
+def enable(id: str, **options: Unpack[JsonOptions]) -> None:
+    """Turn the job ID on; what it missed meanwhile is not done."""
+    _show(options, _ask_about(options, id, "cron.update", patch={"enabled": True}), "is on")
+
+
+@command.command("disable", epilog=show_examples("cron disable 3f9c2a7b10de"))
+@click.argument("id")
+@service_options
+def disable(id: str, **options: Unpack[JsonOptions]) -> None:
+    """Turn the job ID off, and keep it."""
+    _show(options, _ask_about(options, id, "cron.update", patch={"enabled": False}), "is off")
+
+
+@command.command("rm", epilog=show_examples("cron rm 3f9c2a7b10de"))
+@click.argument("id")
+@service_options
+def remove(id: str, **options: Unpack[JsonOptions]) -> int:
+    """Take the job ID away, with what is kept of its runs."""
+    told = _ask_about(options, id, "cron.remove")
+    if options["as_json"]:
+        print_json(told)
+    else:
+        click.echo(f"{escape(id)} is gone" if told["removed"] else f"there is no job {escape(id)!r}", err=True)
+    return 0 if told["removed"] else 1
+
+
+@command.command("run", epilog=show_examples("cron run 3f9c2a7b10de"))
+@click.argument("id")
+@service_options
+def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
+    """Run the job ID now, whatever its schedule says, and wait for its end."""
+    told = _ask_about(options, id, "cron.run", mode="force", wait=True, import_plugins=True)
+    if options["as_json"]:
+        print_json(told)
+    elif not told["ran"]:
+        click.echo(f"it does not run: {told['reason']}", err=True)
+    elif told["status"] == "ok":
+        click.echo(escape_controls(told.get("summary", "")))
+    else:
+        click.echo(f"toolcrib: {escape_controls(told.get('error', told['status']))}", err=True)
+    return 0 if told["ran"] and told["status"] == "ok" else 1
+
+
+@command.command("runs", epilog=show_examples("cron runs 3f9c2a7b10de --most 5"))
+@click.argument("id", required=False)
+@click.option("--most", default=20, show_default=True, type=click.IntRange(1, 5_000), help="How many, newest first.")
+@service_options
+def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
+    """List what came of the job ID, or of all, the latest first."""
+    told = _ask_about(options, id, "cron.runs", limit=most) if id else ask_owner(options, "cron.runs", {"limit": most})
+    if options["as_json"]:
+        print_json(told)
+        return
+    rows = [
+        (each["jobId"], format_time(each["runAtMs"] / 1000, _MINUTE), each["status"],
+         escape_controls(" ".join((each.get("error") or each.get("summary") or "").split())[:80]))
+        for each in told["entries"]
+    ]  # fmt: skip
+    print_table(("job", "began", "status", "what"), rows) if rows else click.echo("nothing has run yet")
+
+
+def _read(options: JobOptions) -> dict[str, Any]:
+    """Return what the options say of a job."""
+    every = options["every"] and seconds_from(options["every"]) * 1000
+    given: dict[str, Any] = {"at": options["at"], "everyMs": every, "expr": options["expr"]}
+    whens = {name: said for name, said in given.items() if said is not None}
+    if len(whens) > 1 or None not in (options["message"], options["event"]):
+        raise CribError("a job has one schedule and one text; leave the others out")
+    job: dict[str, Any] = {"name": options["name"], "agentId": options["agent"], "catchUp": options["catches_up"]}
+    job["deleteAfterRun"] = options["deletes"]
+    if whens:
+        job["schedule"] = {**whens, **({"tz": options["tz"]} if options["tz"] else {})}
+    elif options["tz"]:
+        raise CribError("--tz is the zone of --cron; write both")
+    more = {"model": options["model"], "timeoutSeconds": options["timeout"] and seconds_from(options["timeout"])}
+    details = {name: value for name, value in more.items() if value is not None}
+    if options["event"] is not None:
+        job |= {"payload": {"kind": "systemEvent", "text": options["event"]}, "sessionTarget": "main"}
+    elif options["message"] is not None or details:
+        said = {} if options["message"] is None else {"message": options["message"]}
+        job |= {"payload": {"kind": "agentTurn", **said, **details}, "sessionTarget": "isolated"}
+    if options["wakes"] is not None:
+        job["wakeMode"] = "now" if options["wakes"] else "next-heartbeat"
+    if options["allow"] or options["deny"]:
+        job["tools"] = {
+            **({"allow": list(options["allow"])} if options["allow"] else {}),
+            "deny": list(options["deny"]),
+        }
+    return {name: value for name, value in job.items() if value is not None}
+
+
+def _plain(options: JsonOptions) -> JsonOptions:
+    """Return the options without those that describe a job: they describe nobody who asks."""
+    names = ("config", "read_as", "as_json", "gateway", "token_file")
+    return {name: options[name] for name in names}  # type: ignore[literal-required,return-value]  # all of them
+
+
+def _ask_about(options: JsonOptions, id: str, method: str, *, import_plugins: bool = False, **more: Any) -> Any:
+    """Return what a method says of one job; raise CribError with the nearest id when there is none."""
+    plain = _plain(options)
+    try:
+        return ask_owner(plain, method, {"id": id, **more}, import_plugins=import_plugins)
+    except ToolError as error:
+        if "unknown cron job id" not in str(error):
+            raise
+        known = [job["id"] for job in ask_owner(plain, "cron.list", {"includeDisabled": True})["jobs"]]
+        near = [each for each in known if each.startswith(id)] or nearest(id, known)
+        hint = f"did you mean {near[0]!r}?" if near else "`toolcrib cron list --all` shows what there is"
+        raise CribError(f"there is no job {id!r}; {hint}") from None
+
+
+def _show(options: JsonOptions, job: dict[str, Any], what: str) -> None:
+    if options["as_json"]:
+        print_json(job)
+        return
+    at = job["state"].get("nextRunAtMs")
+    when = "" if at is None else f", and runs {format_time(at / 1000, _MINUTE)}"
+    click.echo(f"{job['id']} {what}{when}", err=True)
+
+
+def _tell_clock(options: JsonOptions) -> None:
+    if find_gateway(_plain(options)) is None:
+        click.echo("no gateway runs here that would run them; `toolcrib gateway` starts one", err=True)
+
+
+def _row(job: dict[str, Any]) -> tuple[str, ...]:
+    schedule, state = job["schedule"], job["state"]
+    match schedule["kind"]:
+        case "at":
+            when = f"at {format_time(schedule['atMs'] / 1000, _MINUTE)}"
+        case "every":
+            when = f"every {schedule['everyMs'] / 1000:,g} s"
+        case _:
+            when = f"{schedule['expr']} {schedule.get('tz', 'UTC')}"
+    coming = state.get("nextRunAtMs")
+    then = "running" if "runningAtMs" in state else "off" if coming is None else format_time(coming / 1000, _MINUTE)
+    return job["id"], escape(job["name"]), escape(when), then, state.get("lastStatus", "-")
