@@ -37,6 +37,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "openclaw-adapter-hooks": ("tests.cases.adapter_hooks",),
     "openclaw-apply-patch": ("tests.cases.apply_patch",),
     "openclaw-claude-params": ("tests.cases.claude_params",),
+    "openclaw-cron": ("tests.cases.cron",),
     "openclaw-edit-write-ls": ("tests.cases.edits", "tests.cases.writes"),
     "openclaw-exec-tool": ("tests.cases.exec_tool",),
     "openclaw-exec-allowlist": ("tests.cases.exec_allowlist",),

@@ -185,8 +185,8 @@ def normalize_job(raw: Any, *, fills: bool = True) -> dict[str, Any] | None:
     inner = next((raw[key] for key in ("data", "job") if isinstance(raw.get(key), Mapping)), raw)
     job = dict(inner)
     if "agentId" in job and isinstance(job["agentId"], str):
-        agent = to_agent(job.pop("agentId")) if trim(inner["agentId"]) else None
-        job |= {"agentId": agent} if agent else {}
+        agent = trim(job.pop("agentId"))
+        job |= {"agentId": to_agent(agent)} if agent else {}
     if isinstance(job.get("enabled"), str):
         said = trim(job["enabled"]).lower()
         job["enabled"] = {"true": True, "false": False}.get(said, job["enabled"])

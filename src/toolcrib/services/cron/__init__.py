@@ -96,7 +96,7 @@ class Cron:
     def __init__(
         self, core: TurnCore, work: JobWork, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]
     ) -> None:
-        self._core, self._bus, self._chats = core, core.find(Bus), core.find(Chats)
+        self._core, self._work, self._bus, self._chats = core, work, core.find(Bus), core.find(Chats)
         self._store: JobStore = core.stores.jobs
         world = JobWorld(
             perform=work.perform, tell=self._tell, forget=self._forget, most=self._most, now=now, pause=pause
@@ -301,7 +301,7 @@ class Cron:
             parse_effort(payload.thinking or "")
             if payload.model and not self._core.is_owner(caller):
                 raise ToolError("only the owner chooses the model of a job", code="denied")
-            if payload.model and self._core.models.named(payload.model) is None:
+            if payload.model and self._work.named(payload.model) is None:
                 raise ToolError(f"the configuration names no model {payload.model!r}", code="not_found")
         if before is not None and spec.schedule == before.schedule:
             return spec

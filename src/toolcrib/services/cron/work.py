@@ -56,13 +56,15 @@ def work_in(core: TurnCore) -> "JobWork":
 class JobWork:
     """Does what jobs are for. `take_turn` has a turn taken, and returns how it ended; `tell` says a session something.
 
-    `named` gives the model that a word stands for; `is_known` whether an author may still ask for anything.
+    `named` gives the model that a word stands for; `is_known` whether an author may still ask for anything; `wake` has
+    a session look soon at what it was told, where something looks by itself.
     """
 
     take_turn: Callable[[TurnRequest, str, int | None], Awaitable[RunEnd]]
     tell: Callable[[str, Message], Awaitable[None]]
     named: Callable[[str], str | None]
     is_known: Callable[[Caller], bool] = lambda _: True
+    wake: Callable[[str], None] = lambda _: None
 
     async def perform(self, job: Job, run: JobRun) -> RunEnd:
         """Do what a job is for, with nothing but what it may use."""
@@ -84,8 +86,9 @@ class JobWork:
         if job.spec.wake_mode == "now":
             home = replace(request, caller=replace(request.caller, session=job.home))
             end = await self.take_turn(home, run.id, None)
-            return RunEnd("ok", payload.text) if end.status == "ok" else end
+            return end._replace(summary=payload.text)
         await self.tell(job.home, message)
+        self.wake(f"cron:{job.id}")
         return RunEnd("ok", payload.text)
 
     async def _report(self, job: Job, run: JobRun, end: RunEnd) -> None:
