@@ -20,6 +20,7 @@ from toolcrib.doors.gateway.server import GatewayServer
 from toolcrib.policy.lint import Finding
 
 from . import LATER, Outcome, broken, kept
+from .jobs import judge_job
 from .lateness import Stopwatch
 from .policy import neutral
 from .resources import measure_held
@@ -33,8 +34,10 @@ _SECRETS = {"GATEWAY_TOKEN": "a-long-enough-token-0123456789"}
 def judge(case: Json, profiles: Json) -> Outcome:
     """Start with the case's file and compare whether it is taken, refused or warned about."""
     asked, must = case["input"], case["must"]
-    if any(asked.get(key) for key in _SAVING) or "job" in asked.get("object", {}):
+    if any(asked.get(key) for key in _SAVING):
         return LATER
+    if "job" in asked.get("object", {}):
+        return judge_job(asked["object"]["job"], must)
     if asked.get("when", "start") != "start" or "patch" in asked:
         return run_sync(_while_it_runs(asked, must, profiles))
     with tempfile.TemporaryDirectory() as folder:

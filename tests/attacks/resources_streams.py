@@ -17,6 +17,7 @@ from . import (
     Outcome,
     archives,
     broken,
+    jobs,
     kept,
     resources,
     resources_commands,
@@ -31,7 +32,7 @@ Json = Mapping[str, Any]
 # what later.toml promises, by the same words
 _NOT_BUILT = frozenset(
     {
-        *("clock_jump", "cron_add", "cron_same_minute", "cron_self_add", "log_flood", "ping_pong"),
+        *("clock_jump", "cron_same_minute", "cron_self_add", "log_flood", "ping_pong"),
         *("inbound_distinct", "inbound_flood", "inbound_same_id"),
     }
 )
@@ -51,6 +52,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return LATER
         case "provider_stream", _:
             return _streamed(case)
+        case "cron_add", _:
+            return jobs.judge_many(case)
         case "extract", _:
             return archives.judge(case)
         case "skill_load", _:
