@@ -112,15 +112,14 @@ async def _run_steps(args: Json) -> Json:
 
 async def _take(crib: Any, step: Json, made: list[str]) -> Json:
     op, id = step["op"], step.get("id")
-    whom = {"id": made[id] if isinstance(id, int) else id} if "id" in step else {}
-    params = {
-        "add": lambda: step["job"],
-        "update": lambda: {**whom, "patch": step["patch"]},
-        "run": lambda: {**whom, "mode": step.get("mode") or "due"},
-        "remove": lambda: whom,
-        "list": lambda: {"includeDisabled": bool(step.get("includeDisabled"))},
-        "status": dict,
-    }[op]()
+    params: Json = {}
+    if op == "add":
+        params = step["job"]
+    elif op == "list":
+        params = {"includeDisabled": bool(step.get("includeDisabled"))}
+    elif op in ("update", "run", "remove"):
+        more = {"update": {"patch": step.get("patch")}, "run": {"mode": step.get("mode") or "due"}, "remove": {}}
+        params = {"id": made[id] if isinstance(id, int) else id, **more[op]}
     try:
         value = await crib.ask(f"cron.{op}", params, caller=OWNER)
     except ToolError as error:

@@ -13,7 +13,7 @@ from tests.services.cron_world import START_MS, ManualClock, settle
 from toolcrib.backends.stores.jobs import MemoryJobs
 from toolcrib.define.caller import OWNER
 from toolcrib.define.job import Job, JobRun, read_job
-from toolcrib.define.schedule import last_slot, next_slot
+from toolcrib.define.schedule import last_slot, next_slot, with_anchor
 from toolcrib.services.cron import slots
 from toolcrib.services.cron.clock import JobClock, JobWorld
 from toolcrib.services.cron.slots import RunEnd
@@ -27,7 +27,7 @@ ZONES = ("America/New_York", "Europe/Kyiv", "Australia/Lord_Howe")
 def job_of(id: str, schedule: dict[str, Any], now_ms: int = START_MS, **more: Any) -> Job:
     written = {"name": id, "enabled": True, "sessionTarget": "main", "wakeMode": "next-heartbeat", **more}
     spec = read_job({**written, "schedule": schedule, "payload": {"kind": "systemEvent", "text": "t"}})
-    times = {"created_ms": now_ms, "updated_ms": now_ms, "anchor_ms": now_ms}
+    times: dict[str, Any] = {"created_ms": now_ms, "updated_ms": now_ms, "anchor_ms": now_ms}
     state = slots.begin_state(spec.schedule, now_ms)
     return slots.plan(Job(id=id, spec=spec, author=OWNER, had=(), home="h", state=state, **times), now_ms)
 
@@ -234,7 +234,7 @@ def campaign_jobs(now_ms: int, rng: random.Random) -> list[Job]:
         days = rng.choice(("* * *", "* * *", "* * 1-5", "* * 0", "1 * *", "L * *"))
         expr = {"kind": "cron", "expr": f"{minute} {hour if at % 5 else 2} {days}", "tz": zone}
         jobs.append(
-            job_of(f"d{at}", expr if at % 4 else {"kind": "every", "everyMs": (at + 1) * DAY * 1000 // 20}, now_ms)
+            job_of(f"d{at}", expr if at % 4 else {"kind": "every", "everyMs": (1 + at % 7) * DAY * 1000}, now_ms)
         )
     for at in range(10):
         hourly = {"kind": "cron", "expr": f"{at * 6} * * * *", "tz": ZONES[at % 3]}
@@ -272,7 +272,7 @@ async def campaign(days: int, begin: datetime, seed: int = 7) -> World:
     for id, slot in world.ran:
         ran[id].add(slot or 0)
     for job in jobs:
-        schedule = slots.with_anchor(job.spec.schedule, job.anchor_ms)
+        schedule = with_anchor(job.spec.schedule, job.anchor_ms)
         for first, last in windows:
             at = max(int(first * 1000) + 120_000, start)
             while (slot := next_slot(schedule, at)) is not None and slot < int(last * 1000) - 120_000:

@@ -26,8 +26,8 @@ _TEXT_CHARS, _WORD_CHARS, _MAX_ENTRIES = 20_000, 256, 500
 _KINDS: Mapping[str, SessionTarget] = {"systemEvent": "main", "agentTurn": "isolated"}
 _FORMS = (("atMs", "at"), ("at", "at"), ("everyMs", "every"), ("expr", "cron"))
 
-Word = Annotated[str, Field(max_length=_WORD_CHARS)]
-Entries = Annotated[tuple[Word, ...], Field(strict=False, max_length=_MAX_ENTRIES)]
+JobWord = Annotated[str, Field(max_length=_WORD_CHARS)]
+JobEntries = Annotated[tuple[JobWord, ...], Field(strict=False, max_length=_MAX_ENTRIES)]
 
 
 class EventPayload(JobPart):
@@ -42,12 +42,12 @@ class TurnPayload(JobPart):
 
     kind: Literal["agentTurn"]
     message: Annotated[str, Field(min_length=1, max_length=_TEXT_CHARS)]
-    model: Word | None = None
-    thinking: Word | None = None
+    model: JobWord | None = None
+    thinking: JobWord | None = None
     timeout_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
     deliver: bool | None = None
-    channel: Word | None = None
-    to: Word | None = None
+    channel: JobWord | None = None
+    to: JobWord | None = None
     best_effort_deliver: bool | None = None
 
 
@@ -62,8 +62,8 @@ class JobReport(JobPart):
 class JobTools(JobPart):
     """What a job may use of what its author has."""
 
-    allow: Entries | None = None
-    deny: Entries = ()
+    allow: JobEntries | None = None
+    deny: JobEntries = ()
 
 
 Payload = Annotated[EventPayload | TurnPayload, Field(discriminator="kind")]

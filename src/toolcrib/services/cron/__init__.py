@@ -339,7 +339,7 @@ class Cron:
     async def _forget(self, runs: Collection[JobRun]) -> None:
         """Delete the sessions of runs that are kept no longer."""
         jobs = {job.id: job for job in await self._store.list_all()} if runs else {}
-        for run in runs:
+        for run in (each for each in runs if each.status != "running"):
             if run.job in jobs and isinstance(jobs[run.job].spec.payload, TurnPayload):
                 await self._core.stores.sessions.delete(session_of(jobs[run.job], run.id))
 

@@ -15,7 +15,7 @@ LEASE_MS = 90_000
 MIN_GAP_MS = 10_000  # between two slots of a job, whatever its schedule says
 _LATE_MS = 60_000  # behind a slot from when on it counts as missed
 _PAUSE_MS, _MAX_PAUSE_MS = 30_000, 3_600_000
-_MAX_TRIES, _MAX_SPENT = 5, 16
+_MAX_TRIES, _MAX_SPENT = 5, 64
 _ERROR_CHARS = 500
 
 
@@ -163,7 +163,12 @@ def _spend(job: Job, slot: int) -> JobState:
     if next_slot(schedule, last if first == last and at == 0 else last + MIN_GAP_MS - 1) == slot:
         spent[at] = first, slot
     else:
-        spent.insert(at + 1, (slot, slot))
-    while len(spent) > _MAX_SPENT:  # what lies between the two oldest is long past
-        spent[:2] = [(spent[0][0], spent[1][1])]
+        at += 1
+        spent.insert(at, (slot, slot))
+    coming = next_slot(schedule, slot + MIN_GAP_MS - 1) if at + 1 < len(spent) else None
+    if coming is not None and coming >= spent[at + 1][0]:  # the clock was there before: now they are one
+        spent[at : at + 2] = [(spent[at][0], spent[at + 1][1])]
+    if len(spent) > _MAX_SPENT:  # a gap is given up: the oldest, or the furthest where all are still to come
+        at = 0 if spent[1][0] <= slot else len(spent) - 2
+        spent[at : at + 2] = [(spent[at][0], spent[at + 1][1])]
     return replace(job.state, spent=tuple(spent))
