@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .args import trim
-from .caller import Caller, Sender
+from .caller import Caller
 from .errors import ToolError
 from .schedule import JobPart, Schedule, parse_time
 from .session import to_agent
@@ -281,15 +281,13 @@ def job_to_json(job: Job) -> dict[str, Any]:
 
 def job_from_json(id: str, kept: Mapping[str, Any]) -> Job:
     """Return a job that was kept; KeyError, TypeError or ToolError where that cannot be read."""
-    state, author = dict(kept["state"]), dict(kept["author"])
+    state = dict(kept["state"])
     state["spent"] = tuple((first, last) for first, last in state["spent"])
-    sender = author.pop("sender")
-    lists: dict[str, Any] = {name: tuple(author.pop(name)) for name in ("parents", "parent_models")}
     rest = {name: kept[name] for name in ("home", "source", "created_ms", "updated_ms", "anchor_ms")}
     return Job(
         id=id,
         spec=check_spelling(kept["spec"]),
-        author=Caller(**author, **lists, sender=Sender(**sender) if sender else None),
+        author=Caller.from_json(kept["author"]),
         had=tuple(kept["had"]),
         state=JobState(**state),
         **rest,

@@ -44,8 +44,8 @@ class TurnRequest:
 
     `extra` are tools of the program itself. `leaf` is the line of the session to go on from; without one, its last.
     `task` lets a registered agent work until it has an answer, instead of one loop. `bounds` leave the caller less than
-    the configuration does. One that `resumes` says nothing: it goes on with those calls of the last reply that a process
-    left before they began.
+    the configuration does. One that `resumes` says nothing: it goes on with those calls of the last reply that a
+    process left before they began.
     """
 
     message: Message

@@ -382,7 +382,7 @@ class Chats:
             return self._runs[known], False
         session = request.caller.session or ""
         waits = self._running_in(session) is not None
-        kept = _ALONE if request.extra or request.task else ""
+        kept = _ALONE if request.extra or request.task or request.bounds else ""
         try:
             turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark + kept)))
         except CribError as error:

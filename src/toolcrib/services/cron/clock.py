@@ -49,7 +49,7 @@ class JobClock:
 
     def __init__(self, store: JobStore, world: JobWorld) -> None:
         self._store, self._world = store, world
-        self._poked = asyncio.Event()
+        self._poked, self._claiming = asyncio.Event(), asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._going: dict[str, asyncio.Task[RunEnd]] = {}  # by job
         self._runs: dict[str, tuple[JobRun, int]] = {}  # by job, with the time of the last lease
@@ -74,14 +74,19 @@ class JobClock:
 
     async def close(self) -> None:
         """Look no more, and stop what runs."""
-        tasks = [task for task in (self._looking, *self._going.values()) if task is not None]
-        self._looking = None
+        looking, self._looking = self._looking, None
+        async with self._claiming:  # what is claimed begins, so that it can be said to have been stopped
+            tasks = [task for task in (looking, *self._going.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def run_now(self, job: Job, *, is_forced: bool) -> "asyncio.Task[RunEnd] | str":
         """Run a job now, where it is due or `is_forced`; return its task, or a word for why it does not run."""
+        # whoever asked may go meanwhile: what is claimed begins all the same
+        return await asyncio.shield(asyncio.ensure_future(self._run_now(job, is_forced=is_forced)))
+
+    async def _run_now(self, job: Job, *, is_forced: bool) -> "asyncio.Task[RunEnd] | str":
         now, id = self.now_ms(), token_hex(8)
         found: list[str] = []
 
@@ -116,7 +121,8 @@ class JobClock:
         while True:
             self._poked.clear()
             try:
-                seconds = await self._look()
+                async with self._claiming:
+                    seconds = await self._look()
             except ToolError as error:  # the store, which may be back in a moment
                 log.warning("jobs cannot be looked at: %s", error)
                 seconds = _MAX_SECONDS
@@ -151,7 +157,7 @@ class JobClock:
         for id in await self._store.list_due(now):
             if id in self._going:
                 continue
-            if len(self._going) >= most:  # who ends pokes
+            if len(self._going) >= most or not self.is_on:  # who ends pokes
                 return _RENEW_SECONDS
             await self._claim(id)
         soonest = await self._store.find_soonest()

@@ -15,7 +15,7 @@ LEASE_MS = 90_000
 MIN_GAP_MS = 10_000  # between two slots of a job, whatever its schedule says
 _LATE_MS = 60_000  # behind a slot from when on it counts as missed
 _PAUSE_MS, _MAX_PAUSE_MS = 30_000, 3_600_000
-_MAX_TRIES, _MAX_SPENT = 5, 64
+_MAX_TRIES, _MAX_SPENT = 5, 128
 _ERROR_CHARS = 500
 
 

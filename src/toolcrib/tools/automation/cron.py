@@ -36,7 +36,7 @@ _PARAMETERS = {
 async def cron(ctx: Ctx, args: Args) -> Result:
     """Schedule work for later: reminders, and tasks that repeat. A job may do no more than you may.
 
-    `run` runs one now, whatever its schedule says; `runs` shows what came of it.
+    `run` runs one at once; `runs` shows what came of it.
     """
     action = args["action"]
     told = await ctx.rpc("wake" if action == "wake" else f"cron.{action}", await _params(ctx, action, args))
