@@ -56,7 +56,7 @@ class JobClock:
         self._seen_ms: int | None = None
 
     @property
-    def is_on(self) -> bool:
+    def is_looking(self) -> bool:
         """Whether it looks for jobs by itself."""
         return self._looking is not None and not self._looking.done()
 
@@ -65,7 +65,7 @@ class JobClock:
 
     def start(self) -> None:
         """Look for jobs from now on, until `close`."""
-        if not self.is_on:
+        if not self.is_looking:
             self._seen_ms, self._looking = None, asyncio.get_running_loop().create_task(self._look_on())
 
     def poke(self) -> None:
@@ -157,7 +157,7 @@ class JobClock:
         for id in await self._store.list_due(now):
             if id in self._going:
                 continue
-            if len(self._going) >= most or not self.is_on:  # who ends pokes
+            if len(self._going) >= most or not self.is_looking:  # who ends pokes
                 return _RENEW_SECONDS
             await self._claim(id)
         soonest = await self._store.find_soonest()
