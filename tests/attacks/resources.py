@@ -103,6 +103,13 @@ def measure(must: Json, took: float, before: Json, after: Json) -> list[str]:
     return complaints
 
 
+def _read_children(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+        return []
+
+
 def measure_held(*, begins: bool = False) -> Json:
     """Return what the process holds: its size, its open files and its children.
 
@@ -110,7 +117,7 @@ def measure_held(*, begins: bool = False) -> Json:
     """
     if begins:
         Path("/proc/self/clear_refs").write_text("5")
-    children = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
+    children = [_read_children(path) for path in Path("/proc/self/task").glob("*/children")]
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
     return {
