@@ -300,25 +300,29 @@ class Chats:
         Whoever follows such a run finds it under the id that it had. A subagent goes on with nothing: who started it
         has gone, too.
         """
-        begun = set[str]()
-        for question in left:
-            caller = question.asker
-            if caller is None or not caller.session or caller.parents or caller.session in begun:
-                continue
-            said = list[Message]()  # in the turn that never ended
-            for body in (line.body for line in await self._store.lines(caller.session)):
-                if isinstance(body, Ended):
-                    said.clear()
-                elif isinstance(body, Said) and body.message.role != "tool":
-                    said.append(body.message)
-            asked = said[0] if said else Message(role="user")
-            whose, hash, key = asked.by.partition("#")
-            if hash and not key.endswith(_ALONE) and any(call.key == question.key for call in said[-1].calls):
+        asked = defaultdict[str, dict[str, Caller]](dict)  # by session and by call
+        for each in left:
+            if each.asker is not None and each.asker.session and not each.asker.parents:
+                asked[each.asker.session][each.key] = each.asker
+        for session, callers in asked.items():
+            said = await self._read_unended(session)
+            caller = next((callers[call.key] for call in said[-1].calls if call.key in callers), None) if said else None
+            whose, hash, key = said[0].by.partition("#") if said else ("", "", "")
+            if caller is not None and hash and not key.endswith(_ALONE):
                 model = ":".join(filter(None, (caller.provider, caller.model)))
-                request = TurnRequest(message=asked, caller=caller, model=model or None, resumes=True)
-                begun.add(caller.session)
+                request = TurnRequest(message=said[0], caller=caller, model=model or None, resumes=True)
                 await self._starting.acquire()
-                self._start((whose, key), request, asked.by)
+                self._start((whose, key), request, said[0].by)
+
+    async def _read_unended(self, session: str) -> list[Message]:
+        """Return what was said and replied in the turn of a session that never ended."""
+        said = list[Message]()
+        for line in await self._store.lines(session):
+            if isinstance(line.body, Ended):
+                said.clear()
+            elif isinstance(line.body, Said) and line.body.message.role != "tool":
+                said.append(line.body.message)
+        return said
 
     def leave(self, sessions: Collection[str]) -> None:
         """Leave the turns of these sessions as they are, for whoever comes next to go on with them."""
