@@ -144,6 +144,11 @@ class GatewayClient:
         with contextlib.suppress(CribError):  # the gateway has told the model already that we had gone
             await self._link.ask("tools.answer", {"callId": told["callId"], **answer})
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the gateway is reached at this moment; what is asked meanwhile waits until it is."""
+        return self._link.is_connected
+
     def events(self) -> AsyncIterator[tuple[str, Any]]:
         """Yield what happens from now on: the name of an event, and what is told of it."""
         return self._link.events()

@@ -75,7 +75,7 @@ def test_explain_says_what_a_job_may_use(job: str, capsys: pytest.CaptureFixture
             "the cron expression '99 * * * *' cannot be read (Bad minute)",
         ),
         (("add", "--cron", "0 0 30 2 *", "--event", "t"), "that time never comes"),
-        (("add", "--at", "tomorrow", "--event", "t"), "schedule.at.atMs: field required"),
+        (("add", "--at", "tomorrow", "--event", "t"), "'tomorrow' is no time; write one like 2030-01-01T09:00+02:00"),
         (("add", "--at", "2020-01-01", "--event", "t"), "seconds past; name one that comes"),
         (("add", "--every", "soon", "--event", "t"), "'soon' is no length of time"),
         (("add", "--cron", "0 9 * * *", "--tz", "Mars/Base", "--event", "t"), "there is no time zone 'Mars/Base'"),

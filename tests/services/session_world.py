@@ -37,7 +37,7 @@ class Turn:
         self.kept = list(self.taken)
 
     def abandon(self) -> None:
-        raise NotImplementedError
+        self.taken.clear()
 
 
 CODEC = LogCodec(read_log, write_log)

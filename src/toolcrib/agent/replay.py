@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from toolcrib.define.agent import COMPLETE
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import Caller
 from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.command.judge import judge_strictest
@@ -93,8 +93,6 @@ def _describe(verdict: _Json | None) -> str:
 
 
 def _caller_from(snapshot: _Json) -> Caller:
-    sender = snapshot.get("sender")
-    chain = {name: tuple(snapshot.get(name, ())) for name in ("parents", "parent_models")}
-    caller = Caller(**{**snapshot, **chain, "sender": None if sender is None else Sender(**sender)})
+    caller = Caller.from_json(snapshot)
     # rows used to leave `owner` out, and whoever named nobody was the owner at the terminal
     return caller if "owner" in snapshot else mark_terminal_owner(caller)

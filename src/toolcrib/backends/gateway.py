@@ -72,6 +72,11 @@ class GatewayLink:
             await self._socket.close()
         self._fail(CribError("the connection to the gateway was closed"))
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has a socket at this moment."""
+        return self._socket is not None
+
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows whether it did."""
         if self._failure is not None:

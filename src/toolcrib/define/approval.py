@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, Self
 from pydantic import BaseModel
 
 from .caller import Caller
-from .display import escape, quote
+from .display import escape, escape_controls, quote
 from .errors import ToolError
 from .message import Call
 
@@ -77,11 +77,15 @@ class Question:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Return the question that a door elsewhere was told of, without what only its crib knows."""
+        """Return the question that a door elsewhere was told of, without what only its crib knows.
+
+        Whoever told it may be anybody, so that nothing in it is obeyed by a terminal.
+        """
+        names = ("id", "tool", "reason", "shown", "once", "by")
+        words: dict[str, Any] = {name: escape_controls(str(told[name])) for name in names}
         return cls(
-            id=told["id"], digest="", tool=told["tool"], reason=told["reason"], shown=told["shown"], person="",
-            asked_at=told["askedAt"], expires_at=told["expiresAt"], state=told["state"], by=told["by"],
-            lasting=tuple(Lasting(shown, "") for shown in told["lasting"]), once=told["once"],
+            **words, digest="", person="", asked_at=told["askedAt"], expires_at=told["expiresAt"], state=told["state"],
+            lasting=tuple(Lasting(escape_controls(str(shown)), "") for shown in told["lasting"]),
         )  # fmt: skip
 
 

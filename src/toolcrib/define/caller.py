@@ -41,7 +41,7 @@ class Caller:
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> "Caller":
         """Read back what `asdict` made of a caller."""
-        sender, lists = told["sender"], {name: tuple(told[name]) for name in ("parents", "parent_models")}
+        sender, lists = told.get("sender"), {name: tuple(told.get(name, ())) for name in ("parents", "parent_models")}
         return cls(**{**told, **lists, "sender": Sender(**sender) if sender else None})
 
 

@@ -131,12 +131,12 @@ class Toolbox:
         else:
             placed = self._place(caller, key)
         if model:
-            placed = self._answered_by(placed, model)
+            placed = self._name_model(placed, model)
         head = await self._core.stores.sessions.find(placed.session) if placed.session else None
         belt: CallerBelt = self._core.belt_of(self._core.assign_model(placed, head.model if head else ""))
         return belt
 
-    def _answered_by(self, caller: Caller, model: str) -> Caller:
+    def _name_model(self, caller: Caller, model: str) -> Caller:
         try:
             self._core.models.window(model)  # says what is wrong with it
         except CribError as error:

@@ -1,6 +1,7 @@
 """A person at a terminal while a gateway runs: the chat is the gateway's, and so are the questions asked here."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -52,6 +53,12 @@ def toolcrib(folder: Path, *words: str) -> str:
     ).stdout  # fmt: skip
 
 
+def session_of(folder: Path) -> str:
+    """Return the key of the only session there is."""
+    (row,) = json.loads(toolcrib(folder, "sessions", "list", "--json"))["sessions"]
+    return str(row["key"])
+
+
 def test_a_chat_is_the_gateways_and_its_questions_are_answered_in_it(folder: Path) -> None:
     with (
         talking(MAKE, Say(text="It is *built*."), Say(text="Good night.")) as server,
@@ -97,6 +104,7 @@ def test_what_is_typed_meanwhile_is_heard_by_the_turn_of_the_gateway(folder: Pat
         desk.until("heard as soon as the calls under way are done")
         (folder / "go").touch()
         desk.until("hurry up  (heard)", "I hurried.")
+        assert len(server.asked) == 2
 
 
 def test_a_turn_of_the_gateway_is_stopped_from_here(folder: Path) -> None:
@@ -112,6 +120,7 @@ def test_a_turn_of_the_gateway_is_stopped_from_here(folder: Path) -> None:
         desk.until("stopped")
         desk.say("and now")
         desk.until("Well.")
+        assert "stopped before it was done" in toolcrib(folder, "sessions", "export", session_of(folder))
 
 
 def test_a_question_that_was_answered_elsewhere_needs_no_answer_here(folder: Path) -> None:
@@ -125,6 +134,7 @@ def test_a_question_that_was_answered_elsewhere_needs_no_answer_here(folder: Pat
         desk.until("Run it? [y]es once")
         toolcrib(folder, "approvals", "deny", toolcrib(folder, "approvals", "list").split()[0])
         desk.until("needs no answer here any more", "Heard you.")
+        assert not (folder / "made").exists()
 
 
 @pytest.mark.parametrize("words", [("run", "build it"), ("tools call", "exec", '{"command": "make all"}')])
@@ -143,13 +153,17 @@ def test_who_runs_or_calls_something_at_a_terminal_is_asked_there(folder: Path, 
 def test_a_chat_outlives_the_gateway(folder: Path) -> None:
     with talking(Say(text="One."), Say(text="Two.")) as server:
         crib = crib_with(server, folder.parent)
-        with gateway_in(folder, crib), at_the_desk(folder) as desk:
+        with gateway_in(folder, crib) as process, at_the_desk(folder) as desk:
             desk.ready()
             desk.say("first")
             desk.until("One.")
             toolcrib(folder, "gateway", "restart")
+            assert process.stderr is not None
+            assert any("the gateway starts anew" in line for line in process.stderr)
+            assert any("the gateway is at" in line for line in process.stderr)
             desk.say("second")
             desk.until("Two.")
+            assert toolcrib(folder, "sessions", "export", session_of(folder)).count('"role":"user"') == 2
 
 
 def test_a_turn_that_a_kill_ended_is_told_as_such_and_the_chat_goes_on(folder: Path) -> None:
@@ -164,7 +178,9 @@ def test_a_turn_that_a_kill_ended_is_told_as_such_and_the_chat_goes_on(folder: P
                 desk.say("wait")
                 desk.until("begun")
                 process.kill()
+            desk.until("the gateway does not answer; it is tried again")
             with gateway_in(folder, crib, port):
                 desk.until("the gateway stopped while this was being answered")
                 desk.say("again")
                 desk.until("Back again.")
+                assert "never kept, so nobody knows" in toolcrib(folder, "sessions", "export", session_of(folder))

@@ -137,6 +137,25 @@ async def test_a_turn_whose_tools_were_a_programs_is_nobodys_to_go_on_with(state
         assert (last["reason"], made(state), len(server.asked)) == ("error", [], 1)
 
 
+async def test_a_turn_that_a_job_bound_is_nobodys_to_go_on_with(state: Path, port: int) -> None:  # noqa: F811
+    job = {"schedule": {"everyMs": 86_400_000}, "payload": {"kind": "agentTurn", "message": "make it"}}
+    with talking(MAKE, Say(text="Never.")) as server:
+        config = crib_with(server, state.parent)
+        with asked_gateway(state, port, config) as (process, client):
+            async with client as crib:
+                heard, made_job = crib.events(), await crib.ask("cron.add", {**job, "tools": {"allow": ["exec"]}})
+                await crib.ask("cron.run", {"id": made_job["id"], "mode": "force"})
+                while not (questions := await crib.ask("approvals.list")):
+                    await anext(heard)
+                process.kill()
+                process.wait(timeout=60)
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                await crib.ask("approvals.answer", {"id": questions[0]["id"], "answer": "once"})
+                assert [each["running"] for each in (await crib.ask("sessions.list"))["sessions"]] == [False]
+        assert (made(state), len(server.asked)) == ([], 1)
+
+
 async def test_what_was_forbidden_meanwhile_is_refused_whatever_was_answered(
     state: Path,  # noqa: F811
     port: int,

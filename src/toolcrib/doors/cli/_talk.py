@@ -56,6 +56,11 @@ class Talk:
         return self._opened if isinstance(self._opened, Crib) else None
 
     @property
+    def is_reached(self) -> bool:
+        """Whether it answers at this moment, as far as is known."""
+        return isinstance(self._opened, Crib) or self._opened.is_connected
+
+    @property
     def questions(self) -> QuestionDesk:
         """Who asks people about calls."""
         return self._opened.approvals if isinstance(self._opened, Crib) else FarQuestions(self._opened)

@@ -1,17 +1,18 @@
 """toolcrib cron: jobs that run later, again and again, or now; a gateway runs them."""
 
 from collections.abc import Callable
-from typing import Any, NotRequired, TypeVar, Unpack
+from typing import Any, NotRequired, TypeVar, Unpack, cast
 
 import click
 
 from toolcrib.define.display import escape, escape_controls
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
+from toolcrib.define.schedule import parse_time
 
 from ._far import find_gateway
 from ._format import format_time, print_json, print_table
-from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
+from ._options import CommandGroup, ConfigOptions, JsonOptions, ask_owner, require_tool, service_options, show_examples
 from .approvals import seconds_from
 
 _MINUTE = "%Y-%m-%d %H:%M:%S"
@@ -111,7 +112,7 @@ def edit(id: str, **options: Unpack[JobOptions]) -> None:
     patch = _read(options)
     if not patch:
         raise CribError("say what is to change; `toolcrib cron edit --help` shows what can")
-    _show(options, _ask_about(options, id, "cron.update", patch=patch), "is changed")
+    _show(options, ask_about_job(options, id, "cron.update", patch=patch), "is changed")
 
 
 @command.command("enable", epilog=show_examples("cron enable 3f9c2a7b10de"))
@@ -119,7 +120,7 @@ def edit(id: str, **options: Unpack[JobOptions]) -> None:
 @service_options
 def enable(id: str, **options: Unpack[JsonOptions]) -> None:
     """Turn the job ID on; what it missed meanwhile is not done."""
-    _show(options, _ask_about(options, id, "cron.update", patch={"enabled": True}), "is on")
+    _show(options, ask_about_job(options, id, "cron.update", patch={"enabled": True}), "is on")
 
 
 @command.command("disable", epilog=show_examples("cron disable 3f9c2a7b10de"))
@@ -127,7 +128,7 @@ def enable(id: str, **options: Unpack[JsonOptions]) -> None:
 @service_options
 def disable(id: str, **options: Unpack[JsonOptions]) -> None:
     """Turn the job ID off, and keep it."""
-    _show(options, _ask_about(options, id, "cron.update", patch={"enabled": False}), "is off")
+    _show(options, ask_about_job(options, id, "cron.update", patch={"enabled": False}), "is off")
 
 
 @command.command("rm", epilog=show_examples("cron rm 3f9c2a7b10de"))
@@ -135,7 +136,7 @@ def disable(id: str, **options: Unpack[JsonOptions]) -> None:
 @service_options
 def remove(id: str, **options: Unpack[JsonOptions]) -> int:
     """Take the job ID away, with what is kept of its runs."""
-    told = _ask_about(options, id, "cron.remove")
+    told = ask_about_job(options, id, "cron.remove")
     if options["as_json"]:
         print_json(told)
     else:
@@ -148,7 +149,7 @@ def remove(id: str, **options: Unpack[JsonOptions]) -> int:
 @service_options
 def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
     """Run the job ID now, whatever its schedule says, and wait for its end."""
-    told = _ask_about(options, id, "cron.run", mode="force", wait=True, import_plugins=True)
+    told = ask_about_job(options, id, "cron.run", mode="force", wait=True, import_plugins=True)
     if options["as_json"]:
         print_json(told)
     elif not told["ran"]:
@@ -166,7 +167,9 @@ def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
 @service_options
 def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
     """List what came of the job ID, or of all, the latest first."""
-    told = _ask_about(options, id, "cron.runs", limit=most) if id else ask_owner(options, "cron.runs", {"limit": most})
+    told = (
+        ask_about_job(options, id, "cron.runs", limit=most) if id else ask_owner(options, "cron.runs", {"limit": most})
+    )
     if options["as_json"]:
         print_json(told)
         return
@@ -181,6 +184,10 @@ def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
 def _read(options: JobOptions) -> dict[str, Any]:
     """Return what the options say of a job."""
     every = options["every"] and seconds_from(options["every"]) * 1000
+    if options["at"] is not None and parse_time(options["at"]) is None:
+        raise CribError(f"{options['at'][:64]!r} is no time; write one like 2030-01-01T09:00+02:00")
+    if options["tz"] is not None and options["expr"] is None:
+        raise CribError("--tz is the zone of --cron; write both")
     given: dict[str, Any] = {"at": options["at"], "everyMs": every, "expr": options["expr"]}
     whens = {name: said for name, said in given.items() if said is not None}
     if len(whens) > 1 or None not in (options["message"], options["event"]):
@@ -189,8 +196,6 @@ def _read(options: JobOptions) -> dict[str, Any]:
     job["deleteAfterRun"] = options["deletes"]
     if whens:
         job["schedule"] = {**whens, **({"tz": options["tz"]} if options["tz"] else {})}
-    elif options["tz"]:
-        raise CribError("--tz is the zone of --cron; write both")
     more = {"model": options["model"], "timeoutSeconds": options["timeout"] and seconds_from(options["timeout"])}
     details = {name: value for name, value in more.items() if value is not None}
     if options["event"] is not None:
@@ -200,7 +205,11 @@ def _read(options: JobOptions) -> dict[str, Any]:
         job |= {"payload": {"kind": "agentTurn", **said, **details}, "sessionTarget": "isolated"}
     if options["wakes"] is not None:
         job["wakeMode"] = "now" if options["wakes"] else "next-heartbeat"
-    if options["allow"] or options["deny"]:
+    if named := [*options["allow"], *options["deny"]]:
+        known = [tool["name"] for tool in ask_owner(_plain(options), "tools.registered", import_plugins=True)["tools"]]
+        for entry in named:
+            if "*" not in entry and ":" not in entry:
+                require_tool(entry, known)
         job["tools"] = {
             **({"allow": list(options["allow"])} if options["allow"] else {}),
             "deny": list(options["deny"]),
@@ -208,13 +217,13 @@ def _read(options: JobOptions) -> dict[str, Any]:
     return {name: value for name, value in job.items() if value is not None}
 
 
-def _plain(options: JsonOptions) -> JsonOptions:
+def _plain(options: ConfigOptions) -> ConfigOptions:
     """Return the options without those that describe a job: they describe nobody who asks."""
-    names = ("config", "read_as", "as_json", "gateway", "token_file")
-    return {name: options[name] for name in names}  # type: ignore[literal-required,return-value]  # all of them
+    kept = {name: value for name, value in options.items() if name in ("config", "read_as", "gateway", "token_file")}
+    return cast("ConfigOptions", kept)
 
 
-def _ask_about(options: JsonOptions, id: str, method: str, *, import_plugins: bool = False, **more: Any) -> Any:
+def ask_about_job(options: ConfigOptions, id: str, method: str, *, import_plugins: bool = False, **more: Any) -> Any:
     """Return what a method says of one job; raise CribError with the nearest id when there is none."""
     plain = _plain(options)
     try:

@@ -13,6 +13,7 @@ from toolcrib.config.routing import list_bound_groups
 from toolcrib.define.approval import name_of
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError
 from toolcrib.define.session import to_channel
 from toolcrib.define.verdict import Verdict
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
@@ -24,7 +25,6 @@ from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
     JsonOptions,
-    ask_owner,
     caller_from_options,
     caller_options,
     crib_from_options,
@@ -34,6 +34,7 @@ from ._options import (
     service_options,
     tools_option,
 )
+from .cron import ask_about_job
 
 _EXAMPLES = """\b
 Examples:
@@ -52,6 +53,7 @@ Examples:
 `*` as a sender or a group is whoever the file has no word about.
 """
 _ANYBODY = Sender(id="*")
+_ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that describe no caller
 
 
 @click.command("explain", epilog=_EXAMPLES)
@@ -92,10 +94,12 @@ def command(
 
 def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str, Any]:
     """Return what the services say of a job."""
-    told: dict[str, Any] = ask_owner(options, "cron.explain", {"id": job})
+    if named := [name for name, value in options.items() if value and name not in _ABOUT_NOBODY]:
+        raise CribError(f"--job says who it is about; leave out --{named[0]}")
+    told: dict[str, Any] = ask_about_job(options, job, "cron.explain")
     if tool is not None:
         name = require_tool(tool, [each["tool"] for each in told["tools"]])
-        told = ask_owner(options, "cron.explain", {"id": job, "tool": name})
+        told = ask_about_job(options, job, "cron.explain", tool=name)
     return told
 
 

@@ -179,7 +179,8 @@ def _start(options: ServeOptions) -> int:
         folder, url = None if crib.config.workspace.root else Path.cwd(), _url_of(at)
         status = asyncio.run(_serve(server, at, partial(write_address, url, file, folder), log_file))
     if status is None:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  as we were started
+        same = ["--port", url.rpartition(":")[2]] if port == 0 else []  # who is connected comes back to where we were
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *same])  # noqa: S606  as we were started
     return status
 
 

@@ -219,11 +219,7 @@ class JobClock:
     async def _plan_all(self, now: int) -> None:
         for job in await self._store.list_all():
             if slots.plan(job, now) != job:
-                await self.replan(job.id)
-
-    async def replan(self, id: str) -> None:
-        """Say anew when a job is to be looked at."""
-        await self._store.change(id, lambda job: (job and slots.plan(job, self.now_ms()), None))
+                await self._store.change(job.id, lambda job: (job and slots.plan(job, now), None))
 
     async def _renew(self, now: int) -> None:
         for id, (run, at) in list(self._runs.items()):

@@ -58,7 +58,7 @@ async def _run_chat(talk: Talk, model: str | None, *, anew: bool, plain: bool) -
     async with talk:
         with contextlib.closing(SessionLock(state_folder() / "chats.lock")) as lock:
             chat = ChatSession(talk.ask, talk.caller, Path.cwd(), model, lock)
-            loop = ChatLoop(chat, questions=talk.questions if has_terminal else None, crib=talk.crib)
+            loop = ChatLoop(chat, talk, at_terminal=has_terminal)
             surface = PlainTerminal() if plain else _terminal(chat, loop, colour=colour)
             return await loop.run(surface, Formatter(columns, plain=plain, colour=colour), anew=anew)
 

@@ -9,7 +9,6 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from toolcrib.app import Crib
 from toolcrib.backends.stores.sessions_json import read_log
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import ToolFinished
@@ -17,11 +16,11 @@ from toolcrib.define.log import Said
 from toolcrib.define.message import Call
 from toolcrib.define.result import Image
 from toolcrib.doors.cli import EXIT_INTERRUPTED
-from toolcrib.doors.cli._format import Formatter, Style
+from toolcrib.doors.cli._format import Formatter, Style, truncate
 from toolcrib.doors.cli._log import state_folder
 from toolcrib.doors.cli._options import wait_for_servers
-from toolcrib.doors.cli._talk import AskedTurn
-from toolcrib.doors.cli.approvals import QuestionDesk, ask_at_terminal
+from toolcrib.doors.cli._talk import AskedTurn, Talk
+from toolcrib.doors.cli.approvals import ask_at_terminal
 
 from .commands import ChatCommands
 from .screen import ChatScreen
@@ -42,11 +41,12 @@ _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 class ChatLoop:
     """One person, one session, one surface; at most one turn at a time.
 
-    `questions` is who asks the person here, None where nobody can answer; `crib` is ours, None for that of a gateway.
+    `talk` is who answers; with nobody `at_terminal` no question is asked here.
     """
 
-    def __init__(self, chat: ChatSession, *, questions: QuestionDesk | None, crib: Crib | None) -> None:
-        self._chat, self._questions, self._crib, self._undo = chat, questions, crib, Undo()
+    def __init__(self, chat: ChatSession, talk: Talk, *, at_terminal: bool) -> None:
+        self._chat, self._talk, self._crib, self._undo = chat, talk, talk.crib, Undo()
+        self._questions = talk.questions if at_terminal else None
         self._turn: AskedTurn | None = None
         self._answering: asyncio.Task[None] | None = None
         self._presses = 0
@@ -58,7 +58,11 @@ class ChatLoop:
 
     def live_lines(self, width: int, most: int) -> list[tuple[Style, str]]:
         """Return what goes on at this moment."""
-        return self._screen.live_lines(width, most) if self._screen and self._turn else []
+        if self._screen is None or self._turn is None:
+            return []
+        if not self._talk.is_reached:
+            return [("dim", truncate("… the gateway does not answer; it is tried again", width))]
+        return self._screen.live_lines(width, most)
 
     def interrupt(self) -> None:
         """Stop the turn; with none, throw away what was typed; pressed once more, leave."""
