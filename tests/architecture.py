@@ -189,7 +189,7 @@ def _may(each: Import, by: str, target: str) -> bool:
 
 
 def _may_in_tools(each: Import, tree: Tree) -> bool:
-    """Tell whether a tool may: the faces' names for authors, and the underscore modules of its own folder."""
+    """Tell whether a tool may: the faces' names for authors, and the underscore modules of its own folder or of all."""
     shelf = f"{ROOT}.tools"
     if each.through:
         return each.target in FACES or _room(each.target) == "define"
@@ -197,7 +197,7 @@ def _may_in_tools(each: Import, tree: Tree) -> bool:
         return each.target.startswith(f"{shelf}.")
     folder = each.by if tree.paths[each.by].name == "__init__.py" else each.by.rpartition(".")[0]
     own, _, module = each.target.rpartition(".")
-    return own == folder and module.startswith("_")
+    return own in (folder, shelf) and module.startswith("_")
 
 
 def rings(tree: Tree) -> list[str]:

@@ -6,7 +6,8 @@ The recordings count the empty string behind a last newline as a line; the count
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.tools.fs._text import LineCut, first_lines, format_size, shorten_line, take_last_lines
+from toolcrib.tools._media import format_size
+from toolcrib.tools.fs._text import LineCut, first_lines, shorten_line, take_last_lines
 
 from .files import Json
 

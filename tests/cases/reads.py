@@ -11,7 +11,8 @@ from typing import Any
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.tools.fs._text import format_size, normalize_spaces
+from toolcrib.tools._media import format_size
+from toolcrib.tools.fs._text import normalize_spaces
 from toolcrib.tools.fs.read import read
 
 from .edits import given

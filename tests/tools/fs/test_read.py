@@ -242,7 +242,7 @@ async def test_a_picture_that_cannot_be_shown_is_described(data: bytes, why: str
 def test_without_pillow_small_pictures_pass_and_large_ones_name_the_remedy() -> None:
     code = (
         "import sys; sys.modules['PIL'] = None\n"
-        "from toolcrib.tools.fs._media import fit_picture\n"
+        "from toolcrib.tools._media import fit_picture\n"
         "from toolcrib import ToolError\n"
         "head = lambda side: b'\\x89PNG\\r\\n\\x1a\\n' + b'\\0\\0\\0\\rIHDR' + side.to_bytes(4, 'big') * 2 + bytes(9)\n"
         "print(fit_picture(head(100), 'image/png').note)\n"

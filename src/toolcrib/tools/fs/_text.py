@@ -16,16 +16,10 @@ from typing import Literal, TypeVar
 
 from toolcrib import Ctx, ToolError
 from toolcrib.files import Find, defuse
+from toolcrib.tools._media import format_size
 
 _GLOB_SIGNS = frozenset("*?[]{}!\\")
 _LOOK_SECONDS, _MAX_SAME_NAMES = 2.0, 3
-
-
-def format_size(count: int) -> str:
-    """Return a number of bytes as people read it, in steps of 1,024."""
-    if count < 1 << 10:
-        return f"{count}B"
-    return f"{count / (1 << 10):.1f}KB" if count < 1 << 20 else f"{count / (1 << 20):.1f}MB"
 
 
 _ROW = re.compile(r"[^\n]*\n|[^\n]+")

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from toolcrib import Ctx, Image, Result, ToolError, tool
 from toolcrib.files import Passage
+from toolcrib.tools._media import detect_encoding, file_kind, fit_picture, format_size, is_binary
 
-from ._media import detect_encoding, file_kind, fit_picture, is_binary
-from ._text import count_of, escape_name, first_lines, format_size, use_existing
+from ._text import count_of, escape_name, first_lines, use_existing
 
 _MAX_LINES, _MAX_BYTES = 2_000, 50 << 10
 _HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20

@@ -8,8 +8,6 @@ from PIL import Image, ImageOps
 
 from toolcrib import ToolError
 
-from ._text import format_size
-
 _QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
 
 
@@ -49,7 +47,7 @@ def _shrink(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
         for data, kind in _encodings(shrunk, mime):
             if len(data) <= most:
                 return Shrunk(data, kind, full, sides)
-    raise ToolError(f"it stays above {format_size(most)} however small it is made", code="too_large")
+    raise ToolError(f"it stays above {most:,} bytes however small it is made", code="too_large")
 
 
 def _encodings(image: Image.Image, mime: str) -> Iterator[tuple[bytes, str]]:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from toolcrib import Image, ToolError
 
-from ._text import format_size
-
 _KINDS = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive (or a document made of one)"),
     (b"\x1f\x8b", "gzip data"), (b"BZh", "bzip2 data"), (b"\xfd7zXZ\0", "xz data"), (b"\x28\xb5\x2f\xfd", "zstd data"),
@@ -21,6 +19,13 @@ _KINDS = (
 )  # fmt: skip
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 _MAX_CONTROL_SHARE = 0.3
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes as people read it, in steps of 1,024."""
+    if count < 1 << 10:
+        return f"{count}B"
+    return f"{count / (1 << 10):.1f}KB" if count < 1 << 20 else f"{count / (1 << 20):.1f}MB"
 
 
 def detect_encoding(head: bytes) -> str | None:
