@@ -53,7 +53,7 @@ def methods_table(_: str) -> str:
     for name, method in sorted(crib.methods.items()):
         schema = method.parameters
         takes = [f"`{each}`" + ("" if each in schema.get("required", ()) else "?") for each in schema["properties"]]
-        needed = NEEDED.get(name, OPERATOR_SCOPES[method.scope])
+        needed = NEEDED.get(name) or OPERATOR_SCOPES[method.scope]
         rows.append(f"| `{name}` | {needed} | {', '.join(takes)} | {method.doc.partition(chr(10))[0]} |")
     later = ", ".join(f"`{name}`" for name in sorted(NEEDED) if name not in crib.methods)
     return "\n".join([*rows, "", f"Known and not there yet: {later}."])
@@ -246,7 +246,8 @@ def _rows(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str] | 
                 yield from _rows(inner, place, known)
         words = _words(hints[name])
         if words and not nested:
-            yield here, words, _default(info.get_default(call_default_factory=True))
+            needed = info.is_required()
+            yield here, words, "needed" if needed else _default(info.get_default(call_default_factory=True))
         elif words:
             places = [f"{here}.{word}" for word in _RESERVED[key]] if key in _RESERVED else [here]
             yield from ((place, words.removeprefix("map to "), "absent") for place in places)

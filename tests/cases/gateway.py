@@ -12,9 +12,10 @@ from typing import Any
 
 import toolcrib
 from toolcrib.config.load import load
+from toolcrib.define.device import device_payload
 from toolcrib.define.errors import ConfigError, ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, explain_forbidden
-from toolcrib.doors.gateway.credentials import Credentials, Mode, RefusedError, device_payload
+from toolcrib.doors.gateway.credentials import Credentials, Mode, RefusedError
 from toolcrib.doors.gateway.frames import FrameError, FrameRequest, check_connect, parse_request
 from toolcrib.doors.gateway.server import GatewayServer
 

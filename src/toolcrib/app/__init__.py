@@ -42,6 +42,7 @@ from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.gateway import Gateway
 from toolcrib.services.mcp import ServerTools
 from toolcrib.services.mcp.service import Mcp
+from toolcrib.services.nodes import Nodes
 from toolcrib.services.peers import Peers
 from toolcrib.services.router import TOOL_SCOPES, Method, Router
 from toolcrib.services.subagents.runs import SubagentSlots
@@ -87,7 +88,7 @@ class Crib:
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
-        self.cron = core.find(Cron)
+        self.cron, self.nodes = core.find(Cron), core.find(Nodes)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None

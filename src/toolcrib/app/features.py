@@ -29,6 +29,7 @@ from toolcrib.services import (
     exec,
     gateway,
     mcp,
+    nodes,
     peers,
     session_desk,
     session_send,
@@ -44,6 +45,8 @@ FEATURES: tuple[Mount, ...] = (
     partial(mcp.mount, backend=McpReach),
     partial(audit.mount, rederive=judge_from),
     agents.mount,
+    devices.mount,
+    nodes.mount,
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (
@@ -57,7 +60,6 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     toolbox.mount,
     gateway.mount,
     configuration.mount,
-    devices.mount,
     cron.mount,
 )
 

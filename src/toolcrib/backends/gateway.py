@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
@@ -20,6 +20,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from toolcrib.define.errors import CribError, NoAnswerError, ToolError
 from toolcrib.define.gateway import NEEDED, PROTOCOL
 from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
+
+from .device_key import DeviceKey
 
 log = logging.getLogger("toolcrib")
 
@@ -49,6 +51,8 @@ class GatewayLink:
     token: str = field(repr=False)
     client: Mapping[str, str]
     tries: int | None = None  # how often it is tried again before it is given up; None is for ever
+    device: DeviceKey | None = None  # what signs each connection
+    about: Mapping[str, Any] = field(default_factory=dict)  # what else is said of who connects: role, caps, commands
     hello: Mapping[str, Any] = field(default_factory=dict)
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _listeners: "dict[asyncio.Queue[tuple[str, Any]], None]" = field(default_factory=dict)
@@ -71,6 +75,12 @@ class GatewayLink:
         if self._socket is not None:
             await self._socket.close()
         self._fail(CribError("the connection to the gateway was closed"))
+
+    async def lost(self) -> NoReturn:
+        """Wait until it is given up, and raise why."""
+        if self._running is not None:
+            await asyncio.wait([self._running])
+        raise self._failure or CribError("the connection to the gateway was never opened")
 
     @property
     def is_connected(self) -> bool:
@@ -117,25 +127,26 @@ class GatewayLink:
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
             raise NoAnswerError(f"no gateway answers at {self.url} ({error}); `toolcrib gateway` starts one") from None
         params: dict[str, Any] = {"minProtocol": PROTOCOL, "maxProtocol": PROTOCOL, "client": dict(self.client)}
-        hello = {
-            "type": "req",
-            "id": "connect",
-            "method": "connect",
-            "params": params | {"auth": {"token": self.token}, "caps": [PARTS]},
-        }
+        params |= {"auth": {"token": self.token}, **self.about, "caps": [PARTS, *self.about.get("caps", ())]}
+        hello = {"type": "req", "id": "connect", "method": "connect", "params": params}
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
+                if self.device is not None:
+                    params["device"] = self.device.sign(params, orjson.loads(await socket.recv())["payload"]["nonce"])
                 await self._say(socket, orjson.dumps(hello))
                 while (frame := orjson.loads(await socket.recv())).get("id") != "connect":
                     continue
-        except (ConnectionClosed, TimeoutError, ValueError) as error:
+        except (ConnectionClosed, TimeoutError, ValueError, KeyError, TypeError) as error:
             raise CribError(f"the gateway at {self.url} hung up before it knew us ({error})") from None
         if not frame["ok"]:
             await socket.close()
-            raise RefusedByGatewayError(
-                f"the gateway at {self.url} refuses us ({frame['error']['message']}); check the token"
-            )
+            why = frame["error"]
+            what = f"the gateway at {self.url} refuses us ({why['message']}); check the token"
+            raise RefusedByGatewayError(what, (why.get("details") or {}).get("requestId", ""))
         self.hello, self._socket = frame["payload"], socket
+        if self.device is not None and (given := self.hello["auth"].get("deviceToken")):
+            self.token = given
+            self.device.keep_token(self.url, given)
         return socket
 
     async def _say(self, socket: ClientConnection, frame: bytes) -> None:
@@ -218,4 +229,8 @@ class GatewayLink:
 
 
 class RefusedByGatewayError(CribError):
-    """It is there, and does not let us in: trying again would not help."""
+    """It is there, and does not let us in: trying again would not help. `request` is what waits to be approved."""
+
+    def __init__(self, message: str, request: str = "") -> None:
+        super().__init__(message)
+        self.request = request

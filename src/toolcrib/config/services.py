@@ -113,12 +113,34 @@ class AuthSettings(Section):
         return self
 
 
+class NodesSettings(Section):
+    allow_commands: tuple[Str, ...] = Field(default=(), alias="allowCommands")
+    deny_commands: tuple[Str, ...] = Field(default=(), alias="denyCommands")
+
+
+class LocationSettings(Section):
+    latitude: Annotated[float, Field(ge=-90, le=90)]
+    longitude: Annotated[float, Field(ge=-180, le=180)]
+    accuracy: Annotated[float, Field(ge=0, le=1e7, description="in metres")] = 1_000.0
+
+
+class NodeSettings(Section):
+    """What this machine has when it is a node: cameras by the side they look to, a display of X11, a place."""
+
+    name: Words | None = None
+    cameras: Mapping[Words, Words] = Field(default_factory=dict)
+    screen: Words | None = None
+    location: LocationSettings | None = None
+    managed: Bool = False  # whether a gateway may change how commands are judged here
+
+
 class GatewaySettings(Section):
     bind: Bind = "loopback"
     port: Port = 18789
     auth: Annotated[AuthSettings, BeforeValidator(name_mode)] | None = None
     allowed_origins: tuple[Origin, ...] = Field(default=(), alias="allowedOrigins")
     trusted_proxies: tuple[Network, ...] = Field(default=(), alias="trustedProxies")
+    nodes: NodesSettings = NodesSettings()
 
     @model_validator(mode="after")
     def _nobody_unknown_from_afar(self) -> Self:

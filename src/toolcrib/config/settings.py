@@ -37,6 +37,7 @@ from .services import (
     LoggingSettings,
     McpSettings,
     MemorySettings,
+    NodeSettings,
     SessionSettings,
     WebSettings,
 )
@@ -338,6 +339,7 @@ class Config(Section):
     logging: LoggingSettings = LoggingSettings()
     session: SessionSettings = SessionSettings()
     gateway: GatewaySettings | None = None
+    node: NodeSettings = NodeSettings()
     hooks: HookSettings = HookSettings()
     cron: CronSettings = CronSettings()
     approvals: ApprovalSettings = ApprovalSettings()

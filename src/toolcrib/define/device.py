@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .gateway import ClientRole
 
@@ -53,6 +53,14 @@ class DeviceBook:
 def hash_token(token: str) -> str:
     """Return what is kept of a token that was made at random."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
+
+
+def device_payload(fields: Mapping[str, Any]) -> str:
+    """Return what a device signs: who it is, what it asks for, when, with which token, and for which challenge."""
+    words = [fields["deviceId"], fields["clientId"], fields["clientMode"], fields["role"]]
+    words += [",".join(fields.get("scopes") or ()), str(fields["signedAtMs"]), fields.get("token") or ""]
+    nonce = fields.get("nonce")
+    return "|".join(["v2", *words, nonce] if nonce else ["v1", *words])
 
 
 class DeviceStore(Protocol):

@@ -48,7 +48,7 @@ NEEDED: Mapping[str, str] = {method: needed for needed, methods in _TABLE.items(
 
 EVENTS = (
     "connect.challenge", "agent", "chat", "presence", "tick", "talk.mode", "shutdown", "health", "heartbeat", "cron",
-    "node.pair.requested", "node.pair.resolved", "node.invoke.request", "device.pair.requested",
+    "node.pair.requested", "node.pair.resolved", "node.invoke.request", "node.invoke.cancel", "device.pair.requested",
     "device.pair.resolved", "voicewake.changed", "exec.approval.requested", "exec.approval.resolved", "tool.call",
     "tool.cancel",
 )  # fmt: skip

@@ -22,8 +22,8 @@ from .caller import Caller
 from .errors import DeclarationError, ToolError
 from .message import Call
 
-Scope = Literal["read", "write", "approve", "pair", "admin"]
-SCOPES: tuple[Scope, ...] = ("read", "write", "approve", "pair", "admin")
+Scope = Literal["read", "write", "approve", "pair", "admin", "node"]  # the last is a role: what a node itself calls
+SCOPES: tuple[Scope, ...] = ("read", "write", "approve", "pair", "admin", "node")
 
 Progress = Callable[[Any], None]
 

@@ -22,17 +22,16 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import Bus
-from toolcrib.define.log import Body, Ended, Said, SessionStore
-from toolcrib.define.message import Call, Message
+from toolcrib.define.log import Body, Ended, Said
+from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
-from toolcrib.define.verdict import Verdict
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .chat_events import Teller, to_ms
 from .exec.judge import CommandRunner
-from .feature import Feature, RunningTurn, TurnCore
+from .feature import Feature, TurnCore
 
 _KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long they can be asked about
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
@@ -150,27 +149,17 @@ class Past(NamedTuple):
 
 def mount(core: TurnCore) -> Feature:
     """Mount what answers messages from afar."""
-    judge = core.find(CommandRunner).judge_call
-    chat = Chats(core.start_turn, core.stores.sessions, is_owner=core.is_owner, judge=judge, running=core.running)
-    return Feature(services=(chat, chat.bus), close=chat.close)
+    chat = Chats(core)
+    return Feature(services=(chat,), close=chat.close)
 
 
 class Chats:
     """The runs of one crib."""
 
-    def __init__(
-        self,
-        start_turn: Callable[[TurnRequest], FollowedTurn],
-        store: SessionStore,
-        *,
-        is_owner: Callable[[Caller], bool],
-        judge: Callable[[Caller, Call, Verdict], Verdict],
-        running: Callable[[str], RunningTurn | None],
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self.bus = Bus()
-        self._start_turn, self._store, self._is_owner, self._now = start_turn, store, is_owner, now
-        self._judge, self._running = judge, running
+    def __init__(self, core: TurnCore, now: Callable[[], float] = time.time) -> None:
+        self.bus, self._start_turn, self._store = core.find(Bus), core.start_turn, core.stores.sessions
+        self._is_owner, self._judge, self._running = core.is_owner, core.find(CommandRunner).judge_call, core.running
+        self._now = now
         self._began = now()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
         self._by_session = defaultdict[str, list[ChatRun]](list)

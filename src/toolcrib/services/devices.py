@@ -16,6 +16,7 @@ from pydantic import Field
 from toolcrib.define.approval import name_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token
+from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import OPERATOR_SCOPES, Bus, ClientRole, scopes_within
 from toolcrib.define.ports import Scope, rpc
@@ -27,6 +28,7 @@ T = TypeVar("T")
 DeviceWord = Annotated[str, Field(min_length=1, max_length=256)]
 Rights = frozenset[Scope]
 
+_CODE_SECONDS, _CODE_LETTERS = 600.0, "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # none that looks like another
 _MAX_DEVICES, _MAX_WAITING, _WAIT_SECONDS = 1_000, 64, 300.0
 _ANSWER_SECONDS = 0.1  # in which who has ended its own connection is still told that it did
 
@@ -40,8 +42,9 @@ class Met(NamedTuple):
 
 
 def mount(core: Core) -> Feature:
-    """Mount the devices, kept in the state folder where there is one."""
-    return Feature(services=(Devices(core.stores.devices, core.stores.record, core.find(Bus)),))
+    """Mount the devices, kept in the state folder where there is one, and the bus that tells of them and the rest."""
+    bus = Bus()
+    return Feature(services=(bus, Devices(core.stores.devices, core.stores.record, bus)))
 
 
 class Devices:
@@ -53,6 +56,7 @@ class Devices:
         self._store, self._record, self._bus, self._now = store, record, bus, now
         self.known: dict[tuple[str, ClientRole], Device] = {}
         self._requests: dict[str, PairRequest] = {}
+        self._codes: dict[str, float] = {}  # by the hash of each: until when it pairs a node
         self._taken, self._steps = 0, set[asyncio.Future[Any]]()
         self._tell_ended: Callable[[Collection[str]], None] | None = None
 
@@ -60,6 +64,11 @@ class Devices:
         """Read who is known, and take those who are `given` too; `tell_ended` hears whose rights are others now."""
         self._tell_ended, fresh = tell_ended, {each.key: each for each in given}
         await (self._change(lambda book: book.devices.update(fresh)) if fresh else self.refresh())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody can connect: a gateway runs in this process."""
+        return self._tell_ended is not None
 
     async def refresh(self) -> None:
         """Take what another process has changed."""
@@ -91,6 +100,49 @@ class Devices:
         if met.request is not None:
             self._bus.publish("device.pair.requested", _show_request(met.request))
         return met
+
+    @rpc("node.pair.code", scope="pair")
+    async def make_code(self) -> dict[str, Any]:
+        """Make a code that pairs one node, once and within ten minutes: `toolcrib node --gateway URL --code CODE`."""
+        if not self.is_open:
+            raise ToolError(
+                "no gateway runs here that could know the code; start `toolcrib gateway`", code="unavailable"
+            )
+        now = self._now()
+        self._codes = {each: until for each, until in self._codes.items() if until > now}
+        if len(self._codes) >= _MAX_WAITING:
+            raise ToolError(f"{_MAX_WAITING} codes wait already; they lapse in ten minutes", code="busy")
+        code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
+        until = self._codes[hash_token(code)] = now + _CODE_SECONDS
+        return {"code": f"{code[:4]}-{code[4:]}", "expiresAtMs": int(until * 1000)}
+
+    def knows_code(self, code: str) -> bool:
+        """Tell whether a code would pair a node now."""
+        return self._codes.get(hash_token(read_code(code)), 0.0) > self._now()
+
+    async def pair_by_code(self, asked: Device, code: str) -> Met:
+        """Pair a node that has shown its key and a code, which is spent; it gets a token, also where it had one."""
+        if self._codes.pop(hash_token(read_code(code)), 0.0) <= self._now():
+            return Met()
+        token, now = _make_token(), self._now()
+
+        def step(book: DeviceBook) -> Met:
+            device = replace(_pair(book, asked, now), token_hash=hash_token(token), token_at=now)
+            book.devices[device.key] = device
+            return Met(token, device=device)
+
+        return await self._change(step, lambda met: _note("paired", "a code", met.device))
+
+    async def rename(self, id: str, name: str) -> str:
+        """Give a node another name; return it as it is shown."""
+        shown = escape(name)
+
+        def step(book: DeviceBook) -> None:
+            device = _find(book, id, "node")[0]
+            book.devices[device.key] = replace(device, about={**device.about, "displayName": shown})
+
+        await self._change(step)
+        return shown
 
     @rpc("device.pair.list", scope="pair")
     async def list_devices(self) -> dict[str, Any]:
@@ -218,6 +270,11 @@ class Devices:
     def _tell_resolved(self, request: str, device: str, decision: str) -> None:
         told = {"requestId": request, "deviceId": device, "decision": decision, "ts": int(self._now() * 1000)}
         self._bus.publish("device.pair.resolved", told)
+
+
+def read_code(text: str) -> str:
+    """Return a code as it was made, however it was typed."""
+    return text.replace("-", "").replace(" ", "").upper()
 
 
 def _make_token() -> str:

@@ -18,6 +18,7 @@ from .fs.grep import grep
 from .fs.ls import ls
 from .fs.read import read
 from .fs.write import write
+from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
 from .sessions.agents_list import agents_list
@@ -49,7 +50,7 @@ SHELF: tuple[Tool, ...] = (
         requires=("setting:browser",),
     ),
     Tool.declared("canvas", "Show a page to the user.", group="ui", effects={"send"}),
-    Tool.declared("nodes", "Use paired devices.", group="nodes"),
+    nodes,
     cron,
     Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
     Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),

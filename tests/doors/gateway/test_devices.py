@@ -24,9 +24,10 @@ from websockets.asyncio.client import connect
 from toolcrib.app.stores import STATE_FILE
 from toolcrib.backends.stores.record import SqliteRows
 from toolcrib.backends.stores.sqlite import SqliteFile
+from toolcrib.define.device import device_payload
 from toolcrib.define.errors import CribError
 from toolcrib.doors.cli._far import read_token
-from toolcrib.doors.gateway.credentials import Credentials, Failures, client_address, device_payload
+from toolcrib.doors.gateway.credentials import Credentials, Failures, client_address
 from toolcrib.services.audit import Audit
 
 from .world import CLIENT, TOKEN, Client, Reached, World, client_of, device, gateway_of, until_closed

@@ -29,6 +29,8 @@ _COMMANDS = {
     "lint": "Find rules that do not do what they seem to.",
     "gateway": "Serve sessions and tools to terminals, pages and programs.",
     "mcp": "Give your tools to MCP clients, and use the tools of MCP servers.",
+    "node": "Let a gateway use this machine: commands, camera, screen, notifications.",
+    "nodes": "See, pair and use devices that do things for a gateway.",
     "plugins": "List, add and remove plugins.",
     "run": "Answer a message with the tools you may use.",
     "sessions": "List, show, export and import what is kept of conversations.",

@@ -20,6 +20,7 @@ from toolcrib.define.approval import person_of
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, GatewayEvent, explain_forbidden
 from toolcrib.define.names import suggest
+from toolcrib.define.node import MAX_ANSWER_CHARS
 from toolcrib.define.parts import (
     MAX_FRAME_BYTES,
     MAX_JOINED_BYTES,
@@ -101,7 +102,8 @@ class Connection:
         self.id, self.address, self._is_local = secrets.token_hex(8), address, is_local
         self.principal: Principal | None = None  # whose rights never change: when they do, the connection ends
         self._permitted = set[str]()
-        self._is_greeted, self._takes_parts, self._joiner = False, False, Joiner(MAX_REQUEST_BYTES)
+        self._is_greeted, self._takes_parts = False, False
+        self._most, self._joiner = MAX_REQUEST_BYTES, Joiner(MAX_REQUEST_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._outbox: deque[str] = deque()
         self._buffered, self._seq = 0, 0
@@ -138,6 +140,11 @@ class Connection:
             if self._serving is not None and self._serving is not asyncio.current_task():
                 self._serving.cancel()
 
+    def send_event(self, told: GatewayEvent) -> None:
+        """Tell it, and nobody else, of an event."""
+        self._seq += 1
+        self._push(write_event(told.event, told.payload, self._seq))
+
     def tell(self, told: GatewayEvent) -> None:
         """Tell it of an event, where that is for it."""
         principal = self.principal
@@ -161,7 +168,7 @@ class Connection:
         if request is None or not await self._greet(request, nonce):
             return None
         try:
-            while self._closing is None and (asked := await self._next_request(MAX_REQUEST_BYTES)) is not None:
+            while self._closing is None and (asked := await self._next_request(self._most)) is not None:
                 while len(self._tasks) >= _MAX_IN_FLIGHT:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 method = self._hall.methods.get(asked.method)
@@ -221,6 +228,8 @@ class Connection:
             self.close(FAILED, "the device cannot be paired now")
             return False
         self.principal, self._takes_parts = principal, PARTS in params.get("caps", ())
+        if principal.role == "node":  # which sends pictures and clips
+            self._most, self._joiner = MAX_ANSWER_CHARS, Joiner(MAX_ANSWER_CHARS)
         self._rpc = self._hall.rpc_for(principal)
         self._hall.enter(self, params)
         self._push(write_answer(request.id, self._hello(principal, token)))
@@ -278,8 +287,7 @@ class Connection:
 
     def _tell_progress(self, request: FrameRequest, part: Any) -> None:
         if isinstance(part, GatewayEvent):  # for who asks alone
-            self._seq += 1
-            self._push(write_event(part.event, part.payload, self._seq))
+            self.send_event(part)
         elif request.method in _ANSWERED_TWICE:
             self._push(write_answer(request.id, part))
         else:

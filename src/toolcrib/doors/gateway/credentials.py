@@ -24,7 +24,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from toolcrib.define.caller import OWNER, Caller, Sender
-from toolcrib.define.device import DEVICE_CHANNEL, Device, hash_token
+from toolcrib.define.device import DEVICE_CHANNEL, Device, device_payload, hash_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
@@ -134,14 +134,6 @@ class Credentials:
 def matches(given: str, wanted: str) -> bool:
     """Tell whether two secrets are the same, in a time that says nothing about how alike they are."""
     return hmac.compare_digest(given.encode(errors="surrogatepass"), wanted.encode())
-
-
-def device_payload(fields: Mapping[str, Any]) -> str:
-    """Return what a device signs: who it is, what it asks for, when, with which token, and for which challenge."""
-    words = [fields["deviceId"], fields["clientId"], fields["clientMode"], fields["role"]]
-    words += [",".join(fields.get("scopes") or ()), str(fields["signedAtMs"]), fields.get("token") or ""]
-    nonce = fields.get("nonce")
-    return "|".join(["v2", *words, nonce] if nonce else ["v1", *words])
 
 
 class Visit(NamedTuple):

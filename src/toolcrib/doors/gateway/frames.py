@@ -162,4 +162,4 @@ def _write(frame: dict[str, Any]) -> str:
 
 def code_of(error: ToolError) -> ErrorCode:
     """Return the protocol's code for an error of a service."""
-    return "UNAVAILABLE" if error.code in ("unavailable", "busy", "not_built") else "INVALID_REQUEST"
+    return "UNAVAILABLE" if error.code in ("unavailable", "busy", "not_built", "timeout") else "INVALID_REQUEST"

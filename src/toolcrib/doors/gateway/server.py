@@ -20,14 +20,18 @@ from websockets.frames import Frame
 
 from toolcrib.app import Crib
 from toolcrib.config.services import GatewaySettings
+from toolcrib.define.device import Device
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import GatewayEvent, scopes_within
+from toolcrib.define.node import Node
 from toolcrib.define.parts import MAX_FRAME_BYTES
 from toolcrib.define.ports import Rpc
+from toolcrib.define.ports import Scope as RpcScope
 from toolcrib.define.schema.check import fit_to
 from toolcrib.define.schema.portable import Check
 from toolcrib.doors import listener
+from toolcrib.services.nodes import LiveNode
 from toolcrib.services.router import Method
 
 from . import mcp, openai
@@ -89,6 +93,7 @@ class GatewayServer:
         self._take_origins(origins, proxies)
         self.failures = Failures()
         self._known: dict[str, Connection] = {}
+        self._nodes: dict[str, LiveNode] = {}
         self._traffic = Counter[str]()
         self._strangers: dict[str, dict[Connection, None]] = {}
         self._http = HttpDoor(self, {**openai.routes(self), **hook_routes(self, lambda: crib.config.hooks)})
@@ -312,15 +317,16 @@ class GatewayServer:
 
         With the owner's secret a device is paired at once when it is on this machine, and waits when it is not.
         """
+        code = (params.get("auth") or {}).get("token", "")
+        if "device" in params and params.get("role") == "node" and self._takes_code(visit, code):
+            met = await self.crib.devices.pair_by_code(self._check_device(visit, params), code)
+            if met.device is None:
+                raise RefusedError("code_spent")
+            return to_principal(met.device), met.token
         principal = self.admit(visit.address, params)
         if "device" not in params:
             return principal, ""
-        try:
-            check_device(params, visit, self.crib.gateway.now_ms())
-            asked = read_device(params, visit.address, self.credentials.devices)
-        except RefusedError:
-            self.failures.add(visit.address)
-            raise
+        asked = self._check_device(visit, params)
         if principal.shown_by != OWNER_ID:
             return principal, ""
         met = await self.crib.devices.meet(asked, pairs=visit.is_local)
@@ -330,6 +336,18 @@ class GatewayServer:
         if (device := self.credentials.devices.get(asked.key)) is None:
             raise RefusedError("device_revoked")
         return to_principal(device, shown_by), met.token
+
+    def _takes_code(self, visit: Visit, code: str) -> bool:
+        return self.crib.devices.knows_code(code) and not self.failures.is_locked(visit.address)
+
+    def _check_device(self, visit: Visit, params: Mapping[str, Any]) -> Device:
+        """Return the device of a `connect` as it asks to be, once it has shown that it holds its key."""
+        try:
+            check_device(params, visit, self.crib.gateway.now_ms())
+            return read_device(params, visit.address, self.credentials.devices)
+        except RefusedError:
+            self.failures.add(visit.address)
+            raise
 
     def enter(self, connection: Connection, params: Mapping[str, Any]) -> None:
         """Take a client that is known, and what it says about itself."""
@@ -342,11 +360,17 @@ class GatewayServer:
         row = {key: client[key] for key in ("id", "version", "platform", "mode", "displayName") if key in client}
         if principal is not None:
             row |= {"deviceId": principal.id, "role": principal.role}
+            if principal.role == "node":
+                self._nodes[connection.id] = self.crib.nodes.enter(
+                    _read_node(connection, params), connection.send_event
+                )
         self.crib.gateway.presence.enter(connection.id, {**row, "ip": connection.address})
 
     def leave(self, connection: Connection) -> None:
         """Forget a client."""
         self._known.pop(connection.id, None)
+        if (node := self._nodes.pop(connection.id, None)) is not None:
+            self.crib.nodes.leave(node)
         self._traffic["went"] += 1
         self.crib.gateway.presence.leave(connection.id)
 
@@ -377,7 +401,27 @@ class GatewayServer:
 
     def rpc_for(self, principal: Principal) -> Rpc:
         """Return the methods, bound to who is asking and to what their credential may do."""
-        return self.crib.rpc_for(principal.caller, scopes_within(principal.scopes))
+        scopes = frozenset[RpcScope]({"node"}) if principal.role == "node" else scopes_within(principal.scopes)
+        return self.crib.rpc_for(principal.caller, scopes)
+
+
+def _read_node(connection: Connection, params: Mapping[str, Any]) -> Node:
+    """Return a node as it says it is."""
+    client = params["client"]
+    said = {
+        key: escape(str(client.get(key, ""))[:128]) for key in ("displayName", "platform", "deviceFamily", "version")
+    }
+    return Node(
+        id=connection.principal.id if connection.principal else "",
+        name=said["displayName"],
+        platform=said["platform"],
+        family=said["deviceFamily"],
+        version=said["version"],
+        address=connection.address,
+        caps=tuple(params.get("caps", ())),
+        commands=tuple(params.get("commands", ())),
+        permissions=params.get("permissions", {}),
+    )
 
 
 class _Socket(WebSocketsSansIOProtocol):

@@ -113,7 +113,7 @@ class CommandRunner:
         self._callers: dict[Caller, CallerRules] = {}
         self._lendable: dict[str, bool] = {}
         self.processes = Processes(lambda caller: self._rules_of(caller).target, blobs=blobs, sweep=shells.sweep)
-        self.guard = Hook(run=self._guard, name="the judge of commands", tools=frozenset({TOOL}))
+        self.guard = Hook(run=self.decide, name="the judge of commands", tools=frozenset({TOOL}))
 
     async def close(self) -> None:
         """End every command of the crib."""
@@ -205,7 +205,7 @@ class CommandRunner:
 
     # the guard
 
-    async def _guard(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
+    async def decide(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
         """Judge a command, and keep for its call what exactly may be started."""
         env: Mapping[str, str] = args.get("env") or {}
         if forbidden := [name for name in env if is_forbidden(name)]:

@@ -1,0 +1,226 @@
+"""nodes: what paired devices can do. What they send is from outside, and their files go to the workspace."""
+
+import asyncio
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcrib import Args, Ctx, Image, Result, Text, ToolError, tool
+from toolcrib.tools._media import fit_picture
+
+_ACTIONS = (
+    "status", "describe", "pending", "approve", "reject", "notify", "camera_snap", "camera_list", "camera_clip",
+    "screen_record", "location_get", "run",
+)  # fmt: skip
+_UNITS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
+_LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])?")
+_CLIP_MS, _RECORD_MS, _ANSWER_MS, _MAX_MS = 3_000, 10_000, 30_000, 21_600_000
+_RUN_MS = 120_000
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def _text(about: str, *among: str) -> dict[str, Any]:
+    return {"type": "string", "description": about, **({"enum": [*among]} if among else {})}
+
+
+def _number(about: str) -> dict[str, Any]:
+    return {"type": "number", "description": about}
+
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "action": _text("what to do", *_ACTIONS),
+        "node": _text("its name, id or address (all but status, pending, approve and reject)"),
+        "requestId": _text("of a device that wants to be paired (approve, reject)"),
+        "title": _text("(notify)"),
+        "body": _text("(notify)"),
+        "sound": _text("(notify)"),
+        "priority": _text("(notify)", "passive", "active", "timeSensitive"),
+        "delivery": _text("(notify)", "system", "overlay", "auto"),
+        "facing": _text("which camera (camera_snap, camera_clip)", "front", "back", "both"),
+        "deviceId": _text("which camera, as camera_list says"),
+        "maxWidth": _number("of a picture, in pixels"),
+        "quality": _number("of a picture, 0 to 1"),
+        "delayMs": _number("before a picture is taken"),
+        "duration": _text("like 10s (camera_clip, screen_record)"),
+        "durationMs": _number("the same in ms"),
+        "includeAudio": {"type": "boolean", "description": "with sound"},
+        "fps": _number("(screen_record)"),
+        "screenIndex": _number("(screen_record)"),
+        "outPath": _text("file in the workspace for what is recorded"),
+        "maxAgeMs": _number("(location_get)"),
+        "locationTimeoutMs": _number("(location_get)"),
+        "desiredAccuracy": _text("(location_get)", "coarse", "balanced", "precise"),
+        "command": {"type": "array", "items": {"type": "string"}, "description": 'words like ["ls", "-l"] (run)'},
+        "cwd": _text("folder on the node (run)"),
+        "env": {"type": "array", "items": {"type": "string"}, "description": "NAME=value (run)"},
+        "commandTimeoutMs": _number("until the command is ended (run)"),
+        "invokeTimeoutMs": _number("to wait for the node (run)"),
+        "needsScreenRecording": {"type": "boolean", "description": "(run)"},
+    },
+    "required": ["action"],
+    "additionalProperties": False,
+}
+
+
+@tool(group="nodes", timeout=_MAX_MS / 1000, parameters=_PARAMETERS)
+async def nodes(ctx: Ctx, args: Args) -> Result:
+    """Use paired devices: see which there are, notify, take pictures, record, locate, run commands on them."""
+    match args["action"]:
+        case "status":
+            return Result.json(await ctx.rpc("node.list", {}), source="nodes")
+        case "describe":
+            return Result.json(await ctx.rpc("node.describe", {"nodeId": _need(args, "node")}), source="nodes")
+        case "pending":
+            told = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "command": "pending"})
+            return Result.json(told, source="nodes")
+        case "approve" | "reject":
+            return Result.json(await ctx.rpc("nodes.perform", {"call": ctx.call.key, "command": args["action"]}))
+        case "notify":
+            return await _notify(ctx, args)
+        case "camera_snap":
+            return await _snap(ctx, args)
+        case "camera_clip":
+            more = _pick(args, "facing", "deviceId") | {"durationMs": _duration(args, _CLIP_MS), "format": "mp4"}
+            return await _record(ctx, args, "camera.clip", more | {"includeAudio": args.get("includeAudio", True)})
+        case "screen_record":
+            more = _pick(args, "fps", "screenIndex", "includeAudio") | {"durationMs": _duration(args, _RECORD_MS)}
+            return await _record(ctx, args, "screen.record", {"fps": 10, "screenIndex": 0, "format": "mp4", **more})
+        case "run":
+            return await _run(ctx, args)
+    command = "camera.list" if args["action"] == "camera_list" else "location.get"
+    params = _pick(args, "maxAgeMs", "desiredAccuracy") | {"timeoutMs": args.get("locationTimeoutMs")}
+    node, payload = await _ask(ctx, args, command, {key: value for key, value in params.items() if value is not None})
+    return Result.json(payload, source=node)
+
+
+async def _notify(ctx: Ctx, args: Args) -> Result:
+    if not (args.get("title") or args.get("body")):
+        raise ToolError("notify needs a title or a body", code="bad_arguments")
+    await _ask(ctx, args, "system.notify", _pick(args, "title", "body", "sound", "priority", "delivery"))
+    return Result.json({"ok": True})
+
+
+async def _snap(ctx: Ctx, args: Args) -> Result:
+    """Take a picture by each camera that is meant; of two that nobody asked for by name, one may be missing."""
+    facing = args.get("facing") or "both"
+    content, taken, failure = list[Any](), list[Mapping[str, Any]](), None
+    for each in ("front", "back") if facing == "both" and not args.get("deviceId") else (facing,):
+        params = _pick(args, "maxWidth", "quality", "delayMs", "deviceId") | {"facing": each, "format": "jpg"}
+        try:
+            node, payload = await _ask(ctx, args, "camera.snap", params)
+        except ToolError as error:
+            if facing != "both" or error.code in ("denied", "unavailable", "timeout"):
+                raise
+            failure = error
+            continue
+        made = await _keep_picture(ctx, node, each, _decode(payload))
+        content += made.content
+        taken.append({"facing": each, **made.details})
+    if not taken and failure is not None:
+        raise failure
+    return Result(tuple(content), details={"snaps": taken})
+
+
+async def _keep_picture(ctx: Ctx, node: str, facing: str, data: bytes) -> Result:
+    """Write a picture to the workspace, and show it as models can see it."""
+    if (mime := Image.mime_of(data)) is None:
+        raise ToolError(f"{node} sent a picture of no kind that is known", code="failed")
+    path = _name_file(node, facing, mime.partition("/")[2].replace("jpeg", "jpg"))
+    await ctx.workspace.write(path, data)
+    try:
+        picture = await asyncio.to_thread(fit_picture, data, mime)
+    except ToolError as error:
+        return Result.text(f"MEDIA:{path}\n[not shown: {error}]", details={"path": path, "shown": False})
+    width, height = picture.sides
+    shown = Result.image(picture.data, mime=picture.mime, label=picture.note, path=path)
+    words, image = shown.content
+    assert isinstance(image, Image)
+    return shown._replace(
+        content=(words, image._replace(source=node)), details={"path": path, "width": width, "height": height}
+    )
+
+
+async def _record(ctx: Ctx, args: Args, command: str, params: Mapping[str, Any]) -> Result:
+    """Have something recorded, and write it to the workspace."""
+    node, payload = await _ask(ctx, args, command, params, params["durationMs"] + _ANSWER_MS)
+    data, kind = _decode(payload), _ODD.sub("", str(payload.get("format") or "mp4"))[:8]
+    path = args.get("outPath") or _name_file(node, command.partition(".")[2], kind)
+    await ctx.workspace.write(path, data)
+    about = {key: payload[key] for key in ("durationMs", "fps", "screenIndex", "hasAudio") if key in payload}
+    text = Text(f"FILE:{path}\n{len(data):,} bytes")
+    return Result((text,), details={"path": path, "bytes": len(data), **about})
+
+
+async def _run(ctx: Ctx, args: Args) -> Result:
+    """Run what the guard has permitted under this call: the words themselves are not passed on."""
+    wait = args.get("invokeTimeoutMs") or (args.get("commandTimeoutMs") or _RUN_MS) + _ANSWER_MS
+    told = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "timeoutMs": _clamp(wait)})
+    payload = told["payload"]
+    if not isinstance(payload, Mapping):
+        raise ToolError(f"{told['node']} answered no result of a command", code="failed")
+    said = "\n".join(str(payload[key]).rstrip("\n") for key in ("stdout", "stderr") if payload.get(key))
+    ended = "was ended when its time was over" if payload.get("timedOut") else f"exited with {payload.get('exitCode')}"
+    if payload.get("error"):
+        ended += f" ({str(payload['error'])[:500]})"
+    text = Text(said or "(no output)", told["source"])
+    if payload.get("success"):
+        return Result((text,), details=dict(payload))
+    return Result((text, Text(f"\nThe command on {told['node']} {ended}.")), details=dict(payload), status="error")
+
+
+async def _ask(
+    ctx: Ctx, args: Args, command: str, params: Mapping[str, Any], wait: float = _ANSWER_MS
+) -> tuple[str, Any]:
+    """Return the source of what a node says, and what it says."""
+    asked = {"call": ctx.call.key, "node": _need(args, "node"), "command": command, "params": dict(params)}
+    told = await ctx.rpc("nodes.perform", asked | {"timeoutMs": _clamp(wait)})
+    return told["source"], told["payload"]
+
+
+def read_duration_ms(text: str) -> float:
+    """Return the milliseconds meant by `500`, `10s`, `1.5m`, `2h` or `1d`."""
+    found = _LENGTH.fullmatch(text.strip().lower())
+    if found is None:
+        raise ToolError(f"{text[:64]!r} is no duration; write one like 10s or 2m", code="bad_arguments")
+    return float(found[1]) * _UNITS[found[2] or "ms"]
+
+
+def _duration(args: Args, usual: int) -> int:
+    said = args.get("durationMs") or (read_duration_ms(args["duration"]) if args.get("duration") else usual)
+    return _clamp(said)
+
+
+def _clamp(milliseconds: float) -> int:
+    return int(min(max(milliseconds, 1), _MAX_MS))
+
+
+def _decode(payload: Any) -> bytes:
+    """Return the bytes of a picture or a clip."""
+    said = payload.get("base64") if isinstance(payload, Mapping) else None
+    try:
+        data = base64.b64decode(said or "", validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        data = b""
+    if not data:
+        raise ToolError("the node sent no file that can be read", code="failed")
+    return data
+
+
+def _name_file(node: str, what: str, kind: str) -> str:
+    at = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    return f"nodes/{_ODD.sub('-', node.partition(':')[2])}-{_ODD.sub('-', what)}-{at}.{kind}"
+
+
+def _pick(args: Args, *names: str) -> dict[str, Any]:
+    return {name: args[name] for name in names if args.get(name) is not None}
+
+
+def _need(args: Args, name: str) -> Any:
+    if not args.get(name):
+        raise ToolError(f"{args['action']} needs {name}", code="bad_arguments")
+    return args[name]
