@@ -101,6 +101,8 @@ async def _gateway(case: Json, profile: Json) -> AsyncIterator[Play]:
         config: Json = {"workspace": {"root": str(root / "ws")}}
         if "hooks_token" in profile:
             config["hooks"] = {"enabled": True, "token": profile["hooks_token"]}
+        allowed = [name for each in profile.get("devices", ()) for name in each.get("commands", ())]
+        config["gateway"] = {"nodes": {"allowCommands": allowed}}
         crib = toolcrib.open(config, state=root / "state", env={})
         auth = profile["auth"]
         credentials = Credentials(auth["mode"], auth[auth["mode"]], {each.id: each for each in _devices(profile)})
@@ -146,7 +148,10 @@ def _fill_in(play: Play, value: Any) -> Any:
         tokens["node" if each.get("role") == "node" else "write"] = each["token"]
     if (token := tokens.get(who)) is None:
         raise AssertionError(f"the adapter does not know {value}")
-    params = {"minProtocol": 3, "maxProtocol": 3, "client": _CLIENT, "auth": {"token": token}}
+    params: Json = {"minProtocol": 3, "maxProtocol": 3, "client": _CLIENT, "auth": {"token": token}}
+    if who == "node":
+        nodes = (each for each in play.profile["devices"] if each.get("role") == "node")
+        params["commands"] = next(nodes).get("commands", [])
     return {"type": "req", "id": "1", "method": "connect", "params": params}
 
 
@@ -199,7 +204,10 @@ async def _take(play: Play, peer: Peer, step: Json) -> bool:
             play.complaints.append("something was said where nothing was to be")
         return True
     if "send_json" in step:
-        step = {**step, "send_json": _fill_in(play, step["send_json"])}
+        value = json.dumps(_fill_in(play, step["send_json"]))
+        for word, id in play.invoked.items():
+            value = value.replace(json.dumps(word), json.dumps(id))
+        step = {**step, "send_json": json.loads(value)}
     pending = bytearray()
     for data in bytes_of(step):
         pending += data
@@ -214,7 +222,20 @@ async def _take(play: Play, peer: Peer, step: Json) -> bool:
         await peer.wait_for(SECONDS, lambda: "1" in peer.answers)
         if play.case.get("setup", {}).get("rotate_token_after_connect"):
             play.server.credentials.replace_secret("token", _ROTATED)
+        word, hello = play.case.get("setup", {}).get("pending_invoke"), peer.hello
+        if word and hello is not None and hello["auth"]["role"] == "node":
+            await _invoke_node(play, peer, word)
     return True
+
+
+async def _invoke_node(play: Play, peer: Peer, word: str) -> None:
+    """Ask the node that has connected for what it declares; the row calls that request by a word."""
+    nodes = play.server.crib.nodes
+    for node in [each for each in nodes.list_known() if each.connected_at and each.commands]:
+        asking = asyncio.ensure_future(nodes.invoke(toolcrib.OWNER, node.id, node.commands[0], "k"))
+        play.stack.callback(asking.cancel)
+        await peer.wait_for(SECONDS, lambda: "node.invoke.request" in peer.told)
+        play.invoked[word] = peer.told["node.invoke.request"]["id"]
 
 
 def _note_request(peer: Peer, step: Json) -> None:

@@ -46,6 +46,7 @@ class Play:
     reasons: list[str] = field(default_factory=list)  # why it was refused, one for each time
     took: float = 0.0
     kept_open: int = 0
+    invoked: dict[str, str] = field(default_factory=dict)  # what a node was asked for: the row's word, and its id
 
     @property
     def token(self) -> str:
@@ -110,12 +111,16 @@ def _denied(play: Play, wanted: bool) -> str:
     return "" if bool(served) is not wanted else f"served: {served}"
 
 
+def _was_taken(answer: Json) -> bool:
+    payload = answer.get("payload")
+    return bool(answer["ok"]) and not (isinstance(payload, dict) and payload.get("ignored"))
+
+
 def _effects(play: Play) -> set[str]:
     """Return what was done: runs, tools, other credentials, and methods that change something or tell a secret."""
     methods, readers = play.server.methods, {"operator.read"}
-    asked = {peer.asked[id] for peer in play.peers for id, each in peer.answers.items() if each["ok"]} - {"connect"}
-    methods = play.server.methods
-    readers = {"operator.read"}
+    asked = {peer.asked[id] for peer in play.peers for id, each in peer.answers.items() if _was_taken(each)}
+    asked -= {"connect"}
     did = {
         name for name in asked if name in methods and explain_forbidden(name, "operator", readers, methods[name].scope)
     }
@@ -191,7 +196,7 @@ def _accepted_preauth_max(play: Play, wanted: int) -> str:
 
 
 def _forwarded(play: Play, wanted: bool) -> str:
-    is_so = any(each["ok"] for each in _answers(play).values())
+    is_so = any(_was_taken(each) for each in _answers(play).values())
     return "" if is_so is wanted else f"forwarded: {is_so}"
 
 

@@ -40,6 +40,11 @@ class Peer:
         return {str(each["id"]): each for each in self.frames if each.get("type") == "res"}
 
     @property
+    def told(self) -> dict[str, Any]:
+        """What it was told last by each event."""
+        return {each["event"]: each.get("payload") for each in self.frames if each.get("type") == "event"}
+
+    @property
     def is_answered(self) -> bool:
         """Whether every request has its answer."""
         return len([each for each in self.frames if each.get("type") == "res"]) >= self.requests

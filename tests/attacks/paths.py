@@ -28,7 +28,7 @@ Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
 _NOT_BUILT = frozenset({"canvas", "download", "media", "memory_get"})
-_NO_TOOLS = frozenset({"browser", "canvas", "image", "memory_get", "message", "nodes", "tts", "web_fetch"})
+_NO_TOOLS = frozenset({"browser", "canvas", "image", "memory_get", "message", "tts", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -161,15 +161,22 @@ class _World:
         """Return what a tool of the shelf says."""
         tool = _TOOLS[name]
         given = {key: value for key, value in args.items() if value is not None}
+        if name == "nodes":
+            given.setdefault("node", "phone")
         ctx = Ctx(
             call=Call(id="call_1", name=name, args=given, key="call_1"), caller=Caller(), course=CallState(),
-            ports=Ports(workspace=self.workspace),
+            ports=Ports(workspace=self.workspace, rpc=_ask_node),
         )  # fmt: skip
         result: Result = await tool.run(ctx, tool.check(given))
         text = result.plain_text
         if result.status == "error":
             raise ToolError(text)
         return text
+
+
+async def _ask_node(method: str, params: Mapping[str, Any], progress: Any = None) -> Json:
+    """Answer as the service of nodes does, with a clip."""
+    return {"node": "phone", "source": "node:phone", "payload": {"format": "mp4", "base64": "Y2xpcA=="}}
 
 
 async def _write(world: _World, asked: Json) -> str:
