@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.backends.models.servers import Say, answering, serving
 from tests.services.cron_world import START_MS, ManualClock, crib_at, settle
 from toolcrib import OWNER, Caller, Sender, ToolError
 from toolcrib.app import Crib
@@ -71,6 +72,27 @@ async def test_a_job_of_its_own_session_answers_there_and_its_main_session_is_to
         assert "list the files" in shown["messages"][0]["text"]
         main = await crib.ask("sessions.show", {"key": "agent:main:main"}, caller=OWNER)
         assert main["messages"][-1]["text"].startswith("Cron: the job 'list the files' says:")
+
+
+@pytest.mark.parametrize(
+    ("isolation", "chars"),
+    [
+        ({}, 2_000),
+        ({"postToMainMode": "summary"}, 2_000),
+        ({"postToMainMode": "full"}, 8_000),
+        ({"postToMainMode": "full", "postToMainMaxChars": 9_000}, 9_000),
+        ({"postToMainMaxChars": 10}, 10),
+    ],
+)
+async def test_the_main_session_is_told_as_much_of_an_outcome_as_the_job_says(isolation: Any, chars: int) -> None:
+    async with serving(answering("openai", Say(text="z" * 10_000))) as server:
+        config = {"models": {"default": "local:small", "local": {"baseUrl": server.base_url}}}
+        async with crib_at(ManualClock(), config) as crib:
+            job = await add(crib, HOURLY, TASK, {"isolation": isolation})
+            await crib.ask("cron.run", {"id": job["id"], "mode": "force", "wait": True}, caller=OWNER)
+            main = await crib.ask("sessions.show", {"key": "agent:main:main"}, caller=OWNER)
+            assert main["messages"][-1]["text"].count("z") == chars
+            assert f"{'z' * min(chars, 10)}…" in main["messages"][-1]["text"]
 
 
 async def test_the_clock_runs_a_job_at_each_of_its_slots_and_not_twice() -> None:

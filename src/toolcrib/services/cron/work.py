@@ -22,7 +22,7 @@ from toolcrib.services.subagents.service import parse_effort
 
 from .slots import RunEnd
 
-_REPORT_CHARS = 8_000
+_SUMMARY_CHARS, _FULL_CHARS = 2_000, 8_000  # of what the main session is told
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 
 
@@ -95,11 +95,16 @@ class JobWork:
         """Tell the session that a job belongs to what came of it: as a report, never as an order."""
         said = job.spec.isolation or JobReport()
         prefix, most = said.post_to_main_prefix or "Cron", said.post_to_main_max_chars
+        if most is None:
+            most = _FULL_CHARS
+        if said.post_to_main_mode != "full":
+            most = min(most, _SUMMARY_CHARS)
         words = (end.summary if end.status == "ok" else end.error).strip()
         if not job.home or not words or words in _NO_NEWS:
             return
         how, source = "" if end.status == "ok" else f" ({end.status})", f"cron:{job.id}"
-        body = fence(words[: _REPORT_CHARS if most is None else most], source, new_token())
+        cut = words if len(words) <= most else f"{words[:most]}…"
+        body = fence(cut, source, new_token())
         origin = f"{source} after {job.source}" if job.source else None
         parts = (Text(f"{prefix}{how}: the job {job.spec.name!r} says:\n"), Text(body, origin))
         await self.tell(job.home, Message(role="user", content=parts, at=run.began_ms / 1000))
