@@ -179,6 +179,7 @@ _CALLED = {
     "SenderName": "sender",
     "OwnerName": "`id:` or `e164:` sender",
     "AgentId": "agent id",
+    "Every": "length of time, from `1m` on",
     "Seconds": "seconds",
     "Amount": "number",
     "Port": "port",

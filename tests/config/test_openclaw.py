@@ -164,6 +164,13 @@ def test_where_commands_run_is_told_in_our_words(host: str, ours: str, ignored: 
     assert (loaded.config.tools.exec.host, loaded.config.tools.exec.ask, loaded.ignored) == (ours, "off", ignored)
 
 
+@pytest.mark.parametrize("every", ["30m", "0m"])
+def test_a_heartbeat_there_begins_none_here(every: str) -> None:
+    main = {"id": "main", "heartbeat": {"every": every, "target": "last"}}
+    loaded = load({"agents": {"list": [main], "defaults": {"heartbeat": {"every": every}}}}, {}, openclaw=True)
+    assert sorted(loaded.ignored) == ["agents.defaults.heartbeat", "agents.list[0].heartbeat"]
+
+
 def test_providers_stand_one_level_deeper_there() -> None:
     ollama = {"baseUrl": "http://127.0.0.1:11434/v1", "apiKey": "x", "api": "openai-completions", "models": []}
     loaded = load({"models": {"mode": "merge", "providers": {"ollama": ollama}}}, {}, openclaw=True)

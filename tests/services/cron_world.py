@@ -2,15 +2,19 @@
 
 import asyncio
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from toolcrib.app import Crib, Given, build
 from toolcrib.app.features import FEATURES, TURN_FEATURES
+from toolcrib.app.sources import offers_from_program
 from toolcrib.config.load import load
+from toolcrib.define.tool import Tool
 from toolcrib.services import cron
+from toolcrib.services.cron.work import JobWork, work_in
+from toolcrib.services.feature import TurnCore
 
 __all__ = ["START_MS", "ManualClock", "crib_at", "settle"]
 
@@ -23,16 +27,22 @@ class ManualClock:
     def __init__(self, start_ms: int = START_MS) -> None:
         self.told, self.passed = start_ms / 1000, 0.0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._count = 0
+        self._paused, self._count = asyncio.Event(), 0
 
     def now(self) -> float:
         return self.told
 
     async def pause(self, seconds: float) -> None:
         self._count += 1
+        self._paused.set()
         future = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (self.passed + seconds, self._count, future))
         await future
+
+    @property
+    def pauses(self) -> int:
+        """How often somebody has waited."""
+        return self._count
 
     def jump(self, seconds: float) -> None:
         """Set the clock, by so much forward or back; no time passes."""
@@ -59,7 +69,16 @@ class ManualClock:
             await asyncio.sleep(0)
             if self._count > count:
                 break
+        else:  # its store has a thread
+            await self.until_paused(count)
         await settle(3)
+
+    async def until_paused(self, count: int = 0) -> None:
+        """Wait until somebody has waited more often than that."""
+        async with asyncio.timeout(20):
+            while self._count <= count:
+                self._paused.clear()
+                await self._paused.wait()
 
 
 async def settle(rounds: int = 12) -> None:
@@ -68,8 +87,16 @@ async def settle(rounds: int = 12) -> None:
         await asyncio.sleep(0)
 
 
-def crib_at(clock: ManualClock, config: Mapping[str, Any] | None = None, state: Path | None = None) -> Crib:
+def crib_at(
+    clock: ManualClock,
+    config: Mapping[str, Any] | Path | None = None,
+    state: Path | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+    works: Callable[[TurnCore], JobWork] = work_in,
+) -> Crib:
     """Return a crib whose jobs go by this clock."""
     mounts = [each for each in TURN_FEATURES if each is not cron.mount]
-    jobs = partial(cron.mount, now=clock.now, pause=clock.pause)
-    return build(load(config or {}, {}), Given(env={}, folder=state), FEATURES, (*mounts, jobs))
+    jobs = partial(cron.mount, now=clock.now, pause=clock.pause, works=works)
+    given = Given(env={}, folder=state, offers=tuple(offers_from_program(tools, ())))
+    return build(load(config or {}, {}), given, FEATURES, (*mounts, jobs))

@@ -18,6 +18,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
+from toolcrib.define.session import kind_from_key
 from toolcrib.define.turn import TurnRequest
 
 from .compact import shortener
@@ -160,7 +161,8 @@ class Turns:
                 end = await loop.run()
                 history = loop.history
         finally:
-            if end is not None and end.reason != "error" and history is not None:
+            # a session of a run of a job is hardly ever gone on with
+            if end is not None and end.reason != "error" and history is not None and kind_from_key(key) != "cron":
                 model, _ = settings_after(journal.path[len(session.path) :], session.model)
                 self._remember(key, _Session(history, journal.path, journal.count, model))
             reason = "stopped" if end is None else end.reason

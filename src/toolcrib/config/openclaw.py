@@ -308,6 +308,8 @@ def _agent(agent: Any, path: KeyPath, notes: Notes) -> Any:
         if "mode" in sandbox:
             told["sandbox"] = sandbox["mode"]
             notes.moved[*ours, "sandbox"] = (*path, "sandbox", "mode")
+    if told.pop("heartbeat", None) is not None:  # it has more to it there, and would begin by itself
+        notes.ignored.append((*path, "heartbeat"))
     if isinstance(told.get("model"), Mapping):
         model = set_keys(told.pop("model"))
         if "primary" in model:

@@ -50,6 +50,7 @@ from .values import (
     DockerMemory,
     DockerNetwork,
     EnvName,
+    Every,
     Folder,
     Int,
     OwnerName,
@@ -59,6 +60,7 @@ from .values import (
     Url,
     Volume,
     Words,
+    parse_length,
     quote_value,
 )
 
@@ -147,6 +149,17 @@ class AllowAgents(Section):
     allow_agents: tuple[Words, ...] = Field(default=(), alias="allowAgents")
 
 
+class HeartbeatSettings(Section):
+    """`agents.<id>.heartbeat`: how often an agent looks by itself whether there is something to say."""
+
+    every: Every | None = None
+
+    @property
+    def seconds(self) -> int:
+        """How often in seconds, 0 for never."""
+        return parse_length(self.every or "") or 0
+
+
 class AgentSettings(Section):
     id: AgentId | None = None
     name: Words | None = None
@@ -155,6 +168,7 @@ class AgentSettings(Section):
     tools: ToolSettings = ToolSettings()
     sandbox: SandboxMode | None = None
     subagents: AllowAgents = AllowAgents()
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
     limits: LimitSettings = LimitSettings()
 
 

@@ -18,11 +18,13 @@ Bool = StrictBool
 Int = StrictInt
 Count = Annotated[StrictInt, Field(ge=0, le=1_000_000_000)]
 
-_DAY = 86_400
+_MINUTE, _DAY, _YEAR = 60, 86_400, 366 * 86_400
 _LONGEST_SHOWN = 60
 _LONGEST_PATTERN = 256
 _SHORTEST_TOKEN, _SHORTEST_PASSWORD, _FEWEST_CHARACTERS = 16, 8, 5
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
 _E164 = re.compile(r"\+[0-9]{4,15}")
 
 
@@ -56,8 +58,22 @@ def _number(value: Any) -> Any:
     return value
 
 
+def parse_length(text: str) -> int | None:
+    """Return the seconds meant by `90`, `30s`, `10m`, `2h` or `1d`; None where that is no length of time."""
+    found = _LENGTH.fullmatch(text.strip().lower())
+    return None if found is None else int(found[1]) * _UNITS[found[2] or "s"]
+
+
+def _every(text: str) -> str:
+    seconds = parse_length(text)
+    if seconds is None or not _MINUTE <= seconds <= _YEAR:
+        raise ValueError(f"{quote_value(text)} should be a minute or longer, and a year at the most, like 30m or 2h")
+    return text
+
+
 Words = Annotated[Str, AfterValidator(_nonblank)]
 Seconds = Annotated[StrictInt | StrictFloat, BeforeValidator(_number), Field(gt=0, le=_DAY)]
+Every = Annotated[Str, AfterValidator(_every)]
 Amount = Annotated[StrictInt | StrictFloat, BeforeValidator(_number), Field(ge=0, le=1_000_000)]
 
 

@@ -82,6 +82,12 @@ class Teller:
         self._bus.publish("chat", told, self._run.session)
 
 
+def tell_answer(bus: Bus, run: str, session: str, text: str, at: float) -> None:
+    """Tell what was said in a session by a run that nobody followed."""
+    told = {"runId": run, "sessionKey": session, "seq": 1, "state": "final", "message": _assistant(text, at)}
+    bus.publish("chat", told, session)
+
+
 def _assistant(text: str, at: float) -> dict[str, Any]:
     return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": to_ms(at)}
 

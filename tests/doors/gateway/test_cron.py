@@ -40,3 +40,16 @@ async def test_who_may_only_read_or_write_makes_no_jobs() -> None:
         code, why = await client.refusal("cron.add", {"job": {"schedule": {"everyMs": 1}}})
         assert (code, why) == ("INVALID_REQUEST", "missing scope: operator.admin")
         assert await client.get("cron.list") == {"jobs": []}
+
+
+async def test_who_may_read_asks_for_the_latest_heartbeat_and_only_an_administrator_turns_them_off() -> None:
+    reader = device("reader", "tok-of-the-reader-000", "operator.read", "operator.write")
+    config = {"agents": {"main": {"heartbeat": {"every": "1h"}}}}
+    async with gateway_of(config, devices=[reader]) as world, client_of(world) as owner:
+        assert "heartbeat" in owner.hello["features"]["events"]
+        assert await owner.get("set-heartbeats", {"enabled": False}) == {"ok": True, "enabled": False}
+        assert await owner.get("last-heartbeat") is None
+        async with client_of(world, token="tok-of-the-reader-000") as client:
+            assert await client.get("last-heartbeat") is None
+            why = await client.refusal("set-heartbeats", {"enabled": True})
+            assert why == ("INVALID_REQUEST", "missing scope: operator.admin")

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import re
 import sys
 import termios
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import click
 
+from toolcrib.config.values import parse_length
 from toolcrib.define.approval import Question, State
 from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.display import escape
@@ -31,8 +31,6 @@ log = logging.getLogger("toolcrib")
 _Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
 _CLOCK = "%H:%M:%S"
 _DEFAULT_DURATION = "10m"
 _LINE_BYTES = 4096
@@ -104,10 +102,10 @@ def revoke(id: str, **options: Unpack[JsonOptions]) -> None:
 
 def seconds_from(text: str) -> int:
     """Return the seconds meant by `90`, `30s`, `10m`, `2h` or `1d`."""
-    found = _LENGTH.fullmatch(text.strip().lower())
-    if found is None:
+    seconds = parse_length(text)
+    if seconds is None:
         raise CribError(f"{text[:64]!r} is no length of time; write one like 30s, 10m or 2h")
-    return int(found[1]) * _UNITS[found[2] or "s"]
+    return seconds
 
 
 def _send_answer(options: JsonOptions, params: Mapping[str, Any]) -> int:

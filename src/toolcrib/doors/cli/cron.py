@@ -52,7 +52,7 @@ def _job_options(command: _Command) -> _Command:
         click.option("--tz", metavar="ZONE", help="The zone of --cron, like Europe/Kyiv; else this machine's."),
         click.option("--message", metavar="TEXT", help="Have this answered in a session of its own."),
         click.option("--event", metavar="TEXT", help="Tell the main session this."),
-        click.option("--now/--next", "wakes", default=None, help="Answer --event at once, or with the next turn."),
+        click.option("--now/--next", "wakes", default=None, help="Answer --event at once, or by the next beat."),
         click.option("--name", metavar="NAME", help="What it is called; else how its text begins."),
         click.option("--agent", metavar="ID", help="Whose job it is; else main's."),
         click.option("--model", metavar="P:M", help="Which model answers --message."),

@@ -201,6 +201,7 @@ class GatewayServer:
         self.crib.gateway.bus.publish("config", told, "", "")
 
     def _take_settings(self) -> None:
+        self.crib.cron.clock.poke()  # heartbeats stand in them, too
         settings = self.crib.config.gateway or GatewaySettings()
         self._take_origins(settings.allowed_origins, settings.trusted_proxies)
         if settings.auth is not None and self.takes_auth:

@@ -44,10 +44,13 @@ from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.subagents.service import parse_effort
 
 from . import slots
+from .beat import Beats, describe_beat, is_beat
 from .clock import JobClock, JobWorld
+from .slots import RunEnd
 from .work import JobWork, bounds_of, caller_of, session_of, work_in
 
 _MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of everybody, and of one who is not the owner
+_MAX_RUNS = 10_000  # that are looked through
 _PAST_MS = 60_000  # by which a time may be past when a job is made
 _CONTENT = ("schedule", "payload", "tools", "agentId", "sessionTarget")  # what a job does, and when
 
@@ -87,7 +90,7 @@ def mount(
 ) -> Feature:
     """Mount the jobs. Their clock does not start with a crib: a gateway starts it, or whoever says `cron.start()`."""
     service = Cron(core, works(core), now, pause)
-    return Feature(services=(service,), close=service.close)
+    return Feature(services=(service, service.beats), close=service.close)
 
 
 class Cron:
@@ -99,9 +102,16 @@ class Cron:
         self._core, self._work, self._bus, self._chats = core, work, core.find(Bus), core.find(Chats)
         self._store: JobStore = core.stores.jobs
         world = JobWorld(
-            perform=work.perform, tell=self._tell, forget=self._forget, most=self._most, now=now, pause=pause
+            perform=self._perform,
+            tell=self._tell,
+            forget=self._forget,
+            most=self._most,
+            prepare=lambda: self.beats.follow_settings(),
+            now=now,
+            pause=pause,
         )
         self.clock = JobClock(self._store, world)
+        self.beats = Beats(core, self.clock)
         self.start, self.close = self.clock.start, self.clock.close
 
     # methods
@@ -134,8 +144,8 @@ class Cron:
         """Make a job. It runs as whoever makes it, with no more than they have now, nor than they have then."""
         written = normalize_job(query.to_json()) or {}
         spec = self._check(caller, rights, read_job(complete_job(written)))
-        now, known = self.clock.now_ms(), await self._store.list_all()
-        self._check_count(caller, known)
+        now = self.clock.now_ms()
+        self._check_count(caller, await self._list())
         who = replace(caller, agent=spec.agent_id or caller.agent)
         home, words = self._home_of(who), self._core.host.message(caller, "")
         if spec.session_target == "main" and not home:
@@ -199,7 +209,7 @@ class Cron:
         job = next((each for each in await self._visible(caller) if each.id == wanted), None)
         if job is None:
             return {"ok": True, "removed": False}
-        await self._forget(await self._store.runs(job.id, most=10_000))
+        await self._forget(await self._store.runs(job.id, most=_MAX_RUNS))
         await self._store.change(job.id, lambda _: (None, None))
         self._publish(job, {"action": "removed"})
         return {"ok": True, "removed": True}
@@ -235,8 +245,8 @@ class Cron:
         """List the latest runs of a job, or of all that the caller has, the latest first."""
         wanted = id or jobId
         known = {(await self._find(caller, wanted)).id} if wanted else {job.id for job in await self._visible(caller)}
-        runs = await self._store.runs(wanted, most=limit)
-        return {"entries": [self._run_json(run) for run in runs if run.job in known]}
+        runs = await self._store.runs(wanted, most=limit if wanted else _MAX_RUNS)
+        return {"entries": [self._run_json(run) for run in runs if run.job in known][:limit]}
 
     @rpc("cron.explain", scope="read")
     async def explain(self, caller: Caller, id: JobId, tool: Annotated[str, "only this one"] = "") -> dict[str, Any]:
@@ -255,7 +265,7 @@ class Cron:
     async def wake(
         self, caller: Caller, text: Annotated[str, Field(min_length=1)], mode: WakeMode = "next-heartbeat"
     ) -> dict[str, Any]:
-        """Tell the caller's main session something; `now` has it answered at once, else the next turn hears it."""
+        """Tell the caller's main session something; `now` has it answered at once, else the next beat or turn does."""
         home = self._home_of(caller)
         if not home or caller.parents:
             raise ToolError("there is no session here that could be woken", code="denied")
@@ -270,7 +280,10 @@ class Cron:
     # who may what
 
     async def _visible(self, caller: Caller) -> list[Job]:
-        return [job for job in await self._store.list_all() if self._is_theirs(caller, job)]
+        return [job for job in await self._list() if self._is_theirs(caller, job)]
+
+    async def _list(self) -> list[Job]:
+        return [job for job in await self._store.list_all() if not is_beat(job)]
 
     def _is_theirs(self, caller: Caller, job: Job) -> bool:
         if self._core.is_owner(caller) and not caller.parents:
@@ -332,6 +345,9 @@ class Cron:
 
     # the work itself
 
+    async def _perform(self, job: Job, run: JobRun) -> RunEnd:
+        return await (self.beats if is_beat(job) else self._work).perform(job, run)
+
     def _most(self) -> int:
         settings = self._core.config.cron
         return settings.max_concurrent if settings.enabled else 0
@@ -388,6 +404,10 @@ class Cron:
 
     def _tell(self, job: Job, run: JobRun) -> None:
         """Tell of a run that begins or has ended."""
+        if is_beat(job):
+            if run.status != "running":
+                self._bus.publish("heartbeat", describe_beat(run), job.home)
+            return
         if run.status == "running":
             self._publish(job, {"action": "started", "runAtMs": run.began_ms})
             return

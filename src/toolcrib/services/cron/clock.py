@@ -34,12 +34,14 @@ class JobWorld:
     """What the clock is told by and tells: the time in seconds, how to wait, and what is done for a job.
 
     `perform` does it, and `tell` hears of every run that begins and ends; `forget` of those that are kept no longer.
+    `prepare` comes before every look.
     """
 
     perform: Perform
     tell: Callable[[Job, JobRun], None]
     forget: Callable[[tuple[JobRun, ...]], Awaitable[None]]
     most: Callable[[], int]
+    prepare: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
     now: Callable[[], float] = time.time
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -146,6 +148,7 @@ class JobClock:
 
     async def _look(self) -> float:
         """Begin what is due; return for how many seconds there is nothing to do."""
+        await self._world.prepare()
         now = self.now_ms()
         if self._seen_ms is None or now < self._seen_ms - _JUMP_MS:
             await self._plan_all(now)  # what was future is past, or the other way round

@@ -88,7 +88,7 @@ def renew(job: Job, now_ms: int, run: str) -> Job:
 def finish(job: Job, run: JobRun, end: RunEnd, now_ms: int) -> Job | None:
     """Return the job behind a run; None when it is done with and was to be deleted then."""
     took, is_once = max(now_ms - run.began_ms, 0), isinstance(job.spec.schedule, AtSchedule)
-    failures = 0 if end.status == "ok" else job.state.failures + 1
+    failures = job.state.failures + 1 if end.status == "error" else 0
     pause = min(_PAUSE_MS * 2 ** max(failures - 1, 0), _MAX_PAUSE_MS)
     known = job.state
     if known.lease_run == run.id:  # else it ran out, and somebody else has it
