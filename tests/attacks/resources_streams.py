@@ -18,6 +18,7 @@ from . import (
     archives,
     broken,
     jobs,
+    jobs_at_work,
     kept,
     resources,
     resources_commands,
@@ -32,8 +33,7 @@ Json = Mapping[str, Any]
 # what later.toml promises, by the same words
 _NOT_BUILT = frozenset(
     {
-        *("clock_jump", "cron_same_minute", "cron_self_add", "log_flood", "ping_pong"),
-        *("inbound_distinct", "inbound_flood", "inbound_same_id"),
+        *("log_flood", "ping_pong", "inbound_distinct", "inbound_flood", "inbound_same_id"),
     }
 )
 _NO_TOOLS = frozenset({"browser", "image", "memory_search", "message", "tts", "web_fetch", "web_search"})
@@ -54,6 +54,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return _streamed(case)
         case "cron_add", _:
             return jobs.judge_many(case)
+        case "clock_jump" | "cron_same_minute" | "cron_self_add", _:
+            return jobs_at_work.judge(case, limits)
         case "extract", _:
             return archives.judge(case)
         case "skill_load", _:
