@@ -19,8 +19,8 @@ from toolcrib.define.verdict import FIND_TOOLS, Selection
 
 _FOUND, _ASKED = f"{FIND_TOOLS} has found it", "a message asks for it"
 _AT_ONCE = frozenset({FIND_TOOLS, "skill"})
-_ASIDE = frozenset({"web", "ui", "memory", "nodes", "messaging", "media"})
-_ON_DEMAND = frozenset({"sessions", "automation", None})
+_ASIDE = frozenset({"web", "ui", "memory", "messaging", "media"})
+_ON_DEMAND = frozenset({"sessions", "automation", "nodes", None})
 _ROOMY = 64_000  # tokens of a window that has room for all of our own tools
 _OTHERS_CHARS = 4_000  # of tools that others bring, where nobody knows the window
 _CONFIGURED = frozenset({"global", "global-provider", "agent", "agent-provider", "group", "direct"})

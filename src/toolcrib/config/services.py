@@ -131,6 +131,7 @@ class NodeSettings(Section):
     cameras: Mapping[Words, Words] = Field(default_factory=dict)
     screen: Words | None = None
     location: LocationSettings | None = None
+    asks: Literal["gateway", "here"] = "gateway"  # whose people say yes to commands
     managed: Bool = False  # whether a gateway may change how commands are judged here
 
 

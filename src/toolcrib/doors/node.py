@@ -23,6 +23,7 @@ import orjson
 from toolcrib.app import Crib
 from toolcrib.backends.gateway import GatewayLink
 from toolcrib.backends.senses import Sensors
+from toolcrib.define.approval import Question
 from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.display import escape
@@ -34,7 +35,7 @@ from toolcrib.define.result import Result
 
 log = logging.getLogger("toolcrib")
 
-_PLAN_SECONDS, _MAX_KEPT = 86_400.0, 256
+_PLAN_SECONDS, _MAX_PLANS, _MAX_SEEN = 86_400.0, 256, 4_096
 _RUN_SECONDS, _MAX_RUN_SECONDS, _WINDOW_MS, _POLL_SECONDS = 120.0, 21_600.0, 120_000, 20.0
 # a gateway may do what this machine's owner may: whoever starts a node lets it; how far is for `tools` to say
 _CALLER = replace(OWNER, session="agent:main:node:gateway")
@@ -71,9 +72,11 @@ class NodeHost:
 
     def __init__(self, crib: Crib, sensors: Sensors) -> None:
         self._crib, self._sensors, settings = crib, sensors, crib.config.node
+        self.questions = crib.approvals
+        self._asks_here = settings.asks == "here"
         self._plans: OrderedDict[str, _Plan] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._done: OrderedDict[str, asyncio.Future[Any]] = OrderedDict()  # by idempotency key
+        self._seen: OrderedDict[str, None] = OrderedDict()  # idempotency keys
         self.answers: dict[str, _Do] = {
             RUN: self._run,
             PREPARE: self._prepare,
@@ -98,14 +101,16 @@ class NodeHost:
     async def live(self) -> AsyncIterator[None]:
         """Be there for a gateway: with a crib that has started."""
         async with self._crib:
+            stop_asking = self.questions.on_question(_note_question) if self._asks_here else bool
             try:
                 yield
             finally:
+                stop_asking()
                 await self._sensors.close()
 
-    async def serve(self, link: GatewayLink) -> None:
+    async def serve(self, link: GatewayLink, heard: AsyncIterator[tuple[str, Any]]) -> None:
         """Answer what the gateway asks for, until it turns this node out: then CribError is raised."""
-        hearing, lost = asyncio.ensure_future(self._hear(link)), asyncio.ensure_future(link.lost())
+        hearing, lost = asyncio.ensure_future(self._hear(link, heard)), asyncio.ensure_future(link.lost())
         try:
             await asyncio.wait([hearing, lost], return_when=asyncio.FIRST_COMPLETED)
             lost.result() if lost.done() else hearing.result()
@@ -115,8 +120,8 @@ class NodeHost:
                 task.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
 
-    async def _hear(self, link: GatewayLink) -> None:
-        async for event, told in link.events():
+    async def _hear(self, link: GatewayLink, heard: AsyncIterator[tuple[str, Any]]) -> None:
+        async for event, told in heard:
             if event == "node.invoke.request":
                 task = asyncio.get_running_loop().create_task(self._answer(link, told))
                 self._tasks[told["id"]] = task
@@ -144,17 +149,17 @@ class NodeHost:
             log.warning("the answer to %s was not taken: %s", escape(str(told["command"])), error)
 
     async def _do_once(self, told: Mapping[str, Any]) -> Any:
-        """Return what comes of a request; the same one again waits for the first, and is not done twice."""
-        key = told["idempotencyKey"]
-        if key not in self._done:
-            answer = self.answers.get(told["command"])
-            params = orjson.loads(told.get("paramsJSON") or "{}") or {}
-            if answer is None or not isinstance(params, dict):
-                raise ToolError(f"this node has no command {str(told['command'])[:64]!r}", code="not_found")
-            self._done[key] = asyncio.ensure_future(answer(params))
-            while len(self._done) > _MAX_KEPT:
-                self._done.popitem(last=False)
-        return await self._done[key]
+        """Return what comes of a request; the same one again is not done."""
+        answer, key = self.answers.get(told["command"]), str(told["idempotencyKey"])
+        params = orjson.loads(told.get("paramsJSON") or "{}")
+        if answer is None or not isinstance(params, dict):
+            raise ToolError(f"this node has no command {str(told['command'])[:64]!r}", code="not_found")
+        if key in self._seen:
+            raise ToolError("this was asked for before; ask anew, with another key", code="repeated")
+        self._seen[key] = None
+        while len(self._seen) > _MAX_SEEN:
+            self._seen.popitem(last=False)
+        return await answer(params)
 
     # commands
 
@@ -168,13 +173,13 @@ class NodeHost:
         word = await self._crib.commands.decide(Ctx(call, _CALLER, CallState()), args)
         if isinstance(word, Block):
             return {"decision": "deny", "reason": word.reason}
-        reason = word.reason if isinstance(word, Ask) else verdict.reason
-        if not isinstance(word, Ask) and verdict.decision != "ask":
-            return {"decision": "run", "reason": word.reason if isinstance(word, Allow) else ""}
+        reason = word.reason if isinstance(word, (Ask, Allow)) else verdict.reason
+        if self._asks_here or not (isinstance(word, Ask) or verdict.decision == "ask"):
+            return {"decision": "run", "reason": reason}
         binding = dict(word.binding) if isinstance(word, Ask) else {}
         now, id = time.monotonic(), secrets.token_hex(16)
         self._plans[id] = _Plan(args, binding, now + _PLAN_SECONDS)
-        while len(self._plans) > _MAX_KEPT:
+        while len(self._plans) > _MAX_PLANS:
             self._plans.popitem(last=False)
         return {"decision": "ask", "reason": reason, "binding": {"command": args["command"], **binding}, "plan": id}
 
@@ -185,7 +190,7 @@ class NodeHost:
             plan = self._plans.pop(str(id), None)  # a yes is spent, whatever comes of it
             if plan is None or plan.until < time.monotonic():
                 raise ToolError("this node does not know what was approved any more; ask again", code="changed")
-        belt = self._crib.belt(_CALLER, approver=_PlanApprover(plan))
+        belt = self._crib.belt(_CALLER, approver=None if self._asks_here else _PlanApprover(plan))
         return await self._follow(await belt.call("exec", args))
 
     async def _follow(self, result: Result) -> dict[str, Any]:
@@ -208,7 +213,7 @@ class NodeHost:
 
     async def _which(self, params: Mapping[str, Any]) -> dict[str, Any]:
         names = params.get("bins")
-        if not isinstance(names, list) or len(names) > _MAX_KEPT:
+        if not isinstance(names, list) or len(names) > _MAX_PLANS:
             raise ArgumentError("system.which needs bins, a list of names")
         look_up = self._crib.commands.rules_of_agent("main").look_up
         found = {name: look_up(name) for name in names if isinstance(name, str)}
@@ -260,6 +265,12 @@ class NodeHost:
             raise ToolError("this node does not know where it is; write node.location", code="unavailable")
         where = {"lat": at.latitude, "lon": at.longitude, "accuracyMeters": at.accuracy}
         return {**where, "timestamp": int(time.time() * 1000), "source": "configuration"}
+
+
+def _note_question(question: Question) -> None:
+    """Let a question wait for an answer, also where nobody sits at this terminal."""
+    if question.state == "pending":
+        log.info("a command waits for an answer: toolcrib approvals allow %s", question.id)
 
 
 def _rename(params: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import pytest
 from tests.doors.talking import Say, call, crib_with, talking
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
+
+from websockets.asyncio.server import ServerConnection, serve
 
 import toolcrib
 
@@ -26,7 +28,6 @@ from .test_questions import asked_gateway, port  # noqa: F401  a fixture
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
-BENCH = "node: {name: bench, location: {latitude: 50.45, longitude: 30.52}}\n"
 RUN = {"action": "run", "node": "bench"}
 
 
@@ -34,9 +35,12 @@ class Bench:
     """The second machine."""
 
     def __init__(self, folder: Path) -> None:
-        self.work, self._state, self._config = folder / "bench", folder / "bench-state", folder / "bench.yaml"
+        self.work, self.state, self._config = folder / "bench", folder / "bench-state", folder / "bench.yaml"
         self.work.mkdir()
-        self._config.write_text(BENCH)
+        self.configure()
+
+    def configure(self, more: str = "") -> None:
+        self._config.write_text(f"node: {{name: bench, location: {{latitude: 50.45, longitude: 30.52}}{more}}}\n")
 
     @contextmanager
     def start(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
@@ -44,7 +48,7 @@ class Bench:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
         process = subprocess.Popen(
             [sys.executable, "-m", "toolcrib", "node", "--config", str(self._config), *words],
-            stderr=subprocess.PIPE, text=True, cwd=self.work, env={**kept, "TOOLCRIB_STATE": str(self._state)},
+            stderr=subprocess.PIPE, text=True, cwd=self.work, env={**kept, "TOOLCRIB_STATE": str(self.state)},
         )  # fmt: skip
         try:
             assert process.stderr is not None
@@ -118,6 +122,75 @@ async def test_what_needs_a_yes_runs_as_it_was_shown_and_once(state: Path, bench
             await crib.ask("approvals.answer", {"id": question["id"], "answer": "once"})
             assert (await calling)["status"] == "ok"
             assert (bench.work / "made").exists()
+
+
+def asked_on(bench: Bench) -> list[dict[str, Any]]:
+    told = command(bench.state, "approvals", "list", "--json", cwd=bench.work)
+    return list(json.loads(told.stdout)["questions"])
+
+
+async def test_a_node_that_asks_here_takes_no_yes_of_the_gateways(state: Path, bench: Bench) -> None:  # noqa: F811
+    bench.configure(", asks: here")
+    with gateway(state) as (_, url), bench.start("--gateway", url, "--code", pair(state)):
+        async with client(state, url) as crib:
+            calling = asyncio.ensure_future(crib.call("nodes", {**RUN, "command": ["touch", "made"]}))
+            while not (found := await asyncio.to_thread(asked_on, bench)):
+                assert not calling.done()
+            assert await crib.ask("approvals.list") == []
+            assert command(bench.state, "approvals", "allow", found[0]["id"], cwd=bench.work).returncode == 0
+            assert (await calling)["status"] == "ok"
+            assert (bench.work / "made").exists()
+
+
+async def test_no_word_of_a_gateway_makes_a_node_run_what_was_not_shown(bench: Bench) -> None:
+    """A gateway that lies: it says yes itself, to something else, twice, and with what is no answer at all."""
+    asked: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+    answers: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def lie(socket: ServerConnection) -> None:
+        await socket.send(json.dumps({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n"}}))
+        hello = json.loads(await socket.recv())
+        greeting = {"auth": {"deviceToken": "t"}, "features": {}}
+        await socket.send(json.dumps({"type": "res", "id": hello["id"], "ok": True, "payload": greeting}))
+        while (said := await asked.get())[0]:
+            name, params = said
+            told = {"id": "i", "nodeId": "x", "command": name, "paramsJSON": json.dumps(params), "timeoutMs": 1}
+            key = params.get("key") if isinstance(params, dict) and "key" in params else os.urandom(8).hex()
+            told["idempotencyKey"] = key
+            await socket.send(json.dumps({"type": "event", "event": "node.invoke.request", "payload": told}))
+            frame = json.loads(await socket.recv())
+            await socket.send(json.dumps({"type": "res", "id": frame["id"], "ok": True, "payload": {}}))
+            await answers.put(frame["params"])
+
+    async def ask(name: str, params: Any) -> Any:
+        await asked.put((name, params))
+        told = await answers.get()
+        return json.loads(told["payloadJSON"]) if told["ok"] else told["error"]["code"]
+
+    touch = {"command": ["touch", "evil"]}
+    async with serve(lie, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with ExitStack() as stack:
+            starting = bench.start("--gateway", f"ws://127.0.0.1:{port}", "--code", "AAAA-BBBB")
+            await asyncio.to_thread(stack.enter_context, starting)
+            plan = (await ask("system.run.prepare", {"command": ["touch", "good"]}))["plan"]
+            assert (
+                await ask("system.run", {**touch, "approved": True, "approvalDecision": "allow-always"})
+                == "NOT_APPROVED"
+            )
+            assert await ask("system.run", {**touch, "plan": "made-up"}) == "CHANGED"
+            assert await ask("system.run", {**touch, "rawCommand": "touch good", "plan": plan}) == "CHANGED"
+            assert await ask("system.run", {"command": ["touch", "good"], "plan": plan}) == "CHANGED"  # it was spent
+            assert await ask("system.run", {"command": "touch evil"}) == "BAD_ARGUMENTS"
+            assert await ask("system.run", {"command": ["ls"], "env": {"LD_PRELOAD": "./evil.so"}}) != "OK"
+            assert await ask("system.run", {"command": ["ls"], "cwd": "/"}) not in ("OK", None)
+            assert await ask("system.execApprovals.set", {"exec": {"security": "full"}}) == "DENIED"
+            assert await ask("no.such", {}) == "NOT_FOUND"
+            assert await ask("system.run", [1]) == "NOT_FOUND"
+            assert (await ask("system.which", {"bins": ["sh"], "key": "k"}))["bins"]
+            assert await ask("system.which", {"bins": ["sh"], "key": "k"}) == "REPEATED"
+            assert list(bench.work.iterdir()) == []
+            await asked.put(("", None))
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

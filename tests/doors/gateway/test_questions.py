@@ -42,11 +42,11 @@ def asked_gateway(
 
 async def ask_and_wait(crib: toolcrib.GatewayClient, key: str) -> dict[str, object]:
     """Say something, and return the question that it leads to."""
+    heard = crib.events()
     await crib.ask("chat.send", {"message": "make it", "idempotencyKey": key})
-    async for event, _ in crib.events():
-        if event == "exec.approval.requested":
-            break
-    (question,) = await crib.ask("approvals.list")
+    while not (questions := await crib.ask("approvals.list")):
+        await anext(heard)
+    (question,) = questions
     return dict(question)
 
 

@@ -89,6 +89,7 @@ plugin = Plugin(name="dice", tools=(steps, hold, is_over, picture, fails, loud))
 # Arguments for every tool that is served, with which it succeeds.
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "agents_list": {},
+    "nodes": {"action": "status"},
     "cron": {"action": "status"},
     "codebase_investigator": {"objective": "where is note.txt"},
     "edit": {"path": "note.txt", "oldText": "one", "newText": "two"},

@@ -1,6 +1,7 @@
 """`toolcrib node`: this machine as a node of a gateway."""
 
 import asyncio
+import contextlib
 import platform
 import signal
 from collections.abc import Callable
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, NoAnswerError
 
 from . import EXIT_INTERRUPTED
 from ._far import find_gateway
 from ._log import state_folder
-from ._options import ConfigOptions, config_options, crib_from_options, show_examples
+from ._options import ConfigOptions, config_options, crib_from_options, is_attended, show_examples
+from .approvals import ask_at_terminal
 
 if TYPE_CHECKING:
     from toolcrib.backends.gateway import GatewayLink
@@ -74,10 +76,11 @@ async def _serve(host: "NodeHost", link: "GatewayLink", name: str) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel if task else bool)
     try:
-        async with host.live():
+        heard = link.events()  # before it is open, so that nothing falls between
+        async with host.live(), ask_at_terminal(host.questions) if is_attended() else contextlib.nullcontext():
             await _open(link)
             click.echo(f"toolcrib: {name} is a node of {link.url}, as {link.device and link.device.id[:12]}", err=True)
-            await host.serve(link)
+            await host.serve(link, heard)
     except asyncio.CancelledError:
         click.echo("toolcrib: the node has stopped", err=True)
         return EXIT_INTERRUPTED
@@ -87,17 +90,22 @@ async def _serve(host: "NodeHost", link: "GatewayLink", name: str) -> int:
 
 
 async def _open(link: "GatewayLink") -> None:
-    """Connect; where somebody has to say yes first, wait until they do."""
+    """Connect; wait for a gateway that knows us already, and where somebody has to say yes first, until they do."""
     from toolcrib.backends.gateway import RefusedByGatewayError  # noqa: PLC0415
 
-    told = ""
+    is_known, told = link.device is not None and link.token == link.device.token_of(link.url), ""
     while True:
         try:
             return await link.open()
+        except NoAnswerError as error:
+            if not is_known:
+                raise
+            why = f"{error}; it is tried again"
         except RefusedByGatewayError as error:
             if not error.request:
                 raise
-            if told != error.request:
-                told = error.request
-                click.echo(f"toolcrib: waiting for `toolcrib nodes approve {told}` at the gateway", err=True)
+            why = f"waiting for `toolcrib nodes approve {error.request}` at the gateway"
+        if why != told:
+            click.echo(f"toolcrib: {why}", err=True)
+        told = why
         await asyncio.sleep(_ASK_SECONDS)

@@ -18,7 +18,7 @@ _ACTIONS = (
 _UNITS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
 _LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])?")
 _CLIP_MS, _RECORD_MS, _ANSWER_MS, _MAX_MS = 3_000, 10_000, 30_000, 21_600_000
-_RUN_MS = 120_000
+_RUN_MS, _MAX_CHARS = 120_000, 100_000
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -95,7 +95,10 @@ async def nodes(ctx: Ctx, args: Args) -> Result:
     command = "camera.list" if args["action"] == "camera_list" else "location.get"
     params = _pick(args, "maxAgeMs", "desiredAccuracy") | {"timeoutMs": args.get("locationTimeoutMs")}
     node, payload = await _ask(ctx, args, command, {key: value for key, value in params.items() if value is not None})
-    return Result.json(payload, source=node)
+    told = Result.json(payload, source=node)
+    if len(told.plain_text) > _MAX_CHARS:
+        raise ToolError(f"the node answered {command} with {len(told.plain_text):,} characters", code="too_large")
+    return told
 
 
 async def _notify(ctx: Ctx, args: Args) -> Result:
@@ -168,9 +171,10 @@ async def _run(ctx: Ctx, args: Args) -> Result:
     if payload.get("error"):
         ended += f" ({str(payload['error'])[:500]})"
     text = Text(said or "(no output)", told["source"])
+    details = {key: payload.get(key) for key in ("exitCode", "timedOut", "success")}
     if payload.get("success"):
-        return Result((text,), details=dict(payload))
-    return Result((text, Text(f"\nThe command on {told['node']} {ended}.")), details=dict(payload), status="error")
+        return Result((text,), details=details)
+    return Result((text, Text(f"\nThe command on {told['node']} {ended}.")), details=details, status="error")
 
 
 async def _ask(
