@@ -96,6 +96,9 @@ async def test_what_was_running_is_told_at_the_next_start(tmp_path: Path, kind: 
     parent.wait(60)
     tree.send(keepers, signal.SIGKILL)
     found = end_leftovers(str(tmp_path / "state"))
+    # who hides whose it is ends when the next supervisor starts
+    async with opened(kind, tmp_path / "ws", supervisor=SupervisorClient(str(tmp_path / "next"))) as shell:
+        await ran(shell, "true")
     await until(lambda: not left(mark), 60.0)
     assert sorted(each.command for each in found) == sorted(line.format(m=mark) for line in SHAPES.values())
     assert all(each.pid and each.started for each in found)

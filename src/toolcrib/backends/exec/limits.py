@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from . import tree
+
 _ROOT = "/sys/fs/cgroup"
 _OLD = {"pids": "pids.max", "memory": "memory.limit_in_bytes"}
 _NEW = {"pids": "pids.max", "memory": "memory.max"}
@@ -119,7 +121,7 @@ def remove_stale_groups(place: Hierarchy) -> None:
     for name in os.listdir(place.folder):  # noqa: PTH208
         prefix, _, rest = name.partition("-")
         maker = rest.partition("-")[0]
-        if prefix == "toolcrib" and maker.isdigit() and not os.path.exists(f"/proc/{maker}"):  # noqa: PTH110
+        if prefix == "toolcrib" and maker.isdigit() and tree.birth(int(maker)) is None:
             for pid in _list_pids(f"{place.folder}/{name}"):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
