@@ -8,7 +8,7 @@ session that the door gave them, and those below it.
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
+from toolcrib.define.verdict import Layer
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .chat_events import Teller, to_ms
@@ -37,9 +38,11 @@ _KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long t
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _MAX_TIMEOUT_MS = 24 * 3_600_000
+_BOUND = "?"  # behind the mark of a turn within bounds that whoever set them can set again
 _ALONE = "!"  # behind the mark of a turn that nobody can go on with: what bound it, or its tools, went with its process
 _PAGE_CHARS = 200_000  # of events that are told at once
 
+Rebind = Callable[[str], Awaitable[tuple[Layer, ...] | None]]
 Key = Annotated[str, Field(min_length=1, max_length=256)]
 TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
 
@@ -160,7 +163,7 @@ class Chats:
         self.bus, self._start_turn, self._store = core.find(Bus), core.start_turn, core.stores.sessions
         self._is_owner, self._judge, self._running = core.is_owner, core.find(CommandRunner).judge_call, core.running
         self._now = now
-        self._began = now()
+        self._began, self.left = now(), set[str]()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
         self._by_session = defaultdict[str, list[ChatRun]](list)
         self._starting = asyncio.Semaphore(_MAX_STARTING)
@@ -283,11 +286,11 @@ class Chats:
             return replace(caller, session=asked)
         raise ToolError(f"there is no session {escape(key[:200])!r} that this caller may see", code="not_found")
 
-    async def resume(self, left: Iterable[Question]) -> None:
+    async def resume(self, left: Iterable[Question], rebind: Rebind) -> None:
         """Go on with the turns that a process left while a person was asked about a call of their last reply.
 
         Whoever follows such a run finds it under the id that it had. A subagent goes on with nothing: who started it
-        has gone, too.
+        has gone, too. `rebind` gives the bounds of a session that had some, None where nothing may go on there.
         """
         asked = defaultdict[str, dict[str, Caller]](dict)  # by session and by call
         for each in left:
@@ -297,11 +300,12 @@ class Chats:
             said = await self._read_unended(session)
             caller = next((callers[call.key] for call in said[-1].calls if call.key in callers), None) if said else None
             whose, hash, key = said[0].by.partition("#") if said else ("", "", "")
-            if caller is not None and hash and not key.endswith(_ALONE):
+            bounds = await rebind(session) if key.endswith(_BOUND) else ()
+            if caller is not None and hash and bounds is not None and not key.endswith(_ALONE):
                 model = ":".join(filter(None, (caller.provider, caller.model)))
-                request = TurnRequest(message=said[0], caller=caller, model=model or None, resumes=True)
+                request = TurnRequest(message=said[0], caller=caller, model=model or None, resumes=True, bounds=bounds)
                 await self._starting.acquire()
-                self._start((whose, key), request, said[0].by)
+                self._start((whose, key.removesuffix(_BOUND)), request, said[0].by)
 
     async def _read_unended(self, session: str) -> list[Message]:
         """Return what was said and replied in the turn of a session that never ended."""
@@ -315,6 +319,7 @@ class Chats:
 
     def leave(self, sessions: Collection[str]) -> None:
         """Leave the turns of these sessions as they are, for whoever comes next to go on with them."""
+        self.left.update(sessions)
         for turn in filter(None, map(self._running, sessions)):
             turn.abandon()
 
@@ -375,7 +380,7 @@ class Chats:
             return self._runs[known], False
         session = request.caller.session or ""
         waits = self._running_in(session) is not None
-        kept = _ALONE if request.extra or request.task or request.bounds else ""
+        kept = _ALONE if request.extra or request.task else _BOUND if request.bounds else ""
         try:
             turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark + kept)))
         except CribError as error:
@@ -464,7 +469,11 @@ def _to_message(text: str) -> Message:
 
 
 def _is_marked(body: Body, mark: str) -> bool:
-    return isinstance(body, Said) and body.message.role == "user" and body.message.by in (mark, mark + _ALONE)
+    return (
+        isinstance(body, Said)
+        and body.message.role == "user"
+        and body.message.by in (mark, mark + _BOUND, mark + _ALONE)
+    )
 
 
 def owner_of_runs(caller: Caller) -> str:

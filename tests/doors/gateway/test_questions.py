@@ -137,9 +137,17 @@ async def test_a_turn_whose_tools_were_a_programs_is_nobodys_to_go_on_with(state
         assert (last["reason"], made(state), len(server.asked)) == ("error", [], 1)
 
 
-async def test_a_turn_that_a_job_bound_is_nobodys_to_go_on_with(state: Path, port: int) -> None:  # noqa: F811
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("meanwhile", ["the job stays", "the job is removed"])
+async def test_the_turn_of_a_job_goes_on_while_there_is_the_job(
+    state: Path,  # noqa: F811
+    port: int,
+    end: signal.Signals,
+    meanwhile: str,
+) -> None:
     job = {"schedule": {"everyMs": 86_400_000}, "payload": {"kind": "agentTurn", "message": "make it"}}
-    with talking(MAKE, Say(text="Never.")) as server:
+    more = call("write", '{"path": "more.txt", "content": "beyond the job"}')
+    with talking(MAKE, more, Say(text="It is made.")) as server:
         config = crib_with(server, state.parent)
         with asked_gateway(state, port, config) as (process, client):
             async with client as crib:
@@ -147,13 +155,23 @@ async def test_a_turn_that_a_job_bound_is_nobodys_to_go_on_with(state: Path, por
                 await crib.ask("cron.run", {"id": made_job["id"], "mode": "force"})
                 while not (questions := await crib.ask("approvals.list")):
                     await anext(heard)
-                process.kill()
+                process.send_signal(end)
                 process.wait(timeout=60)
+        stays = meanwhile == "the job stays"
+        if not stays:
+            assert command(state, "cron", "rm", made_job["id"], "--config", str(config)).returncode == 0
         with asked_gateway(state, port, config) as (_, client):
             async with client as crib:
+                heard = crib.events()
                 await crib.ask("approvals.answer", {"id": questions[0]["id"], "answer": "once"})
-                assert [each["running"] for each in (await crib.ask("sessions.list"))["sessions"]] == [False]
-        assert (made(state), len(server.asked)) == ([], 1)
+                while stays and (run := (await crib.ask("cron.runs", {"id": made_job["id"]}))["entries"][0]):
+                    if run.get("status") == "ok":
+                        break
+                    await anext(heard)
+                rows = (await crib.ask("sessions.list"))["sessions"]
+                assert not any(each["running"] for each in rows)
+        assert (made(state), len(server.asked)) == ((["made"], 3) if stays else ([], 1))
+        assert not (state.parent / "work" / "more.txt").exists()
 
 
 async def test_what_was_forbidden_meanwhile_is_refused_whatever_was_answered(

@@ -135,7 +135,7 @@ class GatewayServer:
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
             self.crib.approvals.wait_for(_QUESTION_SECONDS)
             stop_asking = self.crib.approvals.on_question(self.crib.gateway.tell_question)
-            await self.crib.chat.resume(await self.crib.approvals.list_left())
+            await self.crib.chat.resume(await self.crib.approvals.list_left(), self.crib.cron.rebind)
             ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
             self.crib.cron.start()
             self.is_ready = True

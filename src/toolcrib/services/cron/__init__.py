@@ -37,6 +37,7 @@ from toolcrib.define.schedule import AtSchedule, CronSchedule, find_zone, first_
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
 from toolcrib.define.session import SessionKey
 from toolcrib.define.turn import TurnRequest
+from toolcrib.define.verdict import Layer
 from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import agent_of, resolve
 from toolcrib.services.chat import Chats
@@ -107,12 +108,30 @@ class Cron:
             forget=self._forget,
             most=self._most,
             prepare=lambda: self.beats.follow_settings(),
+            is_left=lambda job, run: session_of(job, run.id) in self._chats.left,
             now=now,
             pause=pause,
         )
         self.clock = JobClock(self._store, world)
         self.beats = Beats(core, self.clock)
-        self.start, self.close = self.clock.start, self.clock.close
+        self.close, self._left = self.clock.close, list[tuple[Job, JobRun]]()
+
+    def start(self) -> None:
+        """Run jobs from now on, and go on with the runs that were rebound."""
+        for job, run in self._left:
+            self.clock.begin(job, run)
+        self._left.clear()
+        self.clock.start()
+
+    async def rebind(self, session: str) -> tuple[Layer, ...] | None:
+        """Return what bounds the run of a job that a process left in a session; None where it is not to go on."""
+        jobs = {job.id: job for job in await self._list()}
+        for run in await self._store.runs("", most=_MAX_RUNS):
+            job = jobs.get(run.job)
+            if job is not None and session_of(job, run.id) == session and self._work.is_known(job.author):
+                self._left.append((job, run))
+                return bounds_of(job)
+        return None
 
     # methods
 

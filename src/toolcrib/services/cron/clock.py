@@ -34,7 +34,7 @@ class JobWorld:
     """What the clock is told by and tells: the time in seconds, how to wait, and what is done for a job.
 
     `perform` does it, and `tell` hears of every run that begins and ends; `forget` of those that are kept no longer.
-    `prepare` comes before every look.
+    `prepare` comes before every look. `is_left` says of a run that is stopped whether another process goes on with it.
     """
 
     perform: Perform
@@ -42,6 +42,7 @@ class JobWorld:
     forget: Callable[[tuple[JobRun, ...]], Awaitable[None]]
     most: Callable[[], int]
     prepare: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
+    is_left: Callable[[Job, JobRun], bool] = lambda job, run: False
     now: Callable[[], float] = time.time
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -111,7 +112,7 @@ class JobClock:
         known, run = await self._store.change(job.id, step)
         if known is None or run is None:
             return found[0]
-        return self._begin(known, run)
+        return self.begin(known, run)
 
     async def settle(self) -> None:
         """Wait until what runs has ended."""
@@ -178,9 +179,10 @@ class JobClock:
 
         job, began = await self._store.change(id, step)
         if job is not None and began is not None:
-            self._begin(job, began)
+            self.begin(job, began)
 
-    def _begin(self, job: Job, run: JobRun) -> "asyncio.Task[RunEnd]":
+    def begin(self, job: Job, run: JobRun) -> "asyncio.Task[RunEnd]":
+        """Run a job whose slot is claimed, or go on with a run that another process left."""
         task = self._going[job.id] = asyncio.get_running_loop().create_task(self._go(job, run))
         self._runs[job.id] = run, run.began_ms
         return task
@@ -196,7 +198,10 @@ class JobClock:
             log.exception("the job %s failed", job.id)
             end = RunEnd("error", error="it failed; the log says more")
         finally:
-            await asyncio.shield(asyncio.ensure_future(self._end(job, run, end)))
+            if self._world.is_left(job, run):  # whoever comes next goes on with it
+                self._forget(job)
+            else:
+                await asyncio.shield(asyncio.ensure_future(self._end(job, run, end)))
         return end
 
     async def _end(self, job: Job, run: JobRun, end: RunEnd) -> None:
@@ -215,9 +220,12 @@ class JobClock:
         except ToolError as error:
             log.error("what came of the job %s could not be kept: %s", job.id, error)  # noqa: TRY400  the store's words
         finally:
-            self._going.pop(job.id, None)
-            self._runs.pop(job.id, None)
+            self._forget(job)
             self.poke()
+
+    def _forget(self, job: Job) -> None:
+        self._going.pop(job.id, None)
+        self._runs.pop(job.id, None)
 
     async def _plan_all(self, now: int) -> None:
         for job in await self._store.list_all():
