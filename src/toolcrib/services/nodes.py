@@ -35,7 +35,7 @@ log = logging.getLogger("toolcrib")
 
 _TOOL = "nodes"
 _INVOKE_SECONDS, _PREPARE_SECONDS, _MAX_SECONDS = 30.0, 10.0, 21_600.0
-_MAX_WAITING = 64  # of one node
+_MAX_WAITING, _MAX_PLAN_BYTES = 64, 65_536  # of one node; of what a person is shown
 _RETURN_SECONDS = 40.0  # after the gateway's start, in which nodes come back that it had
 _APPROVING = ("approved", "approvalDecision", "plan", "runId")  # never taken from who asks: a yes is ours to pass on
 
@@ -308,14 +308,16 @@ class Nodes:
             self._permit(ctx, PermittedCall(ctx.caller, live.node.id, approved))
             return Ask(f"a command on the device {live.node.shown}, which does not judge commands itself", shown)
         told = await self._ask(live, PREPARE, params, _PREPARE_SECONDS)
+        binding = told.get("binding") or {} if isinstance(told, dict) else None
+        if not isinstance(binding, dict) or len(orjson.dumps(told)) > _MAX_PLAN_BYTES:
+            return Block(f"{live.node.shown} does not say what it would run")
         decision, reason = told.get("decision"), escape(str(told.get("reason", ""))[:500])
         if decision not in ("run", "ask"):
             return Block(f"{live.node.shown}: {reason or 'refused'}")
-        plan = {"plan": str(told["plan"])} if decision == "ask" else {}
+        plan = {"plan": str(told.get("plan"))} if decision == "ask" else {}
         self._permit(ctx, PermittedCall(ctx.caller, live.node.id, {**params, **plan}))
         if decision == "run":
             return Allow(f"{live.node.shown}: {reason}")
-        binding = told.get("binding") if isinstance(told.get("binding"), dict) else {}
         return Ask(f"on {live.node.shown}: {reason}", where | {str(key): str(value) for key, value in binding.items()})
 
     async def _ask_about_request(self, ctx: Ctx, action: str, id: str) -> Word:

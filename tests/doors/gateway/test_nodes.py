@@ -204,6 +204,21 @@ async def test_a_command_on_a_node_that_judges_nothing_is_asked_about_and_a_yes_
         assert json.loads(node.asked[1]["paramsJSON"]) == {"command": ["id"]}
 
 
+@pytest.mark.parametrize("said", [[], "run", {"decision": "ask", "binding": {"command": "x" * 100_000}}, {}])
+async def test_a_node_that_does_not_say_what_it_would_run_runs_nothing(said: Any) -> None:
+    config = {"gateway": {"nodes": {"allowCommands": ["system.run"]}}}
+    async with gateway_of(config, devices=nodes_of("p1")) as world:
+        about = {**PHONE, "caps": ["parts"], "commands": ["system.run", "system.run.prepare", "bad\nname"]}
+        async with client_of(world, "token-of-p1", role="node", **about) as client:
+            node = Phone(client, "p1", {"system.run.prepare": said})
+            serving = asyncio.ensure_future(node.serve())
+            result = await call(world, action="run", node="p1", command=["ls"])
+            assert (result.status, [each["command"] for each in node.asked]) == ("error", ["system.run.prepare"])
+            (row,) = world.server.crib.nodes.list_known()
+            assert row.commands == ("system.run", "system.run.prepare")
+            serving.cancel()
+
+
 async def test_a_code_pairs_one_node_once_and_nobody_as_anything_else() -> None:
     first, second = Keyed(), Keyed()
 

@@ -58,6 +58,7 @@ log = logging.getLogger("toolcrib")
 _WATCH_SECONDS = 0.9  # what was taken back has no effect after a second
 _QUESTION_SECONDS = 86_400.0  # that a question waits: whoever answers it may be asleep
 _MAX_FRAGMENTS = 1_024  # of one message
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,64}")  # a capability or a command of a node
 _LOCALHOST = re.compile(r"localhost", re.ASCII | re.IGNORECASE)
 
 
@@ -419,8 +420,8 @@ def _read_node(connection: Connection, params: Mapping[str, Any]) -> Node:
         family=said["deviceFamily"],
         version=said["version"],
         address=connection.address,
-        caps=tuple(params.get("caps", ())),
-        commands=tuple(params.get("commands", ())),
+        caps=tuple(filter(_WORD.fullmatch, params.get("caps", ()))),
+        commands=tuple(filter(_WORD.fullmatch, params.get("commands", ()))),
         permissions=params.get("permissions", {}),
     )
 
