@@ -119,6 +119,7 @@ class Nodes:
     @rpc("node.describe", scope="read")
     async def describe(self, nodeId: NodeWord) -> dict[str, Any]:  # noqa: N803
         """Describe one node."""
+        await self._devices.refresh()
         return {"ts": int(time.time() * 1000), **self._show(find_node(self.list_known(), nodeId))}
 
     @rpc("node.rename", scope="pair")
@@ -128,6 +129,7 @@ class Nodes:
         displayName: Annotated[str, Field(min_length=1, max_length=64)],  # noqa: N803
     ) -> dict[str, Any]:
         """Give a paired node another name."""
+        await self._devices.refresh()
         node = find_node(self.list_known(), nodeId)
         name = await self._devices.rename(node.id, displayName)
         return {"nodeId": node.id, "displayName": name}
