@@ -5,6 +5,8 @@ import base64
 import contextlib
 import json
 import os
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,15 +79,46 @@ async def call(world: World, **args: Any) -> Any:
     return await world.server.crib.belt(OWNER).call("nodes", args)
 
 
-async def test_a_photo_of_twenty_megabytes_arrives_whole_and_in_the_workspace(tmp_path: Path) -> None:
-    photo = PICTURE + os.urandom(20_000_000)
-    snap = {"format": "jpg", "base64": base64.b64encode(photo).decode(), "width": 32, "height": 16}
-    config = {"workspace": {"root": str(tmp_path)}}
-    async with gateway_of(config, devices=nodes_of("p1")) as world, phone(world, camera_snap=snap):
-        result = await call(world, action="camera_snap", node="iphone", facing="back")
+# a phone in a process of its own: the address, its token, and the file that holds its photo
+FAR_PHONE = """
+import base64, json, sys
+from websockets.sync.client import connect
+from toolcrib.define.parts import split_frame
+
+url, token, photo = sys.argv[1:]
+client = {"id": "node-host", "version": "1", "platform": "ios", "mode": "node"}
+with connect(url, max_size=None) as socket:
+    params = {"minProtocol": 3, "maxProtocol": 3, "client": client, "auth": {"token": token}, "role": "node",
+              "commands": ["camera.snap"]}
+    socket.send(json.dumps({"type": "req", "id": "1", "method": "connect", "params": params}))
+    for message in socket:
+        frame = json.loads(message)
+        if frame.get("id") == "1":
+            print("connected", flush=True)
+        if frame.get("event") == "node.invoke.request":
+            snap = {"format": "jpg", "base64": base64.b64encode(open(photo, "rb").read()).decode()}
+            answer = {"id": frame["payload"]["id"], "nodeId": "p1", "ok": True, "payload": snap}
+            request = {"type": "req", "id": "2", "method": "node.invoke.result", "params": answer}
+            for part in split_frame(json.dumps(request)):
+                socket.send(part)
+"""
+
+
+async def test_a_photo_of_twenty_megabytes_arrives_whole_from_another_process(tmp_path: Path) -> None:
+    photo = tmp_path / "photo.jpg"
+    photo.write_bytes(PICTURE + os.urandom(20_000_000))
+    (tmp_path / "work").mkdir()
+    async with gateway_of({"workspace": {"root": str(tmp_path / "work")}}, devices=nodes_of("p1")) as world:
+        words = (world.url, "token-of-p1", str(photo))
+        phone = await asyncio.create_subprocess_exec(sys.executable, "-c", FAR_PHONE, *words, stdout=PIPE)
+        assert phone.stdout is not None
+        assert await phone.stdout.readline() == b"connected\n"
+        result = await call(world, action="camera_snap", node="p1", facing="back")
         (taken,) = result.details["snaps"]
-        assert (tmp_path / taken["path"]).read_bytes() == photo
+        assert (tmp_path / "work" / taken["path"]).read_bytes() == photo.read_bytes()
         assert taken["facing"] == "back"
+        phone.kill()
+        await phone.wait()
 
 
 async def test_a_clip_goes_to_a_path_in_the_workspace_and_to_no_other(tmp_path: Path) -> None:
