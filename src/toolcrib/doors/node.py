@@ -36,7 +36,8 @@ from toolcrib.define.result import Result
 log = logging.getLogger("toolcrib")
 
 _PLAN_SECONDS, _MAX_PLANS, _MAX_SEEN = 86_400.0, 256, 4_096
-_RUN_SECONDS, _MAX_RUN_SECONDS, _WINDOW_MS, _POLL_SECONDS = 120.0, 21_600.0, 120_000, 20.0
+_RUN_SECONDS, _MAX_RUN_SECONDS, _WINDOW_MS, _POLL_SECONDS = 120.0, 21_600.0, 1_000, 20.0
+_MAX_AT_ONCE, _MAX_CHARS = 64, 200_000
 # a gateway may do what this machine's owner may: whoever starts a node lets it; how far is for `tools` to say
 _CALLER = replace(OWNER, session="agent:main:node:gateway")
 
@@ -122,7 +123,9 @@ class NodeHost:
 
     async def _hear(self, link: GatewayLink, heard: AsyncIterator[tuple[str, Any]]) -> None:
         async for event, told in heard:
-            if event == "node.invoke.request":
+            if not event.startswith("node.invoke.") or not _is_request(told):
+                continue
+            if event == "node.invoke.request" and len(self._tasks) < _MAX_AT_ONCE:  # more than that is left to time out
                 task = asyncio.get_running_loop().create_task(self._answer(link, told))
                 self._tasks[told["id"]] = task
                 task.add_done_callback(partial(self._forget, told["id"]))
@@ -141,19 +144,19 @@ class NodeHost:
         except ToolError as error:
             answer |= {"ok": False, "error": {"code": error.code.upper(), "message": str(error)}}
         except Exception:
-            log.exception("%s failed", escape(str(told["command"])))
+            log.exception("%s failed", escape(str(told.get("command"))))
             answer |= {"ok": False, "error": {"code": "FAILED", "message": "it failed; the log of the node says why"}}
         try:
             await link.ask("node.invoke.result", answer)
         except CribError as error:  # the gateway has told whoever waited already that we had gone
-            log.warning("the answer to %s was not taken: %s", escape(str(told["command"])), error)
+            log.warning("the answer to %s was not taken: %s", escape(str(told.get("command"))), error)
 
     async def _do_once(self, told: Mapping[str, Any]) -> Any:
         """Return what comes of a request; the same one again is not done."""
-        answer, key = self.answers.get(told["command"]), str(told["idempotencyKey"])
+        answer, key = self.answers.get(str(told.get("command"))), str(told.get("idempotencyKey"))
         params = orjson.loads(told.get("paramsJSON") or "{}")
         if answer is None or not isinstance(params, dict):
-            raise ToolError(f"this node has no command {str(told['command'])[:64]!r}", code="not_found")
+            raise ToolError(f"this node has no command {str(told.get('command'))[:64]!r}", code="not_found")
         if key in self._seen:
             raise ToolError("this was asked for before; ask anew, with another key", code="repeated")
         self._seen[key] = None
@@ -198,12 +201,12 @@ class NodeHost:
         details = dict(result.details) if isinstance(result.details, Mapping) else {}
         if "exitCode" not in details and details.get("status") != "running":
             raise ToolError(result.plain_text, code=str(details.get("code", "failed")))
-        text = result.plain_text
+        text = "" if details.get("status") == "running" else result.plain_text
         try:
             while details.get("status") == "running":
                 asked = {"id": details["sessionId"], "wait": _POLL_SECONDS}
                 details = await self._crib.ask("process.poll", asked, caller=_CALLER)
-                text = details["text"]
+                text = f"{text}{details['text']}"[-_MAX_CHARS:]
         except asyncio.CancelledError:
             await self._crib.ask("process.kill", {"id": details["sessionId"]}, caller=_CALLER)
             raise
@@ -265,6 +268,10 @@ class NodeHost:
             raise ToolError("this node does not know where it is; write node.location", code="unavailable")
         where = {"lat": at.latitude, "lon": at.longitude, "accuracyMeters": at.accuracy}
         return {**where, "timestamp": int(time.time() * 1000), "source": "configuration"}
+
+
+def _is_request(told: Any) -> bool:
+    return isinstance(told, Mapping) and isinstance(told.get("id"), str) and "nodeId" in told
 
 
 def _note_question(question: Question) -> None:

@@ -115,12 +115,14 @@ async def test_what_needs_a_yes_runs_as_it_was_shown_and_once(state: Path, bench
         async with client(state, url) as crib:
             with pytest.raises(toolcrib.ToolError, match="needs a person's yes"):
                 await invoke(crib, "system.run", params={"command": ["touch", "made"]})
-            calling = asyncio.ensure_future(crib.call("nodes", {**RUN, "command": ["touch", "made"]}))
+            slow = ["sh", "-c", "touch made; echo one; sleep 2; echo two"]
+            calling = asyncio.ensure_future(crib.call("nodes", {**RUN, "command": slow}))
             question = await question_of(crib)
-            assert all(word in question["shown"] for word in ("touch made", "bench ("))
+            assert all(word in question["shown"] for word in ("touch made; echo one", "bench ("))
             assert not (bench.work / "made").exists()
             await crib.ask("approvals.answer", {"id": question["id"], "answer": "once"})
-            assert (await calling)["status"] == "ok"
+            result = await calling
+            assert (result["status"], "one\ntwo" in result["content"][0]["text"]) == ("ok", True)
             assert (bench.work / "made").exists()
 
 
@@ -154,6 +156,11 @@ async def test_no_word_of_a_gateway_makes_a_node_run_what_was_not_shown(bench: B
         await socket.send(json.dumps({"type": "res", "id": hello["id"], "ok": True, "payload": greeting}))
         while (said := await asked.get())[0]:
             name, params = said
+            if name == "odd":
+                odds: tuple[Any, ...] = (None, [], "x", {"id": 7}, {})
+                for odd in odds:
+                    await socket.send(json.dumps({"type": "event", "event": "node.invoke.request", "payload": odd}))
+                continue
             told = {"id": "i", "nodeId": "x", "command": name, "paramsJSON": json.dumps(params), "timeoutMs": 1}
             key = params.get("key") if isinstance(params, dict) and "key" in params else os.urandom(8).hex()
             told["idempotencyKey"] = key
@@ -186,6 +193,7 @@ async def test_no_word_of_a_gateway_makes_a_node_run_what_was_not_shown(bench: B
             assert await ask("system.run", {"command": ["ls"], "cwd": "/"}) not in ("OK", None)
             assert await ask("system.execApprovals.set", {"exec": {"security": "full"}}) == "DENIED"
             assert await ask("no.such", {}) == "NOT_FOUND"
+            await asked.put(("odd", None))
             assert await ask("system.run", [1]) == "NOT_FOUND"
             assert (await ask("system.which", {"bins": ["sh"], "key": "k"}))["bins"]
             assert await ask("system.which", {"bins": ["sh"], "key": "k"}) == "REPEATED"
