@@ -71,7 +71,8 @@ async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, shape:
         else:
             ended = await (running.stop() if way == "stop" else running.wait())
             assert (ended.reason, ended.left) == (way, 0)
-        assert (left(mark), zombies(), descriptors()) == ([], [], before)
+        assert (left(mark), zombies()) == ([], [])
+        assert descriptors() <= before  # fewer where something of another test was collected meanwhile
         assert not list((tmp_path / "state").glob("command-*"))
 
 
