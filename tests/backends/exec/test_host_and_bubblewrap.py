@@ -291,7 +291,7 @@ async def test_descriptors_and_children_come_back_to_where_they_were(shell: Shel
     await ran(shell, "cat", stdin=b"x" * 10)
     with pytest.raises(ToolError):
         await shell.start(Command(argv=("nope",), env=ENV), CommandLimits())
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 async def test_it_says_what_confines(shell: Shell) -> None:
@@ -308,7 +308,7 @@ async def test_a_thousand_at_once_wait_for_their_turn(tmp_path: Path, kind: str,
         before = descriptors()
         ends = await asyncio.gather(*(ran(shell, "echo x", CommandLimits(seconds=60.0)) for _ in range(count)))
         assert {(ended.code, text) for ended, text in ends} == {(0, "x\n")}
-        assert descriptors() == before
+        assert descriptors() <= before
 
 
 async def test_more_than_may_wait_are_refused_in_words(tmp_path: Path) -> None:
