@@ -35,17 +35,20 @@ class Phone:
 
     def __init__(self, client: Client, id: str, answers: Mapping[str, Any]) -> None:
         self.client, self.id, self.answers, self.asked = client, id, answers, list[dict[str, Any]]()
-        self.cancelled = asyncio.Event()
+        self.cancelled, self.was_asked, self.taken = asyncio.Event(), asyncio.Event(), asyncio.Queue[dict[str, Any]]()
 
     async def serve(self) -> None:
         while True:
             frame = await self.client.hear()
             told = frame.get("payload", {})
+            if frame["type"] == "res":
+                self.taken.put_nowait(frame)
             if frame.get("event") == "node.invoke.cancel":
                 self.cancelled.set()
             if frame.get("event") != "node.invoke.request":
                 continue
             self.asked.append(told)
+            self.was_asked.set()
             if (answer := self.answers[told["command"]]) is not None:
                 await self.answer(told["id"], answer)
 
@@ -153,8 +156,8 @@ async def test_every_call_has_a_key_of_its_own_and_a_deadline() -> None:
         await asyncio.wait_for(node.cancelled.wait(), 30)
         assert "mine" not in {each["idempotencyKey"] for each in node.asked}
         await node.answer(node.asked[-1]["id"], {"late": True})  # acknowledged, and that is all
-        while (late := node.client.answers.get(f"a{node.asked[-1]['id']}")) is None:
-            await asyncio.sleep(0)
+        while (late := await node.taken.get())["id"] != f"a{node.asked[-1]['id']}":
+            continue
         assert late["payload"] == {"ok": True, "ignored": True}
 
 
@@ -163,8 +166,7 @@ async def test_a_node_that_goes_fails_what_it_was_asked_for_at_once() -> None:
         asked = {"nodeId": "p1", "command": "camera.clip", "timeoutMs": 600_000, "idempotencyKey": "k"}
         async with phone(world, camera_clip=None) as node:
             asking = asyncio.ensure_future(owner.refusal("node.invoke", asked))
-            while not node.asked:
-                await asyncio.sleep(0)
+            await node.was_asked.wait()
         assert "iPhone has gone before it answered" in (await asking)[1]
 
 
@@ -173,8 +175,7 @@ async def test_no_node_answers_for_another() -> None:
         asked = {"nodeId": "p1", "command": "camera.clip", "timeoutMs": 60_000, "idempotencyKey": "k"}
         async with phone(world, "p1", camera_clip=None) as first, phone(world, "p2") as second:
             asking = asyncio.ensure_future(owner.get("node.invoke", asked))
-            while not first.asked:
-                await asyncio.sleep(0)
+            await first.was_asked.wait()
             id = first.asked[0]["id"]
             await second.answer(id, {"forged": True}, node="p1")
             await first.answer(id, {"mine": True})
@@ -220,14 +221,13 @@ async def test_a_command_on_a_node_that_judges_nothing_is_asked_about_and_a_yes_
     ran = {"exitCode": 0, "success": True, "stdout": "done\n", "stderr": ""}
     async with gateway_of(config, devices=nodes_of("p1")) as world, phone(world, system_run=ran) as node:
         crib = world.server.crib
-        asked = list[Any]()
-        crib.approvals.on_question(asked.append)
+        asked: asyncio.Queue[Any] = asyncio.Queue()
+        crib.approvals.on_question(asked.put_nowait)
         calling = asyncio.ensure_future(call(world, action="run", node="iphone", command=["rm", "-rf", "a b"]))
-        while not asked:
-            await asyncio.sleep(0)
-        assert all(word in asked[0].shown for word in ("rm -rf 'a b'", "iPhone (p1)"))
+        question = await asked.get()
+        assert all(word in question.shown for word in ("rm -rf 'a b'", "iPhone (p1)"))
         assert node.asked == []
-        await crib.approvals.answer(OWNER, asked[0].id, "once")
+        await crib.approvals.answer(OWNER, question.id, "once")
         assert (await calling).status == "ok"
         assert json.loads(node.asked[0]["paramsJSON"])["approved"] is True
         async with client_of(world) as owner:
@@ -274,16 +274,15 @@ async def test_a_code_pairs_one_node_once_and_nobody_as_anything_else() -> None:
 
 async def test_a_model_pairs_nobody_without_a_persons_yes() -> None:
     async with gateway_of(proxies=["127.0.0.1"]) as world:
-        crib, asked = world.server.crib, list[Any]()
-        crib.approvals.on_question(asked.append)
+        crib, asked = world.server.crib, asyncio.Queue[Any]()
+        crib.approvals.on_question(asked.put_nowait)
         waiting = Keyed()
         request = await asked_from_afar(world, waiting, role="node")
         assert request in (await call(world, action="pending")).plain_text
         calling = asyncio.ensure_future(call(world, action="approve", requestId=request))
-        while not asked:
-            await asyncio.sleep(0)
-        assert waiting.id in asked[0].shown
-        await crib.approvals.answer(OWNER, asked[0].id, "no")
+        question = await asked.get()
+        assert waiting.id in question.shown
+        await crib.approvals.answer(OWNER, question.id, "no")
         assert (await calling).status == "error"
         assert crib.devices.known == {}
         with pytest.raises(ToolError, match="needs the scope 'pair'"):
