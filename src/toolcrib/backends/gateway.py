@@ -17,7 +17,7 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
-from toolcrib.define.errors import CribError, NoAnswerError, ToolError
+from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayError, ToolError
 from toolcrib.define.gateway import NEEDED, PROTOCOL
 from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
 
@@ -226,11 +226,3 @@ class GatewayLink:
         for asked in self._asked.values():
             if not asked.answer.done():
                 asked.answer.set_exception(error)
-
-
-class RefusedByGatewayError(CribError):
-    """It is there, and does not let us in: trying again would not help. `request` is what waits to be approved."""
-
-    def __init__(self, message: str, request: str = "") -> None:
-        super().__init__(message)
-        self.request = request

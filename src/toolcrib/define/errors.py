@@ -76,3 +76,11 @@ class ConfigError(CribError):
 
 class NoAnswerError(CribError):
     """Nobody is there: a gateway that was to be asked does not run."""
+
+
+class RefusedByGatewayError(CribError):
+    """It is there, and does not let us in: trying again would not help. `request` is what waits to be approved."""
+
+    def __init__(self, message: str, request: str = "") -> None:
+        super().__init__(message)
+        self.request = request

@@ -258,7 +258,7 @@ class Nodes:
     async def _ask(self, live: LiveNode, command: str, params: Mapping[str, Any], seconds: float) -> Any:
         """Return what a node answers, within so many seconds."""
         node = live.node
-        if why := explain_unasked(command, node.commands, self._allowed(node)):
+        if why := explain_unasked(command, node.commands, self._list_allowed(node)):
             what = f"{node.shown} is not asked for {command[:64]!r} ({why})"
             raise ToolError(f"{what}; gateway.nodes.allowCommands adds to what its platform has", code="denied")
         if len(live.waiting) >= _MAX_WAITING:
@@ -358,12 +358,12 @@ class Nodes:
             log.debug("%s has not come back", node.id)
         return self._find_live(node.id)
 
-    def _allowed(self, node: Node) -> tuple[str, ...]:
+    def _list_allowed(self, node: Node) -> tuple[str, ...]:
         settings = self._settings()
         return list_allowed_commands(node.platform, node.family, settings.allow_commands, settings.deny_commands)
 
     def _show(self, node: Node) -> dict[str, Any]:
-        allowed = self._allowed(node)
+        allowed = self._list_allowed(node)
         row = node.to_json() | {"paired": (node.id, "node") in self._devices.known}
         return row | {"commands": [each for each in node.commands if not explain_unasked(each, node.commands, allowed)]}
 

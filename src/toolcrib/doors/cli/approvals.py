@@ -31,7 +31,7 @@ log = logging.getLogger("toolcrib")
 _Ask = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
 
-_CLOCK = "%H:%M:%S"
+_CLOCK = "%Y-%m-%d %H:%M:%S"  # a question may wait for a day
 _DEFAULT_DURATION = "10m"
 _LINE_BYTES = 4096
 

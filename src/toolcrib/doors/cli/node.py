@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from toolcrib.define.errors import CribError, NoAnswerError
+from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayError
 
 from . import EXIT_INTERRUPTED
 from ._far import find_gateway
@@ -84,6 +84,10 @@ async def _serve(host: "NodeHost", link: "GatewayLink", name: str) -> int:
     except asyncio.CancelledError:
         click.echo("toolcrib: the node has stopped", err=True)
         return EXIT_INTERRUPTED
+    except CribError as error:
+        if not link.hello:  # it was never let in, and the sentence says what to do
+            raise
+        raise CribError(f"{error}; `toolcrib nodes pair` at the gateway gives a code to pair it anew") from None
     finally:
         await link.close()
     return 0
@@ -91,8 +95,6 @@ async def _serve(host: "NodeHost", link: "GatewayLink", name: str) -> int:
 
 async def _open(link: "GatewayLink") -> None:
     """Connect; wait for a gateway that knows us already, and where somebody has to say yes first, until they do."""
-    from toolcrib.backends.gateway import RefusedByGatewayError  # noqa: PLC0415
-
     is_known, told = link.device is not None and link.token == link.device.token_of(link.url), ""
     while True:
         try:
