@@ -8,9 +8,10 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.ports import Approver, Blobs, Http, Rpc, Workspace
+from toolcrib.define.ports import Approver, Blobs, Rpc, Workspace
 from toolcrib.define.result import Result
 from toolcrib.define.tool import tool
+from toolcrib.define.web import Http
 from toolcrib.testing import FakeApprover, FakeHttp, FakePage, FakeRpc, MemoryBlobs, MemoryWorkspace, call, fake_ctx
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +60,7 @@ async def test_no_path_leads_out_of_a_memory_workspace(path: str) -> None:
 
 async def test_a_fake_web_answers_its_pages_and_keeps_what_was_asked() -> None:
     ctx = fake_ctx(pages={"https://a.test": "hello", "https://gone.test": FakePage("", status=410)})
-    assert await ctx.http.get("https://a.test") == FakePage("hello", 200)
+    assert (await ctx.http.get("https://a.test")).text == "hello"
     assert (await ctx.http.get("https://gone.test")).status == 410
     with pytest.raises(ToolError, match=r"^https://b.test does not answer; there are https://a.test, https://gone"):
         await ctx.http.get("https://b.test")

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 from .caller import Caller
 from .errors import ArgumentError, ToolError
 from .message import Call
-from .ports import Absent, AskPerson, Blobs, Http, OutsideAnswer, Progress, Rpc, Workspace
+from .ports import Absent, AskPerson, Blobs, OutsideAnswer, Progress, Rpc, Workspace
 from .result import Result
 from .schema.check import check_of_schema
+from .web import Http
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -121,7 +122,7 @@ class Ctx(NamedTuple):
         return self.course.seconds
 
     def secret(self, name: str) -> str:
-        """Return a secret that the configuration lends to tools by name."""
+        """Return what stands for a secret of the configuration: `ctx.http` puts the value there as it is sent."""
         return self.ports.secret(name)
 
     async def ask(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:

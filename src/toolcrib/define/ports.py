@@ -130,22 +130,6 @@ class Workspace(Protocol):
         """Return the file as the session last saw it, None when it never did."""
 
 
-class Page(Protocol):
-    """What an address answered."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def text(self) -> str: ...
-
-
-class Http(Protocol):
-    """Requests to the outside, guarded by address."""
-
-    async def get(self, url: str, /) -> Page: ...
-
-
 AskPerson = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 """Shows whoever uses the client a form: a sentence, and the JSON Schema of what to fill in; None when they will not."""
 
@@ -183,5 +167,5 @@ class Absent:
         self._refuse_now()
 
     stat = read = lines = list = write = change = delete = mkdir = move = search = find = _refuse
-    get = put = __call__ = _refuse
+    get = put = send = __call__ = _refuse
     note = last_seen = _refuse_now

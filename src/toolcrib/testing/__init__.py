@@ -11,7 +11,7 @@ needs a plugin of pytest's, such as the one that comes with anyio, and its mark.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.ports import AskPerson, Progress
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool, as_tool
+from toolcrib.define.web import Page
 
 from .files import MemoryWorkspace, list_names
 from .models import FunctionModel, ScriptedModel, call_reply, text_reply
@@ -38,24 +39,43 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FakePage:
-    """What an address answers."""
+    """What an address answers; `headers` with names in lower case."""
 
-    text: str
+    text: str | bytes
     status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class FakeHttp:
-    """A web of nothing but `pages`; `asked` lists every address in order."""
+    """A web of nothing but `pages`; `asked` lists every address in order, `sent` what came with each."""
 
     def __init__(self, pages: Mapping[str, FakePage | str] | None = None) -> None:
         self.pages = {url: FakePage(page) if isinstance(page, str) else page for url, page in (pages or {}).items()}
         self.asked: list[str] = []
+        self.sent: list[tuple[str, Mapping[str, str], bytes]] = []
 
-    async def get(self, url: str, /) -> FakePage:
+    async def get(self, url: str, /, *, headers: Mapping[str, str] = MappingProxyType({}), **terms: Any) -> Page:
+        """Answer with the page; how long and how large it may be is all one."""
+        return await self.send("GET", url, headers=headers, **terms)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        /,
+        *,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        body: bytes = b"",
+        **terms: Any,
+    ) -> Page:
+        """Answer any method with the page."""
         self.asked.append(url)
+        self.sent.append((method, headers, body))
         if url not in self.pages:
-            raise ToolError(f"{url} does not answer; there are {list_names(self.pages)}", code="unreachable")
-        return self.pages[url]
+            raise ToolError(f"{url} does not answer; there are {list_names(self.pages)}", code="unavailable")
+        page = self.pages[url]
+        text = page.text.encode() if isinstance(page.text, str) else page.text
+        return Page(url=url, status=page.status, headers=page.headers, body=text)
 
 
 class FakeRpc:

@@ -1,0 +1,99 @@
+"""What a tool asks the web for, and what comes back: a `Page`, through the port `Http`.
+
+    page = await ctx.http.get("https://example.com/feed", max_age=900)
+    page = await ctx.http.send("POST", api, headers={"authorization": f"Bearer {ctx.secret('SHOP')}"}, body=b"{}")
+
+What `ctx.secret` returns stands for a secret and is none: the way out puts the value into headers and bodies, after the
+address was judged, and nobody sees it before or after.
+"""
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+PAGE_BYTES = 10 * 1024 * 1024
+PAGE_SECONDS = 30.0
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_HEAD_BYTES = 2_048  # of a page, in which it may say how it is written
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# what browsers read under these names
+_MEANT = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What an address answered.
+
+    `url` is where that was after all redirects, without a password; the names of `headers` are in lower case. `is_cut`
+    tells that only the beginning of the body is here, `age` how many seconds ago a kept copy was fetched, None: now.
+    """
+
+    url: str
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    is_cut: bool = False
+    age: float | None = None
+
+    @property
+    def media_type(self) -> str:
+        """What the body is said to be, like `text/html`; empty when it is not said."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def text(self) -> str:
+        """The body as text: by its mark, by what the answer or the page itself says, else as it can be read."""
+        mark = next((name for mark, name in _MARKS if self.body.startswith(mark)), "")
+        said = [*_CHARSET.findall(self.headers.get("content-type", ""))]
+        said += _CHARSET.findall(self.body[:_HEAD_BYTES].decode("ascii", "replace")) if not said else []
+        for name in filter(None, (mark, *said[:1])):
+            try:
+                return self.body.decode(_MEANT.get(name.lower(), name), "replace")
+            except (LookupError, ValueError):  # no such encoding, or none of text
+                continue
+        try:
+            return codecs.getincrementaldecoder("utf-8")().decode(self.body, final=not self.is_cut)
+        except ValueError:
+            return self.body.decode("cp1252", "replace")
+
+
+class Http(Protocol):
+    """The way out to the web, guarded by address. A refusal or a failure is a ToolError of one sentence.
+
+    Its codes: `denied` (a rule refused the address), `bad_address`, `timeout`, `too_large`, `unavailable`.
+    """
+
+    async def get(
+        self,
+        url: str,
+        /,
+        *,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        most: int = PAGE_BYTES,
+        seconds: float = PAGE_SECONDS,
+        max_age: float = 0.0,
+        cuts: bool = False,
+    ) -> Page:
+        """Return what is there, whatever its status.
+
+        A copy that is younger than `max_age` seconds will do; an older one is asked about, where the server can tell
+        that it still holds. A body of more than `most` bytes is refused, or cut when `cuts`.
+        """
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        /,
+        *,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        body: bytes = b"",
+        most: int = PAGE_BYTES,
+        seconds: float = PAGE_SECONDS,
+    ) -> Page:
+        """Send a request of another kind, and return what it was answered."""
