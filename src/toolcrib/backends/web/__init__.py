@@ -1,0 +1,1 @@
+"""The web: the way out, guarded by address, and whom to ask."""
