@@ -1,0 +1,1 @@
+"""The web: one guard, which judges by address, and what goes out through it."""
