@@ -195,14 +195,6 @@ async def test_what_the_kernel_tells_root_is_not_seen(shell: Shell) -> None:
     assert text == "0\n"
 
 
-async def test_network_is_there_when_it_is_granted(shell: Shell) -> None:
-    assert any("with its loopback, abstract sockets" in fact for fact in (await shell.describe()).facts)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        ended, text = await ran(shell, f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo in", CommandLimits(network=True))
-    assert (ended.ok, text) == (True, "in\n")
-
-
 @pytest.mark.parametrize(
     ("access", "reads", "writes"), [("rw", True, True), ("ro", True, False), ("none", False, False)]
 )

@@ -10,6 +10,7 @@ cannot) and one when nothing of it is left.
 """
 
 import ctypes
+import fcntl
 import json
 import math
 import os
@@ -27,14 +28,20 @@ from . import tree
 from .limits import Group, hierarchies, remove_stale_groups
 from .obeyed import put_aside
 
-FILTER, ARGS, STATUS, SCRIPT = 100, 101, 102, 103
-"""Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went."""
+FILTER, ARGS, STATUS, SCRIPT, MADE, BLOCK = range(100, 106)
+"""Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went, and
+with a network, where it says which namespaces it made and where it waits before it runs the command."""
+
+PROXY_PORT = 880
+"""Where the proxy listens in the network of a command: a port that the command, without privileges, cannot take."""
 
 _PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
 _FIRST_MARK, _LAST_MARK = 50_001, 99_999  # 50,000 is what everybody has
 _AGAIN, _GIVE_UP = 0.1, 5.0  # seconds: looking again at a tree that is being ended; after the first KILL
 _WATCH_SECONDS, _WEIGH_SECONDS = 1.0, 0.2
 _MAX_SPARE_GROUPS = 8
+_GET_OWNER, _NEW_USER, _NEW_NETWORK = 0xB701, 0x10000000, 0x40000000  # of a namespace; kinds of namespaces
+_FREE_BIND, _BACKLOG = 15, 128
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 _RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
 
@@ -175,6 +182,8 @@ class Supervisor:
         try:
             group = self._group(spec)
             pid = self._spawn(spec, given, mark, group)
+            if "network" in given:
+                _open_network(pid, given)
         except OSError as error:
             self._keep_group(group)
             self._say({"id": spec["id"], "errno": error.errno or 0, "about": error.filename or ""})
@@ -343,7 +352,53 @@ class Supervisor:
             self._keep_group(kept.group)
 
 
-_FOR_BWRAP = (("filter", FILTER), ("args", ARGS), ("status", STATUS), ("held", SCRIPT))
+_FOR_BWRAP = (
+    ("filter", FILTER), ("args", ARGS), ("status", STATUS), ("held", SCRIPT), ("made", MADE), ("made", BLOCK),
+)  # fmt: skip
+
+
+def _open_network(bwrap: int, given: dict[str, int]) -> None:
+    """Listen in the network of a sandbox while it is made, and hand the socket out.
+
+    That takes a process of its own, because who enters a namespace of users never comes back. The sandbox waits until
+    it has ended; where it cannot listen, it does not end before the sandbox does.
+    """
+    try:
+        if os.fork():
+            return
+    except OSError:
+        os.kill(bwrap, signal.SIGKILL)
+        raise
+    said, client = b"", socket.socket(fileno=given["network"])
+    try:
+        os.close(given["made"])
+        while b"}" not in said and (data := os.read(given["news"], 4096)):
+            said += data
+        if said:
+            listener = _listen_within(json.loads(said))
+            socket.send_fds(client, [b"+"], [listener.fileno()])
+    except (OSError, ValueError, KeyError) as error:
+        client.sendall(str(error).encode())
+        while os.read(given["news"], 4096):
+            pass
+    finally:
+        os._exit(0)
+
+
+def _listen_within(made: _Message) -> socket.socket:
+    network = os.open(f"/proc/{made['child-pid']}/ns/net", os.O_RDONLY)
+    if os.fstat(network).st_ino != made["net-namespace"]:
+        raise ProcessLookupError("the sandbox ended")
+    owner = fcntl.ioctl(network, _GET_OWNER)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for namespace, kind in ((owner, _NEW_USER), (network, _NEW_NETWORK)):
+        if libc.setns(namespace, kind):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    listener = socket.socket()
+    listener.setsockopt(socket.IPPROTO_IP, _FREE_BIND, 1)  # bubblewrap may not have come to the address yet
+    listener.bind(("127.0.0.1", PROXY_PORT))
+    listener.listen(_BACKLOG)
+    return listener
 
 
 def _lower(pid: int, kind: int, limit: int) -> None:
