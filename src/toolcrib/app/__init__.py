@@ -58,6 +58,7 @@ from .sources import collect_tools, folders_for, list_enabled_plugins, list_load
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
+from .way_out import GuardedWayOut
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
 
@@ -322,8 +323,7 @@ def build(
     settings, whole = SettingsInForce(loaded, env), with_agents(catalog, agents, loaded.policy.tools.subagents)
     own = (folders.own.parent,) if folders.own else ()
     hidden = folders.make_hidden(folders.accepted.folder.parent, folders.accepted.folder, *own)
-    terms = terms_of(settings, hidden, list_loaded_code(loaded))
-    kept, models = state_in(folder), Models(settings, env)
+    kept, models, terms = state_in(folder), Models(settings, env), terms_of(settings, hidden, list_loaded_code(loaded))
     redact, redact_errors = redactors = lasting_redactors(settings, env)
     stores = stores_for(loaded, kept, folder, env, redactors)
     core = Core(
@@ -339,12 +339,13 @@ def build(
         explain_unaccepted=folders.explain_program,
         admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
+        way_out=(way_out := GuardedWayOut(settings)),
         redact=redact,
         redact_errors=redact_errors,
     )
     features = mount_features(core, mounts)
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
-    ports_of, slots = PortsOf(terms, router, stores.blobs, given.gateway), SubagentSlots()
+    ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
     moments = Moments(hook for offer in offers for hook in offer.hooks.items())

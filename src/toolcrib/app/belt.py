@@ -31,6 +31,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerStep, Selection, Verdict
+from toolcrib.define.web import WayOut
 from toolcrib.policy.resolve import resolve
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog
@@ -267,9 +268,14 @@ class PortsOf:
     """Opens the ports of callers; `terms` says which workspace each has, `far` has the sessions where it is not us."""
 
     def __init__(
-        self, terms: Callable[[Caller], Terms], router: Router, blobs: Blobs, far: GatewayAsker | None = None
+        self,
+        terms: Callable[[Caller], Terms],
+        router: Router,
+        blobs: Blobs,
+        way_out: WayOut,
+        far: GatewayAsker | None = None,
     ) -> None:
-        self._router, self._blobs, self._far = router, blobs, far
+        self._router, self._blobs, self._way_out, self._far = router, blobs, way_out, far
         self._workspaces, self._terms_of = Workspaces(), terms
 
     def __call__(self, caller: Caller) -> Ports:
@@ -279,7 +285,8 @@ class PortsOf:
         folder = "" if terms.refusal or terms.access == "none" else str(_here() / terms.root)
         rpc = self._router.rpc_for(caller)
         rpc = rpc if self._far is None else _ask_far_first(rpc, self._far)
-        return Ports(workspace=workspace, folder=folder, rpc=rpc, blobs=self._blobs)
+        http, secret = self._way_out.http, self._way_out.secret
+        return Ports(workspace=workspace, folder=folder, http=http, rpc=rpc, blobs=self._blobs, secret=secret)
 
     def close(self) -> None:
         """Let go of every root."""

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from toolcrib.define import session
+from toolcrib.define.egress import Opening
 from toolcrib.define.names import nearest
 from toolcrib.policy.command.programs import FILTERS, READERS
 from toolcrib.policy.lint import Finding
@@ -182,7 +183,7 @@ def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 def _networks(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config
     for text in config.web.ssrf.allow_private:
-        network = ipaddress.ip_network(text, strict=False)
+        network = Opening.read(text).network
         if any(address in network for address in _METADATA):
             origin, what = loaded.origin("web", "ssrf", "allowPrivate"), "where a cloud gives out credentials"
             yield Finding("widening", "warning", origin, f"{text!r} holds the address {what}", "name what is needed")

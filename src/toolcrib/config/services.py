@@ -16,10 +16,12 @@ from .values import (
     EnvName,
     Int,
     Network,
+    OpenedAddress,
     Origin,
     Password,
     Pattern,
     Port,
+    Proxy,
     Seconds,
     Str,
     Token,
@@ -191,13 +193,16 @@ class FetchSettings(Section):
 
 
 class SsrfSettings(Section):
-    allow_private: tuple[Network, ...] = Field(default=(), alias="allowPrivate")
+    allow_private: tuple[OpenedAddress, ...] = Field(default=(), alias="allowPrivate")
 
 
 class WebSettings(Section):
+    """The way out: search, pages, and which addresses beyond the internet are reached. A `proxy` is dialled for all."""
+
     search: SearchSettings = SearchSettings()
     fetch: FetchSettings = FetchSettings()
     ssrf: SsrfSettings = SsrfSettings()
+    proxy: Proxy | None = Field(default=None, repr=False)
 
 
 class AuditSettings(Section):

@@ -52,6 +52,7 @@ from .values import (
     EnvName,
     Every,
     Folder,
+    HostEntry,
     Int,
     OwnerName,
     Seconds,
@@ -65,7 +66,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("memory", "browser", "web", "secrets", "session")
+UNUSED = ("memory", "browser", "session")
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:
@@ -129,9 +130,17 @@ class AgentToAgentSettings(Section):
     allow: tuple[Words, ...] | None = None
 
 
-class SharedToolSettings(ToolSettings):
-    """`tools` for everybody: besides, what agents are to one another."""
+class HostSettings(Section):
+    """`tools.hosts`: which hosts of the web are reached, by name (`*.example.com`: all beneath), address or network."""
 
+    allow: tuple[HostEntry, ...] | None = None
+    deny: tuple[HostEntry, ...] = ()
+
+
+class SharedToolSettings(ToolSettings):
+    """`tools` for everybody: besides, what agents are to one another, and which hosts are reached."""
+
+    hosts: HostSettings = HostSettings()
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 

@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 import re2
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from toolcrib.define.egress import Opening, read_host, read_url
+from toolcrib.define.errors import ToolError
+
 Str = Annotated[StrictStr, Field(max_length=65_536)]
 Bool = StrictBool
 Int = StrictInt
@@ -246,8 +249,16 @@ def _bind(text: str) -> str:
 
 def _network(text: str) -> str:
     plain = text.strip()
+    _opened(text)
+    if Opening.read(plain).port is not None:
+        raise ValueError(f"{quote_value(text)} has a port; write the address alone")
+    return plain
+
+
+def _opened(text: str) -> str:
+    plain = text.strip()
     try:
-        network = ipaddress.ip_network(plain, strict=False)
+        network = Opening.read(plain).network
     except ValueError:
         raise ValueError(f"{quote_value(text)} is no address or network; a name is no address") from None
     if _is_too_wide(network):
@@ -266,6 +277,30 @@ def _is_too_wide(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool
         if network.subnet_of(range_):
             return network.prefixlen - bits < _MIN_PREFIX_BITS[4]
     return network.prefixlen < _MIN_PREFIX_BITS[6]
+
+
+def _host_entry(text: str) -> str:
+    plain = text.strip()
+    try:
+        return str(Opening.read(plain).network) if plain[:1] in "0123456789[" or ":" in plain else _host_name(plain)
+    except (ValueError, ToolError):
+        what = "is no host; write example.com, *.example.com, an address or a network"
+        raise ValueError(f"{quote_value(text)} {what}") from None
+
+
+def _host_name(text: str) -> str:
+    beneath = "*." if text.startswith("*.") else ""
+    return beneath + read_host(text.removeprefix("*."))
+
+
+def _proxy(text: str) -> str:
+    try:
+        is_good = read_url(text).scheme == "http"
+    except ToolError:
+        is_good = False
+    if not is_good:  # never shown: people put credentials into addresses
+        raise ValueError("is no address of a proxy; write http://host:port")
+    return text
 
 
 def _origin(text: str) -> str:
@@ -289,6 +324,9 @@ def _url(text: str) -> str:
 
 Bind = Annotated[StrictStr, AfterValidator(_bind)]
 Network = Annotated[StrictStr, AfterValidator(_network)]
+OpenedAddress = Annotated[StrictStr, AfterValidator(_opened)]
+HostEntry = Annotated[StrictStr, AfterValidator(_host_entry)]
+Proxy = Annotated[StrictStr, AfterValidator(_proxy)]
 Origin = Annotated[StrictStr, AfterValidator(_origin)]
 Url = Annotated[StrictStr, AfterValidator(_url), Field(max_length=2048)]
 

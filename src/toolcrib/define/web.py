@@ -12,7 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
 
 PAGE_BYTES = 10 * 1024 * 1024
 PAGE_SECONDS = 30.0
@@ -97,3 +100,20 @@ class Http(Protocol):
         seconds: float = PAGE_SECONDS,
     ) -> Page:
         """Send a request of another kind, and return what it was answered."""
+
+
+class WayOut(Protocol):
+    """Every way out of one crib, by what the configuration says now."""
+
+    @property
+    def http(self) -> Http:
+        """What tools reach the web through: each address is judged."""
+
+    def for_own(self, url: str, /) -> Http:
+        """Return the way to one server that the operator wrote down, wherever it is, and to nothing else."""
+
+    async def dial(self, host: str, port: int, /) -> "tuple[StreamReader, StreamWriter]":
+        """Return a connection for bytes of any kind, to an address that was judged; raise ToolError for none."""
+
+    def secret(self, name: str, /) -> str:
+        """Return what stands for a secret, which `http` puts there."""

@@ -28,6 +28,7 @@ from toolcrib.define.ports import Blobs
 from toolcrib.define.record import Record, Rows
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import FollowedTurn, TurnRequest
+from toolcrib.define.web import WayOut
 from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
@@ -173,6 +174,7 @@ class Core:
     explain_unaccepted: Callable[[str, bytes], str]
     admit_server: Callable[[McpSettings], McpSettings]
     secrets_below: Callable[..., Iterator[str]]
+    way_out: WayOut
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
     mounted: list[object] = field(default_factory=list)

@@ -133,7 +133,7 @@ OTHER = {"resource": "https://other.test/mcp", "authorization_servers": ["https:
         (about(code_challenge_methods_supported=["plain"]), "does not offer PKCE (S256)"),
         (about(code_challenge_methods_supported=None), "does not offer PKCE (S256)"),
         (about(token_endpoint="http://10.0.0.1/token"), "through http://10.0.0.1, which is not encrypted"),
-        (about(registration_endpoint="https://169.254.169.254/x"), "https://169.254.169.254, an address in a private"),
+        (about(registration_endpoint="https://169.254.169.254/x"), "169.254.169.254, an address in a private"),
         (about(authorization_endpoint="http://8.8.8.8/x"), "through http://8.8.8.8, which is not encrypted"),
         (fixed(to_json(OTHER), RESOURCE), "does not match expected"),
         (fixed(HUGE), "127.0.0.1 sent more than 262,144 bytes about signing in"),

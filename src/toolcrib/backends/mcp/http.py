@@ -2,18 +2,19 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import httpx2
 
 from toolcrib.backends.models.answer import EventReader, TooLongError
-from toolcrib.backends.models.failures import PackedError, Unpacker
+from toolcrib.backends.web.guard import guard_for
+from toolcrib.backends.web.unpack import PackedError, Unpacker
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
 from .peer import MESSAGE_BYTES, Linked, MakePeer, ServerPeer, decode, encode
+from .signin import SignInGuard
 
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
 _STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
@@ -37,12 +38,10 @@ class HttpLink:
     def __init__(self, url: str, headers: Mapping[str, str], peer: ServerPeer, signer: Signer | None) -> None:
         self._url, self._headers, self._peer, self._signer = url, headers, peer, signer
         self._session, self._version = "", ""
-        is_secure = signer is not None or url.startswith("https:")
-        self._client = httpx2.AsyncClient(
-            verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        guard = guard_for(url) if signer is None else SignInGuard(url)
+        self._client = guard.open_client(
+            secure=signer is not None or url.startswith("https:"),
             timeout=httpx2.Timeout(connect=_CONNECT, read=_IDLE, write=_IDLE, pool=_IDLE),
-            follow_redirects=False,  # nobody else is shown the headers
-            trust_env=False,
         )
         self._listening: asyncio.Task[None] | None = None
 

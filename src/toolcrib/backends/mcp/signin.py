@@ -2,15 +2,16 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import secrets
-import socket
 from collections.abc import Mapping
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 from toolcrib.adapter.trim import error_text
 from toolcrib.backends.models.failures import is_loopback
+from toolcrib.backends.web.guard import Guard, destination_of
+from toolcrib.define.display import strip_to_line
+from toolcrib.define.egress import PRIVATE, EgressRules, describe_special
 from toolcrib.define.errors import ToolError
 
 _PERSON_SECONDS = 300.0  # to sign in, and to come back
@@ -21,39 +22,47 @@ _BACK = b"toolcrib has what it waited for. You can close this page; the terminal
 _ELSE = b"There is nothing here.\n"
 
 
+class SignInGuard(Guard):
+    """Lets out to a server that the operator wrote down, and to addresses it names that are no nearer to us than it is.
+
+    So one on the internet cannot point at this machine, its network or the address where a cloud gives out credentials.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(EgressRules(), own=destination_of(url))
+
+    async def check(self, host: str, port: int) -> list[str]:
+        """Return the addresses to dial; raise ToolError when one is nearer than the server."""
+        addresses, own = await self.find_addresses(host, port), self.own
+        if own is None or (host, port) == (own.host, own.port):
+            return addresses
+        if max(map(_nearness, addresses)) > min(map(_nearness, await self.find_addresses(own.host, own.port))):
+            what = f"signing in goes through {strip_to_line(host)}, an address in a private network"
+            raise ToolError(what, code="denied")
+        return addresses
+
+
 async def judge_address(url: str, own: str) -> None:
     """Raise ToolError for an address that the server at `own` may not send us to.
 
-    It is a server's word where we knock with secrets: encrypted, and no nearer to us than the server itself is. So one
-    on the internet cannot point at this machine, its network or the address where a cloud gives out credentials. A name
-    that resolves otherwise a moment later has to show a certificate of its own.
+    It is a server's word where we knock with secrets: encrypted, and no nearer to us than the server itself is.
     """
     there, here = urlsplit(url), urlsplit(own)
-    host, port = there.hostname or "", there.port or (443 if there.scheme == "https" else 80)
-    is_safe = there.scheme == "https" or (there.scheme == "http" and is_loopback(host))
+    is_safe = there.scheme == "https" or (there.scheme == "http" and is_loopback(there.hostname or ""))
     if not is_safe:
         raise ToolError(f"signing in goes through {_name(url)}, which is not encrypted", code="denied")
-    if (there.scheme, there.netloc) == (here.scheme, here.netloc):
-        return
-    if max(await _measure(host, port)) > min(await _measure(here.hostname or "", here.port or 443)):
-        raise ToolError(f"signing in goes through {_name(url)}, an address in a private network", code="denied")
+    if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+        at = destination_of(url)
+        try:
+            await SignInGuard(own).check(at.host, at.port)
+        except OSError:
+            raise ToolError(f"signing in goes through {at.host}, which has no address", code="unavailable") from None
 
 
-async def _measure(host: str, port: int) -> list[int]:
-    """Tell how near the addresses of a host are: 0 anywhere, 1 a private network, 2 this machine, 3 something else."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise ToolError(
-            f"signing in goes through {error_text(host)}, which has no address", code="unavailable"
-        ) from None
-    near = []
-    for each in found:
-        at = ipaddress.ip_address(str(each[4][0]).partition("%")[0])
-        at = (at.ipv4_mapped or at) if isinstance(at, ipaddress.IPv6Address) else at
-        odd = at.is_link_local or at.is_unspecified or at.is_multicast
-        near.append(3 if odd else 2 if at.is_loopback else 0 if at.is_global else 1)
-    return near
+def _nearness(address: str) -> int:
+    """Tell how near an address is: 0 anywhere, 1 a private network, 2 this machine, 3 something else."""
+    what, range = describe_special(address)
+    return {"": 0, PRIVATE: 1}.get(what, 2 if range in ("127.0.0.0/8", "::1/128") else 3)
 
 
 def _name(url: str) -> str:

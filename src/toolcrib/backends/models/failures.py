@@ -1,6 +1,6 @@
 """What went wrong between us and a provider, as one sentence that a person can act on, and whether to ask again.
 
-Also how what a server sent is read without trust: JSON however it is spelled, and bodies unpacked within bounds.
+Also how JSON that a server sent is read, however it is spelled.
 """
 
 import ipaddress
@@ -9,8 +9,7 @@ import math
 import re
 import ssl
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -23,7 +22,6 @@ from toolcrib.adapter.reply import says_overflow
 from toolcrib.adapter.trim import error_text
 from toolcrib.adapter.wire import as_list, as_object, as_text
 
-_PIECE_BYTES = 65_536  # bytes that are unpacked at a time
 _AGAIN = frozenset({408, 409, 425, 429})
 _MAX_WAIT_SECONDS = 86_400.0  # seconds that a provider may ask for
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
@@ -254,10 +252,6 @@ class NotJsonError(Exception):
     """A text is no JSON."""
 
 
-class PackedError(Exception):
-    """A body is packed in a way that is not read here, or is not packed as it says."""
-
-
 def parse_json(data: bytes) -> Any:
     """Return the value that the bytes spell.
 
@@ -270,32 +264,3 @@ def parse_json(data: bytes) -> Any:
             return json.loads(data.decode(), parse_constant=lambda _: None)
         except (ValueError, RecursionError):
             raise NotJsonError from None
-
-
-class Unpacker:
-    """Unpacks a body piece by piece, never more of it at once than a piece. `encoding` is what its header says."""
-
-    def __init__(self, encoding: str) -> None:
-        self._unpacker: Any = None
-        match encoding.strip().lower():
-            case "" | "identity":
-                pass
-            case "gzip" | "x-gzip":
-                self._unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
-            case "deflate":
-                self._unpacker = zlib.decompressobj()
-            case _:
-                what = f"says that it is packed as {encoding.strip()[:40]!r}, which was not asked for"
-                raise PackedError(f"the answer {what}")
-
-    def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Return what the bytes hold, in pieces."""
-        if self._unpacker is None:
-            yield piece
-            return
-        try:
-            while piece:
-                yield self._unpacker.decompress(piece, _PIECE_BYTES)
-                piece = self._unpacker.unconsumed_tail
-        except zlib.error:
-            raise PackedError("the answer says that it is packed, and it is not") from None

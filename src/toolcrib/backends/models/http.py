@@ -5,7 +5,6 @@ Every failure ends as one `Replied` that says why.
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import SplitResult, urlsplit
@@ -15,6 +14,8 @@ import httpx2
 from toolcrib.adapter.body import encode_body, names_by_wire_name
 from toolcrib.adapter.cards import Target, card_for, target_for
 from toolcrib.adapter.reply import BROKE_OFF, ReplyReader
+from toolcrib.backends.web.guard import guard_for
+from toolcrib.backends.web.unpack import PackedError, Unpacker
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta
 from toolcrib.define.message import Thinking
@@ -25,9 +26,7 @@ from toolcrib.define.result import Text
 from .answer import Answer
 from .failures import (
     FailedError,
-    PackedError,
     ProviderLabel,
-    Unpacker,
     describe_silence,
     describe_status,
     describe_transport,
@@ -161,15 +160,11 @@ class HttpModel:
         """Return the client of this event loop: connections do not outlive theirs."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            is_secure = self._endpoint.url.startswith("https:")
-            self._loop = loop
-            self._client = httpx2.AsyncClient(
-                # reading the certificates of the system takes longer than a request to this machine
-                verify=httpx2.create_ssl_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            self._loop, proxy = loop, self._endpoint.proxy
+            self._client = guard_for(proxy or self._endpoint.url).open_client(
+                secure=self._endpoint.url.startswith("https:"),
                 timeout=httpx2.Timeout(self._patience.idle, connect=self._patience.connect),
-                follow_redirects=False,  # nobody else is shown the key
-                trust_env=False,
-                proxy=self._endpoint.proxy,
+                proxy=proxy,
             )
         return self._client
 

@@ -1,1 +1,1 @@
-"""The web: one guard, which judges by address, and what goes out through it."""
+"""The web: the way out, guarded by address, and whom to ask."""
