@@ -117,13 +117,20 @@ async def test_what_the_guard_refuses_is_said_in_the_answer_and_its_first_line()
         assert found.dialled == [("169.254.169.254", 80)] * 2
 
 
+@pytest.mark.parametrize("first", ["CONNECT shop.test:25", "CONNECT shop.test:22", "GET http://shop.test:6379/"])
+async def test_ports_of_other_protocols_are_refused_as_they_are_for_pages(first: str) -> None:
+    async with shop() as (port, found, _):
+        answer = await ask(port, f"{first} HTTP/1.1\r\n\r\n".encode())
+        assert (b"port of another protocol" in answer, answer[:13], found.dialled) == (True, b"HTTP/1.1 403 ", [])
+
+
 @pytest.mark.parametrize(("code", "status"), [("unavailable", 502), ("timeout", 504), ("odd", 502), ("denied", 403)])
 async def test_a_failure_of_the_dial_has_a_status_and_no_second_line(code: str, status: int) -> None:
     async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise ToolError("no\r\nset-cookie: é", code=code)
 
     async with serving(Proxy(dial)) as port:
-        answer = await ask(port, b"CONNECT a.test:1 HTTP/1.1\r\n\r\n")
+        answer = await ask(port, b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
         b"HTTP/1.1 %d no?set-cookie: ?" % status,

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+from toolcrib.define.egress import judge_port
 from toolcrib.define.errors import ToolError
 
 log = logging.getLogger("toolcrib")
@@ -104,6 +105,8 @@ class Proxy:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = await self._read_request(reader)
+            if refused := judge_port(request.host, request.port):
+                raise refused
             far_reader, far_writer = await self._dial(request.host, request.port)
             _hold_nothing(far_writer)
             try:
