@@ -300,6 +300,11 @@ async def test_many_at_once_do_not_see_each_other(shell: Shell) -> None:
     assert [text.splitlines()[1:] for _, text in ends] == [[str(i)] for i in range(20)]
 
 
+async def test_as_many_start_at_once_as_may_run(shell: Shell) -> None:
+    ends = await asyncio.gather(*(ran(shell, f"echo {'x' * 20_000}") for _ in range(64)))
+    assert all(ended.ok for ended, _ in ends)
+
+
 @pytest.mark.parametrize(("machine", "arch"), [("x86_64", "X86_64"), ("aarch64", "AARCH64")])
 def test_the_numbers_of_system_calls_are_the_kernels(machine: str, arch: str) -> None:
     pyseccomp = pytest.importorskip("pyseccomp", reason="pyseccomp is not installed")
