@@ -18,7 +18,7 @@ import pytest
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
 from toolcrib.backends.exec.supervisor import SupervisorClient
-from toolcrib.backends.web.proxy import Proxy
+from toolcrib.backends.web.proxy import CommandProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, RunningCommand, Shell
 
@@ -107,7 +107,12 @@ def give_up(error: ToolError, bare: Sequence[str] = BARE) -> NoReturn:
 
 @asynccontextmanager
 async def opened(
-    kind: str, root: Path, *, access: str = "rw", supervisor: SupervisorClient | None = None, proxy: Proxy | None = None
+    kind: str,
+    root: Path,
+    *,
+    access: str = "rw",
+    supervisor: SupervisorClient | None = None,
+    proxy: CommandProxy | None = None,
 ) -> AsyncIterator[Shell]:
     """Give a shell whose commands all end with the block."""
     root.mkdir(exist_ok=True)

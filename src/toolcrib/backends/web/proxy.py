@@ -44,7 +44,7 @@ _Fields = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyRequest:
+class _ProxyRequest:
     """What is asked for: `head` is to be sent there, empty for a tunnel, and then so many bytes of a body."""
 
     host: str
@@ -53,7 +53,7 @@ class ProxyRequest:
     body_bytes: float
 
 
-class Proxy:
+class CommandProxy:
     """Serves listening sockets, each with at most `most` connections at once, and `most_of_all` together.
 
     A connection has `head_seconds` to say what it wants, and ends when nothing came or went for `idle_seconds`.
@@ -121,17 +121,17 @@ class Proxy:
                 while await reader.read(_CHUNK_BYTES):  # closed at once, what is still sent would reset the answer
                     pass
 
-    async def _read_request(self, reader: asyncio.StreamReader) -> ProxyRequest:
+    async def _read_request(self, reader: asyncio.StreamReader) -> _ProxyRequest:
         if self._open > self._most_of_all:
             raise ToolError("too many connections of commands are open; try again when some ended", code="busy")
         async with asyncio.timeout(self._head_seconds):
             try:
-                return parse_request(await reader.readuntil(_END))
+                return _parse_request(await reader.readuntil(_END))
             except asyncio.LimitOverrunError:
                 raise ToolError(f"a head of more than {_HEAD_BYTES:,} bytes is too long", code="too_large") from None
 
     async def _pass_on(
-        self, request: ProxyRequest, near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        self, request: _ProxyRequest, near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:  # fmt: skip
         """Pass on what both sides say until they are done. One may be done before the other, and still be told."""
@@ -155,7 +155,7 @@ class Proxy:
                 await asyncio.wait((asking,))
 
 
-def parse_request(head: bytes) -> ProxyRequest:
+def _parse_request(head: bytes) -> _ProxyRequest:
     """Read the head of a request; ToolError `bad_address` where it is not plain what is asked for."""
     first, *lines = head.removesuffix(_END).split(b"\r\n")
     found = _REQUEST.fullmatch(first)
@@ -168,7 +168,7 @@ def parse_request(head: bytes) -> ProxyRequest:
         host, port = _parse_authority(target)
         if not port:
             raise _bad(f"CONNECT names a host and a port, and {target!r} has no port")
-        return ProxyRequest(host, port, b"", math.inf)
+        return _ProxyRequest(host, port, b"", math.inf)
     address = _ADDRESS.fullmatch(target)
     if address is None:
         raise _bad(f"this is a proxy: it takes CONNECT and whole http:// addresses, not {target[:200]!r}")
@@ -179,7 +179,7 @@ def parse_request(head: bytes) -> ProxyRequest:
     kept = [(name, value) for name, value in fields if name not in dropped]
     kept += [(b"host", address[1].encode()), (b"connection", b"close")]
     line = b"%b %b %b\r\n" % (method, path.encode(), version)
-    return ProxyRequest(host, port or 80, line + _render_fields(kept), body_bytes)
+    return _ProxyRequest(host, port or 80, line + _render_fields(kept), body_bytes)
 
 
 def _parse_fields(lines: list[bytes]) -> _Fields:
