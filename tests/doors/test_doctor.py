@@ -66,12 +66,31 @@ def test_where_everything_works_it_says_so_and_leaves_nothing_behind(tmp_path: P
     rows = ask(capsys, "doctor", "--json").json
     assert rows["failing"] == 0
     names = [each["what"] for each in rows["checks"]]
-    assert names[:10] == [
-        "python", "sandbox", "ripgrep", "git", "pillow", "pyte", "mcp", "uvicorn", "prompt_toolkit", "rich",
+    assert names[:12] == [
+        "python", "sandbox", "ripgrep", "git", "pillow", "trafilatura", "pypdf", "pyte", "mcp", "uvicorn",
+        "prompt_toolkit", "rich",
     ]  # fmt: skip
     assert {"workspace", "state", "configuration", "model", "terminal"} <= set(names)
     for each in rows["checks"]:
         assert each["state"] == "ok" or each["remedy"], each
+
+
+def test_it_says_what_tools_may_fetch_and_which_rule_refuses_an_address(tmp_path: Path, capsys: Capture) -> None:
+    opened = "web: {ssrf: {allowPrivate: ['10.1.2.3:8080']}}\ntools: {hosts: {deny: [bad.example]}}"
+    file = crib_file(tmp_path, opened)
+    told = ask(capsys, "doctor", "--json", "--config", file, "--reach", "http://0x0a.1.515:8080/")
+    assert row(told, "web")["found"] == (
+        "tools may fetch from addresses of the internet, and 10.1.2.3:8080; not bad.example"
+    )
+    assert row(told, "reach")["found"] == "http://10.1.2.3:8080/ may be fetched"
+    for url, words in (
+        ("http://10.1.2.3/", "10.1.2.3 is of 10.0.0.0/8; web.ssrf.allowPrivate opens it"),
+        ("https://bad.example/", "tools.hosts.deny names it"),
+        ("gopher://x/", "'gopher' is no scheme of web pages"),
+    ):
+        answer = ask(capsys, "doctor", "--json", "--config", file, "--reach", url)
+        assert answer.code == 1
+        assert words in row(answer, "reach")["found"]
 
 
 def test_it_knows_of_the_gateway(tmp_path: Path, capsys: Capture) -> None:

@@ -245,7 +245,7 @@ _PREVIEW_CHARS = 100_000  # characters of a diff that are shown; the arguments a
 
 
 def _host_facts(config: Config) -> frozenset[str]:
-    """Return the requirements this host meets: the parts of toolcrib that are switched on."""
+    """Return the requirements this host meets: the parts of toolcrib that are switched on, the secrets it holds."""
     switches = {
         "browser": config.browser.enabled,
         "cron": config.cron.enabled,
@@ -253,7 +253,9 @@ def _host_facts(config: Config) -> frozenset[str]:
         "web.fetch": config.web.fetch.enabled,
         "web.search": config.web.search.enabled,
     }
-    return frozenset(f"setting:{name}" for name, on in switches.items() if on)
+    return frozenset(f"setting:{name}" for name, on in switches.items() if on).union(
+        f"secret:{name}" for name in config.secrets
+    )
 
 
 @runtime_checkable

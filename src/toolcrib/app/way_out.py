@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.config.load import SettingsInForce
-from toolcrib.define.egress import EgressRules, Opening, read_url
+from toolcrib.define.egress import EgressRules, Opening, judge_port, read_url
 
 if TYPE_CHECKING:
     from toolcrib.backends.web.guard import Guard
@@ -33,6 +33,14 @@ class GuardedWayOut:
 
         proxy = self._settings.config.web.proxy
         return Guard(self.rules(), proxy=read_url(proxy) if proxy else None)
+
+    async def explain(self, url: str, /) -> str:
+        """Return a URL as it would be dialled; raise what would be raised then."""
+        there = read_url(url)
+        if refused := judge_port(there.host, there.port):
+            raise refused
+        await self.make_guard().check(there.host, there.port)
+        return there.url
 
     def for_own(self, url: str, /) -> GuardedHttp:
         """Return the way to one server that the operator wrote down."""

@@ -32,7 +32,7 @@ _OTHER_PORTS = frozenset(
      563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6379, 6566,
      *range(6665, 6670), 6679, 6697, 9100, 10080, 11211)
 )  # fmt: skip
-_INTERNAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa", "intranet", "lan")
+_INTERNAL_NAMES = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa", ".intranet", ".lan")
 
 _HERE, PRIVATE = "this machine", "in a private network"
 _UNLISTED = "the rules of this crib do not let out to it"
@@ -244,7 +244,7 @@ class EgressRules:
         what, range = describe_special(address)
         if what:
             return EgressError(host, f"its address is {what}", f"{found} is of {range}; web.ssrf.allowPrivate opens it")
-        if any(f".{host}".endswith(f".{name}") for name in _INTERNAL_NAMES):
+        if host == "localhost" or host.endswith(_INTERNAL_NAMES):
             return EgressError(host, "it is a name of inner networks", f"web.ssrf.allowPrivate opens {found}")
         return None
 

@@ -109,6 +109,9 @@ class WayOut(Protocol):
     def http(self) -> Http:
         """What tools reach the web through: each address is judged."""
 
+    async def explain(self, url: str, /) -> str:
+        """Return a URL as it would be dialled; raise ToolError with the rule, or OSError. Nobody is dialled."""
+
     def for_own(self, url: str, /) -> Http:
         """Return the way to one server that the operator wrote down, wherever it is, and to nothing else."""
 

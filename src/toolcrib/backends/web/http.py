@@ -153,8 +153,10 @@ class GuardedHttp:
         except (TimeoutError, httpx2.TimeoutException):
             raise ToolError(f"{host} did not answer whole in {seconds:g} seconds", code="timeout") from None
         except httpx2.HTTPError as error:
-            raise ToolError(f"{host} cannot be reached: {strip_to_line(str(error))[:200] or type(error).__name__}",
-                            code="unavailable", source=f"web:{asked.there.host}") from None  # fmt: skip
+            # only what came over a connection may hold words of the other side
+            source = None if isinstance(error, httpx2.ConnectError) else f"web:{host}"
+            what = strip_to_line(str(error))[:200] or type(error).__name__
+            raise ToolError(f"{host} cannot be reached: {what}", code="unavailable", source=source) from None
 
     async def _follow(self, asked: _Asked) -> Page:
         """Ask, and go where the answer points, until it points nowhere."""

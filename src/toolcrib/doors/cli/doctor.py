@@ -59,6 +59,8 @@ _INSTALLERS = {
 # Module, package, what to install, and what is lost without it.
 _PACKAGES = (
     ("PIL", "pillow", ("toolcrib[media]",), "read: pictures that are too big, or lie on their side"),
+    ("trafilatura", "trafilatura", ("toolcrib[web]",), "web_fetch: pages that are hard to read"),
+    ("pypdf", "pypdf", ("toolcrib[web]",), "web_fetch: PDF documents"),
     ("pyte", "pyte", ("toolcrib[terminal]",), "exec with pty: the screen of a program that draws one"),
     ("mcp", "mcp", ("toolcrib[mcp]",), "toolcrib mcp serve: your tools in other programs"),
     ("uvicorn", "uvicorn", ("toolcrib[gateway]",), "toolcrib gateway, and commands through one"),
@@ -74,15 +76,21 @@ _NAMESPACE_SWITCHES = (
 )
 
 
-@click.command("doctor", epilog=show_examples("doctor", "doctor --config crib.yaml", "doctor --json"))
+@click.command(
+    "doctor",
+    epilog=show_examples(
+        "doctor", "doctor --config crib.yaml", "doctor --json", "doctor --reach http://10.0.0.7:8080/"
+    ),
+)
+@click.option("--reach", metavar="URL", help="Also say whether tools may fetch this, and which rule refuses it.")
 @json_options
-def command(**options: Unpack[JsonOptions]) -> int:
+def command(reach: str | None, **options: Unpack[JsonOptions]) -> int:
     """Say what is missing on this machine, which tools that costs, and how to get it.
 
-    Takes a few seconds at most. Only servers on this machine are asked, and no key is sent. Leaves with 1 when
-    something that is needed does not work.
+    Takes a few seconds at most. Only servers on this machine are asked, and no key is sent; for --reach a name is
+    looked up, and nobody is dialled. Leaves with 1 when something that is needed does not work.
     """
-    checks = asyncio.run(_examine(options))
+    checks = asyncio.run(_examine(options, reach))
     failing = [check for check in checks if check.fails]
     if options["as_json"]:
         print_json({"checks": [check.to_json() for check in checks], "failing": len(failing)})
@@ -93,7 +101,7 @@ def command(**options: Unpack[JsonOptions]) -> int:
     return 1 if failing else 0
 
 
-async def _examine(options: JsonOptions) -> list[HealthCheck]:
+async def _examine(options: JsonOptions, reach: str | None) -> list[HealthCheck]:
     """Run every probe; with a configuration that cannot be used, those that do not depend on it."""
     fault: CribError | None = None
     file: Path | None = None
@@ -106,6 +114,7 @@ async def _examine(options: JsonOptions) -> list[HealthCheck]:
     if fault is None:  # else nobody knows which workspace and which models are meant
         probes |= {"workspace": in_thread(_check_workspace, crib), "models": check_models(crib, os.environ)}
         probes["gateway"] = in_thread(_check_gateway, crib.config.gateway or GatewaySettings())
+        probes["web"] = _check_web(crib, reach)
     try:  # not `async with`: that would start the MCP servers
         sandbox, *others = await asyncio.gather(*map(_within_time, probes, probes.values()))
         return [
@@ -330,6 +339,25 @@ def _check_gateway(settings: GatewaySettings) -> Sequence[HealthCheck]:
         return [HealthCheck("gateway", "broken", found, remedy=remedy)]
     found = f"answers at {url}" if url else "none runs; `toolcrib gateway` starts one"
     return [HealthCheck("gateway", "ok", f"{found}{reach}", remedy=remedy)]
+
+
+async def _check_web(crib: Crib, reach: str | None) -> Sequence[HealthCheck]:
+    """Say which addresses tools may fetch; of one that was named, whether it is among them and which rule says no."""
+    hosts, opened = crib.config.tools.hosts, crib.config.web.ssrf.allow_private
+    found = "the hosts of tools.hosts.allow" if hosts.allow is not None else "addresses of the internet"
+    found += f", and {', '.join(opened)}" if opened else ""
+    found += f"; not {', '.join(hosts.deny)}" if hosts.deny else ""
+    found += "; through the proxy of web.proxy" if crib.config.web.proxy else ""
+    checks = [HealthCheck("web", "ok", f"tools may fetch from {found}")]
+    if reach is not None:
+        try:
+            there = await crib.way_out.explain(reach)
+            checks.append(HealthCheck("reach", "ok", f"{there} may be fetched"))
+        except ToolError as error:
+            checks.append(HealthCheck("reach", "broken", str(error)))
+        except OSError as error:
+            checks.append(HealthCheck("reach", "broken", f"{reach}: {error}"))
+    return checks
 
 
 def _check_terminal() -> HealthCheck:
