@@ -54,6 +54,7 @@ class SupervisedCommand:
     def __init__(self, spec: _Message, pid: int, mark: int, group: Group | None) -> None:
         self.id: int = spec["id"]
         self.pid, self.mark, self.group = pid, mark, group
+        self.helper = 0  # a process of ours that ends before the command begins
         self.sandboxed: bool = spec["args"] is not None
         self.began = time.monotonic()
         self.deadline = self.began + spec["seconds"] if spec["seconds"] is not None else math.inf
@@ -182,8 +183,7 @@ class Supervisor:
         try:
             group = self._group(spec)
             pid = self._spawn(spec, given, mark, group)
-            if "network" in given:
-                _open_network(pid, given)
+            helper = _open_network(pid, given) if "network" in given else 0
         except OSError as error:
             self._keep_group(group)
             self._say({"id": spec["id"], "errno": error.errno or 0, "about": error.filename or ""})
@@ -192,6 +192,7 @@ class Supervisor:
             for fd in fds:
                 os.close(fd)
         kept = SupervisedCommand(spec, pid, mark, group)
+        kept.helper = helper
         self._kept[kept.id] = self._leaders[pid] = kept
         self._say({"id": kept.id, "pid": pid, "born": (tree.birth(pid) or (pid, 0))[1], "mark": mark})
 
@@ -331,7 +332,8 @@ class Supervisor:
 
     def _owns(self, kept: SupervisedCommand, pid: int) -> bool:
         in_group = kept.group is not None and not kept.sandboxed and pid in kept.group.list_pids()
-        return in_group or tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
+        is_ours = pid == kept.helper or tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
+        return in_group or is_ours
 
     def _inside(self, kept: SupervisedCommand) -> list[int]:
         """Return the processes of the command itself: not those of bubblewrap, whose end is the end of all at once."""
@@ -357,15 +359,15 @@ _FOR_BWRAP = (
 )  # fmt: skip
 
 
-def _open_network(bwrap: int, given: dict[str, int]) -> None:
-    """Listen in the network of a sandbox while it is made, and hand the socket out.
+def _open_network(bwrap: int, given: dict[str, int]) -> int:
+    """Listen in the network of a sandbox while it is made, and hand the socket out; return who does it.
 
     That takes a process of its own, because who enters a namespace of users never comes back. The sandbox waits until
     it has ended; where it cannot listen, it does not end before the sandbox does.
     """
     try:
-        if os.fork():
-            return
+        if helper := os.fork():
+            return helper
     except OSError:
         os.kill(bwrap, signal.SIGKILL)
         raise
