@@ -115,7 +115,7 @@ def test_what_a_granted_network_reaches_is_told(tmp_path: Path, capsys: Capture)
     for text, is_told in (("tools: {exec: {network: true}}", True), ("sandbox: {network: true}", True), ("{}", False)):
         rows = ask(capsys, "doctor", "--json", "--config", crib_file(tmp_path, text)).json["checks"]
         (sandbox,) = (each for each in rows if each["what"] == "sandbox")
-        assert ("with its loopback, abstract sockets and metadata addresses" in sandbox["found"]) is is_told
+        assert ("go out by a proxy to what web.ssrf permits" in sandbox["found"]) is is_told
 
 
 def test_a_row_that_is_not_good_says_below_what_it_costs_and_what_to_do(tmp_path: Path, capsys: Capture) -> None:

@@ -18,6 +18,7 @@ import pytest
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
 from toolcrib.backends.exec.supervisor import SupervisorClient
+from toolcrib.backends.web.proxy import CommandProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, RunningCommand, Shell
 
@@ -106,7 +107,12 @@ def give_up(error: ToolError, bare: Sequence[str] = BARE) -> NoReturn:
 
 @asynccontextmanager
 async def opened(
-    kind: str, root: Path, *, access: str = "rw", supervisor: SupervisorClient | None = None
+    kind: str,
+    root: Path,
+    *,
+    access: str = "rw",
+    supervisor: SupervisorClient | None = None,
+    proxy: CommandProxy | None = None,
 ) -> AsyncIterator[Shell]:
     """Give a shell whose commands all end with the block."""
     root.mkdir(exist_ok=True)
@@ -115,7 +121,7 @@ async def opened(
     if kind == "host":
         shell = Host(str(root), own)
     else:
-        shell = Bubblewrap(str(root), access=access, supervisor=own)  # type: ignore[arg-type]  # one of three words
+        shell = Bubblewrap(str(root), access=access, supervisor=own, proxy=proxy)  # type: ignore[arg-type]  # one of three words
         try:
             await shell.describe()
         except ToolError as error:

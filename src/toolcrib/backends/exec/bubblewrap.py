@@ -17,11 +17,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from toolcrib.backends.files.guard import Access, list_protected_names
+from toolcrib.backends.web.proxy import CommandProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 from toolcrib.threads import in_thread
 
 from . import host
+from .network import NETWORK_ARGS, PROXY_ENV, CommandNetwork
 from .obeyed import NameMark, ObeyedNames
 from .profile import EMPTY_FILE_NAME, find_masked, is_seen, profile, resolve_inside
 from .running import ProcessTree
@@ -31,7 +33,7 @@ from .supervisor_process import ARGS, FILTER, SCRIPT, STATUS
 _PLACES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _OWN_TERMINAL = ("/usr/bin/setsid", "--ctty", "--")
 REACHED_BY_NETWORK = (
-    "where the network is granted it is this machine's own, with its loopback, abstract sockets and metadata addresses"
+    "where the network is granted, HTTP and HTTPS go out by a proxy to what web.ssrf permits, and nothing else does"
 )
 _OTHERWISE = "or let commands run unprotected with tools.exec.host: host"
 
@@ -128,15 +130,15 @@ class Bubblewrap:
     be made, nothing is run.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but two by name, with a default
         self, root: str, supervisor: SupervisorClient, *, access: Access = "rw", folders: Sequence[str] = (),
-        program: str | None = None, obeyed: ObeyedNames | None = None,
+        program: str | None = None, obeyed: ObeyedNames | None = None, proxy: CommandProxy | None = None,
     ) -> None:  # fmt: skip
         self._root, self._supervisor, self._access = os.path.realpath(root), supervisor, access
         self._obeyed = obeyed or ObeyedNames(self._root, list_protected_names())
         self._running: list[dict[str, NameMark]] = []
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
-        self._program = program
+        self._program, self._proxy = program, proxy
         self._filter = build_filter()
         self._works = False
 
@@ -164,11 +166,13 @@ class Bubblewrap:
         cwd = self._cwd(command)
         root = "" if self._access == "none" else self._root
         host.find_program(argv[0], command.env, cwd, lambda path: is_seen(path, root, self._folders))
-        settings = self._supervisor.settings.folder(self._supervisor.state.make_folder(), network=limits.network)
+        settings = self._supervisor.settings.folder(self._supervisor.state.make_folder())
         access: Access = "ro" if command.only_reads and self._access == "rw" else self._access
         seen = await in_thread(self._obeyed.look) if access == "rw" else {}
         covers, uncovered = self._obeyed.cover(seen, self._running)
         masked = find_masked(command.denied, self._folders)
+        network = CommandNetwork(self._require_proxy()) if limits.network else None
+        env = {**command.env, **(PROXY_ENV if network else {})}
         args = (
             *profile(
                 root=self._root, access=access, folders=self._folders, settings=settings,
@@ -177,15 +181,17 @@ class Bubblewrap:
             *(covers if access != "none" else ()),
             *(word for path in masked for word in ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", path)),
             *(("--perms", "0755", "--ro-bind-data", str(SCRIPT), command.held[0]) if command.held else ()),
-            *(word for name, value in command.env.items() for word in ("--setenv", name, value)),
-            "--chdir", cwd, "--json-status-fd", str(STATUS),
+            *(word for name, value in env.items() for word in ("--setenv", name, value)),
+            "--chdir", cwd, "--json-status-fd", str(STATUS), *(NETWORK_ARGS if network else ()),
             *(("--seccomp", str(FILTER)) if self._filter else ("--disable-userns",)),
         )  # fmt: skip
         # the terminal must be the command's, not bubblewrap's, or the interrupt key would end the sandbox
         before = _OWN_TERMINAL if command.pty else ()
         status, their_status = os.pipe()
         os.set_blocking(status, False)
-        extra = {"status": their_status, **({"filter": open_memory(self._filter)} if self._filter else {})}
+        extra = {"status": their_status, **(network.fds if network else {})}
+        if self._filter:
+            extra["filter"] = open_memory(self._filter)
         if command.held:
             extra["held"] = open_memory(command.held[1])
         process: ProcessTree | None = None
@@ -195,6 +201,8 @@ class Bubblewrap:
         self._running += [seen] if seen else []
 
         def outcome(words: host.LastWords | None, duration: float) -> CommandEnded:
+            if network:
+                network.close()
             self._running = [each for each in self._running if each is not seen]
             tail = process.tail(2_000) if process else b""
             return _inner_end(host.read_last_words(words, duration), _read_exit_code(status), tail)
@@ -205,11 +213,24 @@ class Bubblewrap:
             raise host.start_error(error, bwrap) from error
         finally:
             if process is None:
+                if network:
+                    network.close()
                 self._running = [each for each in self._running if each is not seen]
                 os.close(status)
             for fd in extra.values():
                 os.close(fd)
+        if network:
+            try:
+                await network.open()
+            except BaseException:
+                self._supervisor.stop(process.id, 0.0)
+                raise
         return process
+
+    def _require_proxy(self) -> CommandProxy:
+        if self._proxy is None:
+            raise ToolError("no way out to the network was made for this sandbox", code="unavailable")
+        return self._proxy
 
     def _cwd(self, command: Command) -> str:
         if self._access == "none":

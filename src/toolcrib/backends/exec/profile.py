@@ -41,18 +41,16 @@ _NAMES = (
     "papersize", "dpkg/origins", "ImageMagick-6", "ImageMagick-7",
 )  # fmt: skip
 _BEGINNINGS = ("python3", "java-")
-_NETWORK = ("resolv.conf",)
 _MAX_FILES, _MAX_BYTES = 5_000, 4 << 20
 
 
 class Settings:
     """Copies of a few of the system's settings, made once: one folder is shown quicker than forty.
 
-    /etc as a sandbox sees it, without and with what host names are looked up by; gone when nobody holds us.
+    /etc as a sandbox sees it; gone when nobody holds us.
     """
 
     def __init__(self) -> None:
-        self._made: dict[bool, str] = {}
         self._remove: Callable[[], object] | None = None
         self._folder = ""
 
@@ -60,23 +58,20 @@ class Settings:
         if self._remove is not None:
             self._remove()
             self._remove = None
-            self._made.clear()
 
-    def folder(self, parent: str | None, *, network: bool) -> str:
+    def folder(self, parent: str | None) -> str:
         """Return the folder to show as /etc; a new one is made beneath `parent`."""
         if self._remove is None:
-            self._folder = tempfile.mkdtemp(prefix=f"settings-{os.getpid()}-", dir=parent)
-            self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        if network not in self._made:
-            folder = f"{self._folder}/{'network' if network else 'plain'}"
-            os.mkdir(folder, 0o755)  # noqa: PTH102
+            made = tempfile.mkdtemp(prefix=f"settings-{os.getpid()}-", dir=parent)
+            self._remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+            self._folder = f"{made}/etc"
+            os.mkdir(self._folder, 0o755)  # noqa: PTH102
             found = sorted(name for name in os.listdir("/etc") if name.startswith(_BEGINNINGS))  # noqa: PTH208
-            os.close(os.open(f"{folder}/{EMPTY_FILE_NAME}", os.O_CREAT | os.O_WRONLY, 0o444))
+            os.close(os.open(f"{self._folder}/{EMPTY_FILE_NAME}", os.O_CREAT | os.O_WRONLY, 0o444))
             for name in LARGE:
-                os.makedirs(f"{folder}/{name}")  # noqa: PTH103
-            _copy((*_NAMES, *found, *(_NETWORK if network else ())), folder)
-            self._made[network] = folder
-        return self._made[network]
+                os.makedirs(f"{self._folder}/{name}")  # noqa: PTH103
+            _copy((*_NAMES, *found), self._folder)
+        return self._folder
 
 
 def _copy(names: Iterable[str], folder: str) -> None:
@@ -89,7 +84,7 @@ def _copy(names: Iterable[str], folder: str) -> None:
         with suppress(OSError):  # what cannot be read here is not to be seen there
             os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
             found = os.lstat(source)
-            if stat.S_ISLNK(found.st_mode) and name not in _NETWORK:
+            if stat.S_ISLNK(found.st_mode):
                 os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
             elif stat.S_ISDIR(found.st_mode):
                 os.makedirs(target, exist_ok=True)  # noqa: PTH103
@@ -112,7 +107,7 @@ def profile(
 ) -> Iterator[str]:
     """Give the arguments: namespaces, the system, a workspace, private folders. The root itself becomes read-only.
 
-    Shown are a workspace as `access` says, further folders, a copy of the settings, a home folder, and a network.
+    Shown are a workspace as `access` says, further folders, a copy of the settings and a home folder.
     Private folders lie in memory, and hold together no more than the limit of that.
     """
     memory = limits.memory or 8 * _PRIVATE
@@ -124,7 +119,7 @@ def profile(
             code="unavailable",
         )
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-    yield from () if limits.network else ("--unshare-net",)
+    yield "--unshare-net"
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv")
     yield from _system()
     yield from ("--ro-bind", settings, "/etc")

@@ -160,8 +160,8 @@ class ProcessTree:
         self, supervisor: SupervisorClient, started: StartedCommand, streams: Streams, limits: CommandLimits,
         outcome: Callable[[dict[str, Any] | None, float], CommandEnded], size: tuple[int, int] | None,
     ) -> None:  # fmt: skip
-        self.pid, self.started = started.pid, time.time()
-        self._supervisor, self._id, self._outcome = supervisor, started.id, outcome
+        self.id, self.pid, self.started = started.id, started.pid, time.time()
+        self._supervisor, self._outcome = supervisor, outcome
         self._streams, self._output = streams, Output(limits, supervisor.state.make_folder())
         self._screen = PtyScreen(size, self._answer) if size else None
         self._began = time.monotonic()
@@ -228,11 +228,11 @@ class ProcessTree:
 
     def signal(self, number: int) -> None:
         if not self._ended.done():
-            self._supervisor.signal(self._id, number)
+            self._supervisor.signal(self.id, number)
 
     async def stop(self, grace: float | None = None) -> CommandEnded:
         if not self._ended.done():
-            self._supervisor.stop(self._id, KILL_GRACE_SECONDS if grace is None else max(0.0, grace))
+            self._supervisor.stop(self.id, KILL_GRACE_SECONDS if grace is None else max(0.0, grace))
         return await self.wait()
 
     async def _write(self, data: memoryview) -> None:

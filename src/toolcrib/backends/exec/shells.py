@@ -9,8 +9,10 @@ from pathlib import Path
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.guard import list_protected_names
+from toolcrib.backends.web.proxy import CommandProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
+from toolcrib.define.web import WayOut
 from toolcrib.threads import in_thread
 
 from .bubblewrap import Bubblewrap
@@ -33,9 +35,13 @@ class NoShell:
 
 
 class LocalShells:
-    """Nothing is started before the first command. What keeps them writes into the state folder of a workspace."""
+    """Nothing is started before the first command. What keeps them writes into the state folder of a workspace.
 
-    def __init__(self) -> None:
+    Where a network is granted, sandboxes go out by `way_out`; without one they do not.
+    """
+
+    def __init__(self, way_out: WayOut | None = None) -> None:
+        self._proxy = CommandProxy(way_out.dial) if way_out else None
         self._shells: dict[tuple[str, str, str], Shell] = {}
         self._supervisor: SupervisorClient | None = None
         self._folder = Path()
@@ -52,7 +58,7 @@ class LocalShells:
             if self._supervisor is None:
                 self._folder = terms.state / "commands"
                 self._supervisor = SupervisorClient(str(self._folder))
-            self._shells[key] = _make_shell(host, root, terms, self._supervisor)
+            self._shells[key] = _make_shell(host, root, terms, self._supervisor, self._proxy)
         return self._shells[key]
 
     def open_inside(self, root: str, path: str, /) -> int:
@@ -68,7 +74,7 @@ class LocalShells:
             await self._supervisor.close()
 
 
-def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient) -> Shell:
+def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient, proxy: CommandProxy | None) -> Shell:
     if terms.refusal:
         return NoShell(terms.refusal)
     if host == "host":
@@ -80,5 +86,6 @@ def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient
             hidden=map(str, (*terms.own, terms.state)),
             read_only=map(str, terms.code),
         )
-        return Bubblewrap(root, supervisor, access=terms.access, folders=tuple(own_programs().values()), obeyed=obeyed)
+        folders = tuple(own_programs().values())
+        return Bubblewrap(root, supervisor, access=terms.access, folders=folders, obeyed=obeyed, proxy=proxy)
     return NoShell("commands in docker are not built yet; use tools.exec.host: sandbox")

@@ -27,7 +27,7 @@ from .profile import Settings
 
 _SOURCE = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from toolcrib.backends.exec.supervisor_process import main; main()"
-_LINE_BYTES = 32_768
+_LINE_BYTES = 2_048  # what is longer goes beside the line: as many as may run at once fit into the socket
 _PATIENCE = 60.0  # seconds a command waits for its turn
 _NOTE_CHARS = 500  # of a command line
 _END_SECONDS = 2.0

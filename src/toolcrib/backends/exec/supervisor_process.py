@@ -10,6 +10,7 @@ cannot) and one when nothing of it is left.
 """
 
 import ctypes
+import fcntl
 import json
 import math
 import os
@@ -27,14 +28,20 @@ from . import tree
 from .limits import Group, hierarchies, remove_stale_groups
 from .obeyed import put_aside
 
-FILTER, ARGS, STATUS, SCRIPT = 100, 101, 102, 103
-"""Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went."""
+FILTER, ARGS, STATUS, SCRIPT, MADE, BLOCK = range(100, 106)
+"""Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went, and
+with a network, where it says which namespaces it made and where it waits before it runs the command."""
+
+PROXY_PORT = 880
+"""Where the proxy listens in the network of a command: a port that the command, without privileges, cannot take."""
 
 _PARENT_DIED, _SUBREAPER, _TIMER_SLACK = 1, 36, 29  # names of prctl
 _FIRST_MARK, _LAST_MARK = 50_001, 99_999  # 50,000 is what everybody has
 _AGAIN, _GIVE_UP = 0.1, 5.0  # seconds: looking again at a tree that is being ended; after the first KILL
 _WATCH_SECONDS, _WEIGH_SECONDS = 1.0, 0.2
 _MAX_SPARE_GROUPS = 8
+_GET_OWNER, _NEW_USER, _NEW_NETWORK = 0xB701, 0x10000000, 0x40000000  # of a namespace; kinds of namespaces
+_FREE_BIND, _BACKLOG = 15, 128
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 _RESET = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGUSR1)
 
@@ -47,6 +54,7 @@ class SupervisedCommand:
     def __init__(self, spec: _Message, pid: int, mark: int, group: Group | None) -> None:
         self.id: int = spec["id"]
         self.pid, self.mark, self.group = pid, mark, group
+        self.helper = 0  # a process of ours that ends before the command begins
         self.sandboxed: bool = spec["args"] is not None
         self.began = time.monotonic()
         self.deadline = self.began + spec["seconds"] if spec["seconds"] is not None else math.inf
@@ -175,6 +183,7 @@ class Supervisor:
         try:
             group = self._group(spec)
             pid = self._spawn(spec, given, mark, group)
+            helper = _open_network(pid, given) if "network" in given else 0
         except OSError as error:
             self._keep_group(group)
             self._say({"id": spec["id"], "errno": error.errno or 0, "about": error.filename or ""})
@@ -183,6 +192,7 @@ class Supervisor:
             for fd in fds:
                 os.close(fd)
         kept = SupervisedCommand(spec, pid, mark, group)
+        kept.helper = helper
         self._kept[kept.id] = self._leaders[pid] = kept
         self._say({"id": kept.id, "pid": pid, "born": (tree.birth(pid) or (pid, 0))[1], "mark": mark})
 
@@ -322,7 +332,8 @@ class Supervisor:
 
     def _owns(self, kept: SupervisedCommand, pid: int) -> bool:
         in_group = kept.group is not None and not kept.sandboxed and pid in kept.group.list_pids()
-        return in_group or tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
+        is_ours = pid == kept.helper or tree.timer_slack(pid) == kept.mark or tree.is_in_session(pid, kept.pid)
+        return in_group or is_ours
 
     def _inside(self, kept: SupervisedCommand) -> list[int]:
         """Return the processes of the command itself: not those of bubblewrap, whose end is the end of all at once."""
@@ -343,7 +354,53 @@ class Supervisor:
             self._keep_group(kept.group)
 
 
-_FOR_BWRAP = (("filter", FILTER), ("args", ARGS), ("status", STATUS), ("held", SCRIPT))
+_FOR_BWRAP = (
+    ("filter", FILTER), ("args", ARGS), ("status", STATUS), ("held", SCRIPT), ("made", MADE), ("made", BLOCK),
+)  # fmt: skip
+
+
+def _open_network(bwrap: int, given: dict[str, int]) -> int:
+    """Listen in the network of a sandbox while it is made, and hand the socket out; return who does it.
+
+    That takes a process of its own, because who enters a namespace of users never comes back. The sandbox waits until
+    it has ended; where it cannot listen, it does not end before the sandbox does.
+    """
+    try:
+        if helper := os.fork():
+            return helper
+    except OSError:
+        os.kill(bwrap, signal.SIGKILL)
+        raise
+    said, client = b"", socket.socket(fileno=given["network"])
+    try:
+        os.close(given["made"])
+        while b"}" not in said and (data := os.read(given["news"], 4096)):
+            said += data
+        if said:
+            listener = _listen_within(json.loads(said))
+            socket.send_fds(client, [b"+"], [listener.fileno()])
+    except (OSError, ValueError, KeyError) as error:
+        client.sendall(str(error).encode())
+        while os.read(given["news"], 4096):
+            pass
+    finally:
+        os._exit(0)
+
+
+def _listen_within(made: _Message) -> socket.socket:
+    network = os.open(f"/proc/{made['child-pid']}/ns/net", os.O_RDONLY)
+    if os.fstat(network).st_ino != made["net-namespace"]:
+        raise ProcessLookupError("the sandbox ended")
+    owner = fcntl.ioctl(network, _GET_OWNER)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for namespace, kind in ((owner, _NEW_USER), (network, _NEW_NETWORK)):
+        if libc.setns(namespace, kind):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    listener = socket.socket()
+    listener.setsockopt(socket.IPPROTO_IP, _FREE_BIND, 1)  # bubblewrap may not have come to the address yet
+    listener.bind(("127.0.0.1", PROXY_PORT))
+    listener.listen(_BACKLOG)
+    return listener
 
 
 def _lower(pid: int, kind: int, limit: int) -> None:

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Mapping
 
+from toolcrib.define.web import WayOut
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Core, Feature
 
 from .judge import TOOL, CommandRunner, Shells
 
 
-def mount(core: Core, shells: Callable[[], Shells], environ: Mapping[str, str]) -> Feature:
+def mount(core: Core, shells: Callable[[WayOut], Shells], environ: Mapping[str, str]) -> Feature:
     """Mount the tools' way to commands; `environ` is what the operator lends from. A yes lasts as the judge says."""
     commands = CommandRunner(
         settings=core.settings,
         terms_of=core.terms_of,
-        shells=shells(),
+        shells=shells(core.way_out),
         blobs=core.stores.blobs,
         environ=environ,
         explain_unaccepted=core.explain_unaccepted,

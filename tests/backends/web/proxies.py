@@ -1,0 +1,92 @@
+"""What the tests of the proxy share: far hosts that stand for public ones, and a dial that knows no others."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.define.errors import ToolError
+
+__all__ = ["REFUSAL", "SayHttp", "World", "say_nothing", "serving", "world"]
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+REFUSAL = "is not an address that may be asked"
+
+
+class SayHttp:
+    """A host that answers every request with one text, and keeps what it was asked."""
+
+    def __init__(self, answer: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello") -> None:
+        self.asked: list[bytes] = []
+        self._answer = answer
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        for line in head.lower().split(b"\r\n"):
+            if line.startswith(b"content-length:"):
+                head += await reader.readexactly(int(line.partition(b":")[2]))
+        self.asked.append(head)
+        writer.write(self._answer)
+        await writer.drain()
+
+
+async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take a connection, and wait for its end."""
+    while await reader.read(65_536):
+        pass
+
+
+class World:
+    """Hosts by name and port. `dialled` is what was asked for, `open` counts the connections that are there."""
+
+    def __init__(self, places: Mapping[tuple[str, int], int]) -> None:
+        self.places, self.dialled, self.open = {**places}, list[tuple[str, int]](), 0
+
+    async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a host of this world; every other is refused, as the guard would."""
+        self.dialled.append((host, port))
+        if (host, port) not in self.places:
+            raise ToolError(f"{host!r} {REFUSAL}", code="denied")
+        return await asyncio.open_connection("127.0.0.1", self.places[host, port])
+
+
+@asynccontextmanager
+async def world(hosts: Mapping[tuple[str, int], Serve]) -> AsyncIterator[World]:
+    """Give a world in which these hosts are."""
+    found, servers = World({}), list[asyncio.Server]()
+
+    def counted(serve: Serve) -> Serve:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            found.open += 1
+            try:
+                await serve(reader, writer)
+            except (OSError, EOFError):
+                return  # who asked is gone
+            finally:
+                found.open -= 1
+                writer.close()
+
+        return handle
+
+    for place, serve in hosts.items():
+        server = await asyncio.start_server(counted(serve), "127.0.0.1", 0)
+        servers.append(server)
+        found.places[place] = server.sockets[0].getsockname()[1]
+    try:
+        yield found
+    finally:
+        for server in servers:
+            server.close()
+
+
+@asynccontextmanager
+async def serving(proxy: CommandProxy) -> AsyncIterator[int]:
+    """Give the port on which a proxy listens; all its connections end with the block."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        task = asyncio.create_task(proxy.serve(listener))
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
