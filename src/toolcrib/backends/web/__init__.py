@@ -1,0 +1,1 @@
+"""The web: the way out, and whom to ask."""
