@@ -123,7 +123,7 @@ def test_an_openclaw_file_is_told_what_is_not_read_and_loudly_where_it_narrows(
     [
         ({"browser": {"enabled": False}, "web": {"search": {"enabled": False}}, "cron": {"enabled": True}}, []),
         ({"browser": {"enabled": True, "headless": False}}, ["browser"]),
-        ({"web": {"search": {"enabled": False, "provider": "brave"}}}, ["web"]),
+        ({"web": {"search": {"enabled": False, "provider": "brave"}}}, []),
         ({"gateway": {"port": 1}, "secrets": {}, "logging": {"level": "info"}}, ["secrets"]),
         ({"limits": {"turns": 1}, "models": {"default": "openai:gpt-5"}, "audit": {"file": "a.log"}}, []),
         ({"tools": {}, "agents": {}, "channels": {}, "owners": [], "sandbox": {}, "plugins": {}, "expect": []}, []),

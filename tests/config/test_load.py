@@ -113,8 +113,8 @@ def test_the_first_line_comes_first_and_the_rest_is_counted(tmp_path: Path) -> N
 
 
 def test_unused_sections_are_named_in_order() -> None:
-    loaded = load({"logging": {}, "gateway": {}, "tools": {}, "web": {"fetch": {"maxChars": 5}}, "browser": {}}, {})
-    assert loaded.unused == ("web",)
+    loaded = load({"logging": {}, "gateway": {}, "tools": {}, "memory": {"provider": "x"}, "browser": {}}, {})
+    assert loaded.unused == ("memory",)
 
 
 def test_a_file_of_our_own_has_nothing_ignored(tmp_path: Path) -> None:

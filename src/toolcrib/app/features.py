@@ -14,8 +14,10 @@ from toolcrib.agent.session_log import recall
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.stores.sessions_json import read_log, write_log
+from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.web import Http
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services import (
     agents,
@@ -31,6 +33,7 @@ from toolcrib.services import (
     mcp,
     nodes,
     peers,
+    search,
     session_desk,
     session_send,
     sessions,
@@ -38,6 +41,11 @@ from toolcrib.services import (
 )
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
+
+
+def _refuse_http(base: str) -> Http:
+    raise ToolError("this crib has no way out to the web", code="unavailable")
+
 
 FEATURES: tuple[Mount, ...] = (
     approvals.mount,
@@ -47,6 +55,7 @@ FEATURES: tuple[Mount, ...] = (
     agents.mount,
     devices.mount,
     nodes.mount,
+    partial(search.mount, provider=partial(make_provider, http_for=_refuse_http)),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

@@ -65,7 +65,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("memory", "browser", "web", "secrets", "session")
+UNUSED = ("memory", "browser", "secrets", "session")
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:
