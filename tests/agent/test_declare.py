@@ -58,7 +58,12 @@ def test_a_large_window_gets_all_that_needs_nothing_first() -> None:
 
 def test_what_is_offered_comes_last_and_in_its_order() -> None:
     first = told({}, UNKNOWN)
-    assert names(first, "result_get", "process", "no_such_tool", "read") == [*EVERYDAY, "find_tools", "result_get", "process"]
+    assert names(first, "result_get", "process", "no_such_tool", "read") == [
+        *EVERYDAY,
+        "find_tools",
+        "result_get",
+        "process",
+    ]
 
 
 def test_what_an_allow_list_names_is_told_at_once() -> None:

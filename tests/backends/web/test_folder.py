@@ -1,5 +1,6 @@
 """The provider `local` finds what is in the files of a folder, as they are now."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -80,6 +81,19 @@ async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     assert await titles(provider, "zebra") == ["plain.TXT"]
 
 
+async def test_a_page_that_is_made_to_take_long_does_not(tmp_path: Path) -> None:
+    pages = (
+        "<div>" * 200_000,
+        "<" * 900_000,
+        "<script>" * 100_000 + "</script>",
+        "<a " + "x=1 " * 200_000,
+        "&" * 900_000,
+    )
+    put(tmp_path, {f"{at}.html": f"{page}\n<p>zebra" for at, page in enumerate(pages)})
+    async with asyncio.timeout(20):
+        assert "0.html" in await titles(local(tmp_path), "zebra")
+
+
 async def test_links_and_special_files_lead_nowhere(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     put(outside, {"secret.txt": "the zebra is outside"})
@@ -102,7 +116,7 @@ async def test_more_files_than_are_searched_are_told_in_the_log(
 ) -> None:
     put(tmp_path, {f"{number:04}.txt": "zebra" for number in range(2_001)})
     assert await titles(local(tmp_path), "zebra", 1) == ["0000.txt"]
-    assert "2000 files of it are" in caplog.text
+    assert "2000 of its files are" in caplog.text
 
 
 async def test_what_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:

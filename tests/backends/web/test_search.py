@@ -129,6 +129,12 @@ async def test_who_cannot_tell_old_from_new_says_so_before_anybody_is_asked(name
         (Terms(), {"BRAVE_API_KEY": "", "XAI_API_KEY": "xai-a"}, "grok", "https://api.x.ai/v1"),
         (Terms(api_key="xai-a"), {"BRAVE_API_KEY": "a"}, "grok", "https://api.x.ai/v1"),
         (Terms(api_key="PPLX-a"), {}, "perplexity", "https://api.perplexity.ai"),
+        (
+            Terms(provider="perplexity", api_key="odd"),
+            {"OPENROUTER_API_KEY": "b"},
+            "perplexity",
+            "https://api.perplexity.ai",
+        ),
         (Terms(api_key="a"), {}, "brave", "https://api.search.brave.com/res/v1"),
         (Terms(provider="grok"), {"BRAVE_API_KEY": "a", "XAI_API_KEY": "b"}, "grok", "https://api.x.ai/v1"),
         (
@@ -167,6 +173,19 @@ def test_a_missing_key_is_told_with_the_places_where_it_may_be(
         made(Terms(provider=provider), {"OTHER_API_KEY": "x"})
     assert caught.value.code == code
     assert all(word in str(caught.value) for word in ["web.search.apiKey", *named])
+
+
+@pytest.mark.parametrize("key", ["se\ncret", "s\u00e9cret", "se\x00cret"])
+def test_what_is_no_key_is_not_sent_and_not_shown(key: str) -> None:
+    with pytest.raises(ToolError, match="the API key for grok holds what no key has; check") as caught:
+        made(Terms(provider="grok", api_key=key))
+    assert "cret" not in str(caught.value)
+
+
+async def test_a_short_key_does_not_eat_the_words_of_an_answer() -> None:
+    row = {"url": "https://a.test/", "title": "a test"}
+    found, _ = await ask("brave", answer=lambda asked: (200, {"web": {"results": [row]}}), api_key="t ")
+    assert found["results"][0]["title"] == "a test"
 
 
 # Whatever is answered
@@ -239,8 +258,8 @@ async def test_an_answer_that_is_too_long_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("status", "value", "said"),
     [
-        (401, b"", "did not accept the API key (401); check web.search."),
-        (401, {"error": {"message": "bad key"}}, "did not accept the API key (401): bad key; check web.search."),
+        (401, b"", "refused the request (401); check web.search."),
+        (401, {"error": {"message": "bad key"}}, "refused the request (401): bad key; check web.search."),
         (429, {"error": {"detail": "slow\n down"}}, "takes no more searches for now (429): slow down; wait before"),
         (500, {"error": "broken"}, "answered 500: broken"),
         (503, b"<html>", "answered 503"),

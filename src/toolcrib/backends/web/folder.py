@@ -3,12 +3,14 @@
 The index is in memory. It is made anew when a file was added, removed or changed, so that answers are never old.
 """
 
+import contextlib
 import logging
 import os
 import re
 import stat
 import threading
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib")
 
 _PLAIN, _HTML = (".txt", ".text", ".md", ".markdown", ".rst"), (".html", ".htm", ".xhtml")
-_MAX_FILES, _FILE_BYTES, _ALL_BYTES, _MAX_WORDS = 2_000, 1 << 20, 64 << 20, 32
-_NOT_SHOWN = "script, style, template, noscript"
+_MAX_NAMES, _MAX_FILES, _FILE_BYTES, _ALL_BYTES, _MAX_WORDS = 50_000, 2_000, 1 << 20, 16 << 20, 32
+_TAG = re.compile(r"(<[^<>]*>)")  # read as it comes: a parser takes minutes for tags that nobody closes
+_APART = re.compile(r"<(/?)(title|script|style|template|noscript)\b", re.IGNORECASE)
 _HEADING = re.compile(r"^#\s+(.+)$", re.MULTILINE)
 
 
@@ -75,27 +78,27 @@ class FolderSearch:
 
     def _list(self) -> Iterator[IndexedFile]:
         """Yield the files that are searched, in the order of their paths."""
-        folder, left = self._folder.absolute(), _ALL_BYTES
+        folder = self._folder.absolute()
         if not folder.is_dir():
             raise ToolError(f"web.search.folder is no folder: {str(self._folder)!r}; name one", code="not_found")
-        count = 0
-        for at, folders, names in os.walk(folder):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in sorted(names):
-                path = os.path.join(at, name)  # noqa: PTH118  Path costs more than all the rest here
-                if name.startswith(".") or not name.lower().endswith(_PLAIN + _HTML) or not is_encodable(path):
-                    continue
-                try:
-                    facts = os.stat(path, follow_symlinks=False)  # noqa: PTH116
-                except OSError:  # gone meanwhile
-                    continue
-                if not stat.S_ISREG(facts.st_mode) or facts.st_size > _FILE_BYTES:
-                    continue
-                count, left = count + 1, left - facts.st_size
-                if count > _MAX_FILES or left < 0:
-                    log.warning("web.search.folder holds more than is searched: %d files of it are", count - 1)
-                    return
-                yield IndexedFile(path, facts.st_mtime_ns, facts.st_size)
+        files, left = 0, _ALL_BYTES
+        for names, path in enumerate(_walk(folder), 1):
+            if path.lower().endswith(_PLAIN + _HTML) and is_encodable(path):
+                with contextlib.suppress(OSError):  # gone meanwhile
+                    facts = os.lstat(path)
+                    if stat.S_ISREG(facts.st_mode) and facts.st_size <= _FILE_BYTES:
+                        files, left = files + 1, left - facts.st_size
+                        yield IndexedFile(path, facts.st_mtime_ns, facts.st_size)
+            if names >= _MAX_NAMES or files >= _MAX_FILES or left <= 0:
+                if self._db is None:
+                    log.warning("web.search.folder holds more than is searched: %d of its files are", files)
+                return
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for at, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (os.path.join(at, name) for name in sorted(names) if not name.startswith("."))  # noqa: PTH118
 
 
 _TABLE = "CREATE VIRTUAL TABLE page USING fts5(title, body, path UNINDEXED, tokenize='porter unicode61')"
@@ -131,10 +134,13 @@ def _split(path: str, text: str) -> tuple[str, str]:
     if not path.lower().endswith(_HTML):
         heading = _HEADING.search(text)
         return (heading[1].strip() if heading else name), text
-    from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415  few cribs search in a folder
-
-    page = LexborHTMLParser(text)
-    title = page.css_first("title")
-    for node in page.css(_NOT_SHOWN):
-        node.decompose()
-    return (title.text(strip=True) if title else "") or name, page.body.text(separator=" ") if page.body else ""
+    title, words, inside = "", list[str](), ""
+    for piece in _TAG.split(text):
+        if found := _APART.match(piece):
+            is_end, tag = bool(found[1]), found[2].lower()
+            inside = tag if not inside and not is_end else "" if tag == inside and is_end else inside
+        elif inside == "title":
+            title = title or " ".join(unescape(piece).split())
+        elif not inside and not piece.startswith("<"):
+            words.append(piece)
+    return title or name, unescape(" ".join(words))

@@ -20,7 +20,8 @@ from toolcrib.define.web import Http, Page, SearchProvider, WebQuery
 
 from .folder import FolderSearch, refuse_freshness
 
-_ANSWER_BYTES = 2 << 20
+_ANSWER_BYTES, _CONTENT_CHARS = 2 << 20, 100_000
+_KEY_CHARS = 8  # anything shorter stands in ordinary words, too
 _LINE_CHARS, _DESCRIPTION_CHARS, _URL_CHARS, _MAX_CITATIONS = 300, 1_000, 2_000, 50
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _SPANS = {"pd": "day", "pw": "week", "pm": "month", "py": "year"}
@@ -50,10 +51,12 @@ def make_provider(terms: SearchTerms, env: Mapping[str, str], *, http_for: Calla
     if name == "local":
         return FolderSearch(Path(os.path.expanduser(terms.folder or ".")))  # noqa: PTH111  Path's own raises
     kind = _PROVIDERS[name]
-    variable = next((each for each in kind.variables if env.get(each)), "")
-    key = terms.api_key or env.get(variable, "")
+    variable = "" if terms.api_key else next((each for each in kind.variables if env.get(each)), "")
+    key = (terms.api_key or env.get(variable, "")).strip()
     if kind.variables and not key:
-        raise _make_missing_key_error(kind, f"{name} needs an API key: set {kind.advise()}")
+        raise ToolError(f"{name} needs an API key: set {kind.advise()}", code=f"missing_{kind.key_name}_api_key")
+    if not (key.isascii() and key.isprintable()):
+        raise ToolError(f"the API key for {name} holds what no key has; check {kind.advise()}", code="bad_key")
     base = terms.base_url or kind.choose_base(key, variable)
     return kind(base.rstrip("/"), key, terms.model or "", http_for(base))
 
@@ -65,15 +68,11 @@ def _find_provider(key: str | None, env: Mapping[str, str]) -> str:
         if any(env.get(each) for each in kind.variables):
             return name
     variables = ", ".join(each for kind in _PROVIDERS.values() for each in kind.variables)
-    raise _make_missing_key_error(
-        BraveSearch,
+    raise ToolError(
         f"nobody is there to ask: set one of {variables}, or web.search.provider with web.search.apiKey; without a key "
         "there are provider: searxng with baseUrl, your own SearXNG, and provider: local with folder, files of yours",
+        code="missing_brave_api_key",
     )
-
-
-def _make_missing_key_error(kind: "type[HttpProvider]", what: str) -> ToolError:
-    return ToolError(what, code=f"missing_{kind.key_name}_api_key")
 
 
 class HttpProvider:
@@ -95,8 +94,8 @@ class HttpProvider:
 
     @classmethod
     def advise(cls) -> str:
-        """Return where the key is set."""
-        return " or ".join(("web.search.apiKey", *cls.variables))
+        """Return what to look at when it is refused: where the key is set, or the address where there is none."""
+        return " or ".join(("web.search.apiKey", *cls.variables)) if cls.variables else "web.search.baseUrl"
 
     async def search(self, query: WebQuery, /) -> dict[str, Any]:
         raise NotImplementedError
@@ -104,9 +103,8 @@ class HttpProvider:
     async def _get(self, path: str, headers: Mapping[str, str], params: Mapping[str, str]) -> Mapping[str, Any]:
         given = {name: value for name, value in params.items() if value}
         url = f"{self.base}{path}?{urlencode(given)}"
-        return self._read(
-            await self._http.get(url, headers={"accept": "application/json", **headers}, most=_ANSWER_BYTES)
-        )
+        told = {"accept": "application/json", **headers}
+        return self._read(await self._http.get(url, headers=told, most=_ANSWER_BYTES))
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
@@ -115,7 +113,7 @@ class HttpProvider:
 
     def _read(self, page: Page) -> Mapping[str, Any]:
         """Return the object that a page holds; an answer that quotes the key is read without it."""
-        text = page.text.replace(self.key, "…") if self.key else page.text
+        text = page.text.replace(self.key, "…") if len(self.key) >= _KEY_CHARS else page.text
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:
@@ -132,7 +130,7 @@ class HttpProvider:
         said = f": {complaint}" if complaint else ""
         told = f"{self.name} answered {status}{said}"
         if status in (401, 403):
-            told = f"{self.name} did not accept the API key ({status}){said}; check {self.advise()}"
+            told = f"{self.name} refused the request ({status}){said}; check {self.advise()}"
         elif status == 429:
             told = f"{self.name} takes no more searches for now (429){said}; wait before you try again"
         return ToolError(told, source=f"web_search:{self.name}" if said else None)
@@ -189,11 +187,6 @@ class SearxngSearch(HttpProvider):
         if status == 403 and not complaint:
             return ToolError("searxng answers no JSON (403); add json to search.formats in its settings.yml")
         return super()._describe_failure(status, complaint)
-
-    @classmethod
-    def advise(cls) -> str:
-        """Return what may be wrong, where there is no key."""
-        return "web.search.baseUrl"
 
 
 class PerplexitySearch(HttpProvider):
@@ -296,7 +289,11 @@ def _make_answer(name: str, model: str, content: Any, pages: Any) -> dict[str, A
         raise ToolError(f"{name} answered without a word; ask in another way")
     listed = pages if isinstance(pages, list) else []
     urls = dict.fromkeys(_read_address(each if isinstance(each, str) else _dig(each, "url")) for each in listed)
-    return {"model": model, "content": content, "citations": [url for url in urls if url][:_MAX_CITATIONS]}
+    return {
+        "model": model,
+        "content": content[:_CONTENT_CHARS],
+        "citations": [url for url in urls if url][:_MAX_CITATIONS],
+    }
 
 
 def _read_line(value: Any, most: int = _LINE_CHARS) -> str:
