@@ -1,5 +1,6 @@
 """A model is told at once of what it needs, and of the rest once there is something for it."""
 
+import re
 from typing import Any
 
 import orjson
@@ -45,7 +46,7 @@ def foreign(many: int) -> Offer:
 
 @pytest.mark.parametrize("card", [UNKNOWN, SMALL])
 def test_a_small_or_unknown_window_gets_what_everyday_work_needs(card: ModelCard) -> None:
-    assert names(told({}, card)) == EVERYDAY
+    assert names(told({}, card)) == [*EVERYDAY, "find_tools"]
 
 
 def test_a_large_window_gets_all_that_needs_nothing_first() -> None:
@@ -57,7 +58,12 @@ def test_a_large_window_gets_all_that_needs_nothing_first() -> None:
 
 def test_what_is_offered_comes_last_and_in_its_order() -> None:
     first = told({}, UNKNOWN)
-    assert names(first, "result_get", "process", "no_such_tool", "read") == [*EVERYDAY, "result_get", "process"]
+    assert names(first, "result_get", "process", "no_such_tool", "read") == [
+        *EVERYDAY,
+        "find_tools",
+        "result_get",
+        "process",
+    ]
 
 
 def test_what_an_allow_list_names_is_told_at_once() -> None:
@@ -74,7 +80,7 @@ def test_the_search_is_told_where_there_is_something_to_find_and_names_it() -> N
     belt = toolcrib.open({}, plugins=[foreign(40)], env={}).belt(OWNER).selection
     search = next(each for each in Declarations(belt, UNKNOWN).choose() if each.name == "find_tools")
     assert "shop__part_7, " in search.description
-    assert "and 16 more" in search.description
+    assert re.search(r"and 1\d more", search.description)
     assert "process" not in search.description
 
 

@@ -112,6 +112,12 @@ def test_the_first_line_comes_first_and_the_rest_is_counted(tmp_path: Path) -> N
 # What lint is to say
 
 
+@pytest.mark.parametrize(("provider", "needs"), [("searxng", "baseUrl"), ("local", "folder")])
+def test_a_search_provider_without_what_it_needs_is_refused(provider: str, needs: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^web\.search: provider {provider} needs {needs}, "):
+        load({"web": {"search": {"provider": provider}}}, {})
+
+
 def test_unused_sections_are_named_in_order() -> None:
     loaded = load(
         {"logging": {}, "gateway": {}, "tools": {}, "web": {"fetch": {"maxChars": 5}}, "browser": {"executable": "x"}},

@@ -178,6 +178,14 @@ def test_providers_stand_one_level_deeper_there() -> None:
     assert loaded.ignored == ("models.mode", "models.providers.ollama.api", "models.providers.ollama.models")
 
 
+def test_a_search_provider_that_is_not_here_is_told_and_left_out() -> None:
+    loaded = load({"tools": {"web": {"search": {"provider": "gemini", "maxResults": 3}}}}, {}, openclaw=True)
+    assert (loaded.ignored, loaded.config.web.search.provider) == (("tools.web.search.provider",), None)
+    assert loaded.config.web.search.max_results == 3
+    with pytest.raises(ConfigError, match=r"^tools\.web\.search\.provider: "):
+        load({"tools": {"web": {"search": {"provider": 5}}}}, {}, openclaw=True)
+
+
 def test_web_is_a_part_of_tools_there() -> None:
     web = {"search": {"enabled": False, "provider": "brave", "timeoutSeconds": 3}, "fetch": {"enabled": True}}
     config = {"tools": {"web": web}, "web": {"heartbeatSeconds": 5}}

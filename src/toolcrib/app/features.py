@@ -14,6 +14,7 @@ from toolcrib.agent.session_log import recall
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.stores.sessions_json import read_log, write_log
+from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
 from toolcrib.define.errors import CribError
 from toolcrib.registry.catalog import Catalog, Problem
@@ -31,6 +32,7 @@ from toolcrib.services import (
     mcp,
     nodes,
     peers,
+    search,
     session_desk,
     session_send,
     sessions,
@@ -47,6 +49,7 @@ FEATURES: tuple[Mount, ...] = (
     agents.mount,
     devices.mount,
     nodes.mount,
+    partial(search.mount, provider=make_provider),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

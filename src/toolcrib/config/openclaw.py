@@ -8,7 +8,7 @@ check to complain about.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import fold_name
@@ -16,6 +16,7 @@ from toolcrib.policy.match import complaint_about
 
 from .positions import KeyPath, format_path, place
 from .read import Document
+from .services import SearchProviderName
 from .values import is_address
 
 
@@ -272,8 +273,13 @@ def _web(told: dict[str, Any], notes: Notes) -> None:
     if told.pop("web", None) is not None:
         notes.ignored.append(("web",))
     if "web" in told["tools"]:
-        told["web"] = told["tools"].pop("web")
+        told["web"] = web = told["tools"].pop("web")
         notes.moved["web",] = ("tools", "web")
+        search = web.get("search") if isinstance(web, Mapping) else {}
+        provider = search.get("provider") if isinstance(search, Mapping) else None
+        if isinstance(search, Mapping) and isinstance(provider, str) and provider not in get_args(SearchProviderName):
+            notes.ignored.append(("tools", "web", "search", "provider"))
+            told["web"] = {**web, "search": {key: each for key, each in search.items() if key != "provider"}}
 
 
 # Agents

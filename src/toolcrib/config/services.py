@@ -179,11 +179,25 @@ class BrowserSettings(Section):
     headless: Bool = True
 
 
+SearchProviderName = Literal["brave", "perplexity", "grok", "searxng", "local"]
+
+
 class SearchSettings(Section):
     enabled: Bool = True
-    provider: Words | None = None
+    provider: SearchProviderName | None = None
     api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
+    base_url: Url | None = Field(default=None, alias="baseUrl", repr=False)
+    model: Words | None = None
+    folder: Words | None = None
     max_results: Annotated[Int, Field(ge=1, le=100)] | None = Field(default=None, alias="maxResults")
+
+    @model_validator(mode="after")
+    def _has_what_its_provider_needs(self) -> Self:
+        if self.provider == "searxng" and self.base_url is None:
+            raise ValueError("provider searxng needs baseUrl, the address of your SearXNG")
+        if self.provider == "local" and self.folder is None:
+            raise ValueError("provider local needs folder, where the files are that are searched")
+        return self
 
 
 class FetchSettings(Section):

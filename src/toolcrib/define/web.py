@@ -1,4 +1,4 @@
-"""What a tool asks the web for, and what comes back: a `Page`, through the port `Http`.
+"""What a tool asks the web for, and what comes back: a `Page`, through the port `Http`; and what is searched for.
 
     page = await ctx.http.get("https://example.com/feed", max_age=900)
     page = await ctx.http.send("POST", api, headers={"authorization": f"Bearer {ctx.secret('SHOP')}"}, body=b"{}")
@@ -11,8 +11,9 @@ import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -120,3 +121,46 @@ class WayOut(Protocol):
 
     def secret(self, name: str, /) -> str:
         """Return what stands for a secret, which `http` puts there."""
+
+
+_SPANS = ("pd", "pw", "pm", "py")
+_DATES = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})to([0-9]{4}-[0-9]{2}-[0-9]{2})")
+
+
+def normalize_freshness(value: str) -> str | None:
+    """Return how new results are to be, None when the value does not say it.
+
+    It is pd, pw, pm or py (the past day, week, month or year), or two dates, like 2026-01-01to2026-01-31.
+    """
+    text = value.strip()
+    if text.lower() in _SPANS:
+        return text.lower()
+    dates = _DATES.fullmatch(text)
+    try:
+        return text if dates and date.fromisoformat(dates[1]) <= date.fromisoformat(dates[2]) else None
+    except ValueError:  # the thirtieth of February
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebQuery:
+    """What is searched for; "" where anything will do. `freshness` is as `normalize_freshness` returns it."""
+
+    words: str
+    count: int = 5
+    country: str = ""
+    search_lang: str = ""
+    ui_lang: str = ""
+    freshness: str = ""
+
+
+class SearchProvider(Protocol):
+    """Who is asked. `is_cacheable` tells whether an answer may be given again a little later."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_cacheable(self) -> bool: ...
+
+    async def search(self, query: WebQuery, /) -> dict[str, Any]:
+        """Return `results`, or the `content` of an answer with its `model` and `citations`; ToolError when it fails."""

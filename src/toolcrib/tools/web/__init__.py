@@ -1,0 +1,1 @@
+"""group:web: search and pages."""

