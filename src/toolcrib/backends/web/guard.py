@@ -24,6 +24,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 _CONNECT_SECONDS = 15.0
 _MAX_ADDRESSES = 8  # of one name that are tried
 _HEAD_BYTES = 16_384  # bytes in which a proxy has to say yes
+_BUFFER_BYTES = 65_536
 
 
 async def resolve_name(host: str, port: int) -> list[str]:
@@ -135,7 +136,7 @@ async def _open_first(addresses: Iterable[str], port: int) -> tuple[asyncio.Stre
     failed: OSError = OSError("it has no address")
     for address in addresses:
         try:
-            return await asyncio.open_connection(address, port, limit=_HEAD_BYTES)
+            return await asyncio.open_connection(address, port, limit=_BUFFER_BYTES)
         except OSError as error:
             failed = error
     raise failed

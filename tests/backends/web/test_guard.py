@@ -1,0 +1,54 @@
+"""The guard is the only way out: nobody else opens connections, and it sits beneath every client."""
+
+import re
+
+import httpx2
+import pytest
+from tests.pages import ROOT
+from tests.sockets import listening
+
+from toolcrib.backends.web.guard import Guard, guard_for
+from toolcrib.define.egress import EgressError, EgressRules
+from toolcrib.define.errors import ToolError
+
+pytestmark = pytest.mark.anyio
+
+_OPENS = re.compile(
+    r"AsyncClient\(|urlopen\(|http\.client|open_connection\(|create_connection\(|websockets\.\w*connect"
+)
+# to a gateway of this user, to servers of models on loopback that the doctor looks for
+_NOT_OUT = {"backends/gateway.py", "client.py", "doors/cli/_far.py", "doors/cli/_doctor_models.py"}
+
+
+def test_nobody_else_opens_connections() -> None:
+    found = set()
+    for path in (ROOT / "src/toolcrib").rglob("*.py"):
+        name = str(path.relative_to(ROOT / "src/toolcrib"))
+        if not name.startswith("backends/web/") and _OPENS.search(path.read_text()):
+            found.add(name)
+    assert found <= _NOT_OUT
+
+
+async def test_the_guard_sits_beneath_the_client_of_the_library() -> None:
+    async with Guard(EgressRules()).open_client(timeout=httpx2.Timeout(5)) as client:
+        with pytest.raises(EgressError, match=r"127.0.0.1 is of 127.0.0.0/8"):
+            await client.get("http://127.0.0.1:1/")
+
+
+async def test_a_client_for_one_server_reaches_no_other() -> None:
+    async def serve(reader: object, writer: object) -> None: ...
+
+    async with (
+        listening(serve) as port,
+        guard_for("http://127.0.0.1:9").open_client(timeout=httpx2.Timeout(5)) as client,
+    ):
+        with pytest.raises(EgressError, match="it is not where this way out leads"):
+            await client.get(f"http://127.0.0.1:{port}/")
+
+
+async def test_a_dial_that_cannot_be_is_told_in_one_sentence() -> None:
+    guard = Guard(EgressRules())
+    for host, code in (("10.0.0.1", "denied"), ("nobody.invalid", "unavailable"), ("a b", "bad_address")):
+        with pytest.raises(ToolError) as told:
+            await guard.dial(host, 80)
+        assert told.value.code == code
