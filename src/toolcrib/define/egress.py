@@ -146,7 +146,7 @@ def _read_address(text: str) -> str:
         found = ip_address(text)
     except ValueError:
         found = None
-    if found is None or "%" in text:
+    if found is None or "%" in text or ":" not in text:
         raise _bad("what stands in brackets is no address")
     return str(_unwrap(found))
 

@@ -57,7 +57,7 @@ async def test_a_page_is_fetched_with_its_status_headers_and_text() -> None:
 @pytest.mark.parametrize(
     ("encoding", "packed"),
     [
-        ("gzip", gzip.compress(b"x" * 9_000)), ("deflate", zlib.compress(b"x" * 9_000)),
+        ("gzip", gzip.compress(b"x" * 9_000, mtime=0)), ("deflate", zlib.compress(b"x" * 9_000)),
         ("deflate", zlib.compressobj(wbits=-15).compress(b"") + zlib.compress(b"x" * 9_000)[2:-4]),
         ("br", brotli.compress(b"x" * 9_000)), ("identity", b"x" * 9_000),
     ],

@@ -56,7 +56,8 @@ async def test_a_request_for_a_whole_address_is_passed_on_without_what_was_for_t
     ("target", "host", "line"),
     [
         ("http://shop.test", b"shop.test", b"GET / HTTP/1.1"),
-        ("http://shop.test:80/", b"shop.test:80", b"GET / HTTP/1.1"),
+        ("http://shop.test:80/", b"shop.test", b"GET / HTTP/1.1"),
+        ("http://SHOP%2etest:/#@127.0.0.1/", b"shop.test", b"GET / HTTP/1.1"),
         ("HTTP://shop.test?a=b", b"shop.test", b"GET /?a=b HTTP/1.1"),
         ("http://shop.test//a/../%2e?a=@&b=http://x", b"shop.test", b"GET //a/../%2e?a=@&b=http://x HTTP/1.1"),
     ],
@@ -65,6 +66,23 @@ async def test_an_address_is_asked_for_as_it_was_written(target: str, host: byte
     async with shop() as (port, _, served):
         assert b"200 OK" in await ask(port, f"GET {target} HTTP/1.1\r\n\r\n".encode())
         assert served.asked == [line + b"\r\nhost: " + host + b"\r\nconnection: close\r\n\r\n"]
+
+
+async def test_odd_spellings_are_dialled_as_what_they_are() -> None:
+    spelled = (
+        "0177.0.0.1",
+        "127.0.0.01",
+        "127.0.0.0x1",
+        "127.0.0.1.",
+        "0x7f000001",
+        "0x7f.0.0.1",
+        "127.1",
+        "2130706433",
+    )
+    async with world({}) as found, serving(CommandProxy(found.dial)) as port:
+        for host in spelled:
+            assert (await ask(port, f"CONNECT {host}:80 HTTP/1.1\r\n\r\n".encode())).startswith(b"HTTP/1.1 403 ")
+        assert found.dialled == [("127.0.0.1", 80)] * len(spelled)
 
 
 async def test_a_tunnel_passes_bytes_on_both_ways_and_each_side_may_end_first() -> None:
@@ -157,19 +175,10 @@ async def test_a_failure_of_the_dial_has_a_status_and_no_second_line(code: str, 
         "CONNECT shop.test:80/",
         "CONNECT shop.test\0.evil.test:80",
         "CONNECT shop.test%00:80",
-        "CONNECT shop%2etest:80",
         "CONNECT shop..test:80",
         "CONNECT .shop.test:80",
         "CONNECT -:80\r\n x",
-        "CONNECT 127.1:80",
-        "CONNECT 2130706433:80",
-        "CONNECT 0x7f000001:80",
-        "CONNECT 0x7f.0.0.1:80",
-        "CONNECT 0177.0.0.1:80",
-        "CONNECT 127.0.0.01:80",
-        "CONNECT 127.0.0.1.:80",
         "CONNECT 1.2.3.4.5:80",
-        "CONNECT 127.0.0.0x1:80",
         "CONNECT [::1:80",
         "CONNECT [::1%eth0]:80",
         "CONNECT [127.0.0.1]:80",
@@ -190,8 +199,6 @@ async def test_a_failure_of_the_dial_has_a_status_and_no_second_line(code: str, 
         "GET http://shop.test\\@127.0.0.1/",
         "GET http://user:word@shop.test/",
         "GET http://shop.test:99999/",
-        "GET http://shop.test:/",
-        "GET http://shop.test#@127.0.0.1/",
         "GET http://shop.test/\t",
         "GET https://shop.test/",
         "GET ftp://shop.test/",

@@ -5,7 +5,6 @@ cannot read in exactly one way is refused: a name that two programs read differe
 """
 
 import asyncio
-import ipaddress
 import logging
 import math
 import re
@@ -14,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from toolcrib.define.egress import judge_port
+from toolcrib.define.egress import judge_port, read_place, read_url
 from toolcrib.define.errors import ToolError
 
 log = logging.getLogger("toolcrib")
@@ -23,7 +22,7 @@ Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.Stream
 """Connects to a host and a port; ToolError `denied`, `unavailable` or `timeout` where that may not or cannot be."""
 
 _HEAD_BYTES, _CHUNK_BYTES = 65_536, 65_536
-_REASON_CHARS, _HOST_CHARS = 300, 253
+_REASON_CHARS = 300
 _LINGER_SECONDS = 1.0
 _RETRY_SECONDS = 0.2  # when the system has no descriptor left to accept with
 _END = b"\r\n\r\n"
@@ -32,9 +31,6 @@ _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _REQUEST = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) (HTTP/1\.[01])")
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)")
 _ANSWER = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r\n)")
-_ADDRESS = re.compile(r"http://([^/?#]*)(/[^#]*|\?[^#]*|)", re.IGNORECASE)
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?)(?::([0-9]{1,5}))?")
-_NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 # what is between two neighbours only; `transfer-encoding` too, but bodies are passed on as they are
 _HOP = frozenset((b"connection", b"proxy-connection", b"keep-alive", b"te", b"upgrade", b"proxy-authorization"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
@@ -165,21 +161,18 @@ def _parse_request(head: bytes) -> _ProxyRequest:
     fields = _parse_fields(lines)
     body_bytes = _measure_body(fields, version)
     if method == b"CONNECT":
-        host, port = _parse_authority(target)
-        if not port:
-            raise _bad(f"CONNECT names a host and a port, and {target!r} has no port")
-        return _ProxyRequest(host, port, b"", math.inf)
-    address = _ADDRESS.fullmatch(target)
-    if address is None:
+        return _ProxyRequest(*read_place(target), b"", math.inf)
+    if not target.lower().startswith("http://"):
         raise _bad(f"this is a proxy: it takes CONNECT and whole http:// addresses, not {target[:200]!r}")
-    host, port = _parse_authority(address[1])
-    path = address[2] if address[2].startswith("/") else f"/{address[2]}"
+    there = read_url(target)
+    if there.credentials:
+        raise _bad("no user and no password stand in an address; programs send them as a header")
     named = {name.strip().lower() for key, value in fields if key == b"connection" for name in value.split(b",")}
     dropped = _HOP | {b"host"} | named - _FRAMING
     kept = [(name, value) for name, value in fields if name not in dropped]
-    kept += [(b"host", address[1].encode()), (b"connection", b"close")]
-    line = b"%b %b %b\r\n" % (method, path.encode(), version)
-    return _ProxyRequest(host, port or 80, line + _render_fields(kept), body_bytes)
+    kept += [(b"host", there.url.removeprefix("http://").partition("/")[0].encode()), (b"connection", b"close")]
+    line = b"%b %b %b\r\n" % (method, there.target.encode(), version)
+    return _ProxyRequest(there.host, there.port, line + _render_fields(kept), body_bytes)
 
 
 def _parse_fields(lines: list[bytes]) -> _Fields:
@@ -203,24 +196,6 @@ def _measure_body(fields: _Fields, version: bytes) -> float:
         case [(b"transfer-encoding", value)] if value.lower() == b"chunked" and version == b"HTTP/1.1":
             return math.inf
     raise _bad("a request says once how long its body is: by one Content-Length, or by Transfer-Encoding: chunked")
-
-
-def _parse_authority(text: str) -> tuple[str, int | None]:
-    """Return a host and a port, None where it has none."""
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or len(found[1]) > _HOST_CHARS:
-        raise _bad(f"{text[:200]!r} is no host with a port, like example.com:443; no user and no password go there")
-    host, port = found[1], found[2]
-    if port is not None and not 1 <= int(port) <= 65_535:
-        raise _bad(f"{port} is no port; ports are 1 to 65535")
-    try:
-        if host.startswith("["):
-            host = str(ipaddress.IPv6Address(host[1:-1]))
-        elif _NUMERIC.fullmatch(host.removesuffix(".").rpartition(".")[2]):  # no name ends so; some read an address
-            host = str(ipaddress.IPv4Address(host))
-    except ValueError:
-        raise _bad(f"{host[:200]!r} is an odd spelling of an address; write it in full, as 192.0.2.1") from None
-    return host, int(port) if port is not None else None
 
 
 def _bad(sentence: str) -> ToolError:
