@@ -376,9 +376,10 @@ def _open_network(bwrap: int, given: dict[str, int]) -> int:
         os.close(given["made"])
         while b"}" not in said and (data := os.read(given["news"], 4096)):
             said += data
-        if said:
-            listener = _listen_within(json.loads(said))
-            socket.send_fds(client, [b"+"], [listener.fileno()])
+        with suppress(FileNotFoundError, ProcessLookupError):  # a sandbox that has ended says why by itself
+            if said:
+                listener = _listen_within(json.loads(said))
+                socket.send_fds(client, [b"+"], [listener.fileno()])
     except (OSError, ValueError, KeyError) as error:
         client.sendall(str(error).encode())
         while os.read(given["news"], 4096):
@@ -390,7 +391,7 @@ def _open_network(bwrap: int, given: dict[str, int]) -> int:
 def _listen_within(made: _Message) -> socket.socket:
     network = os.open(f"/proc/{made['child-pid']}/ns/net", os.O_RDONLY)
     if os.fstat(network).st_ino != made["net-namespace"]:
-        raise ProcessLookupError("the sandbox ended")
+        raise OSError("another process stands where the sandbox was")
     owner = fcntl.ioctl(network, _GET_OWNER)
     libc = ctypes.CDLL(None, use_errno=True)
     for namespace, kind in ((owner, _NEW_USER), (network, _NEW_NETWORK)):
