@@ -38,6 +38,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "openclaw-apply-patch": ("tests.cases.apply_patch",),
     "openclaw-claude-params": ("tests.cases.claude_params",),
     "openclaw-cron": ("tests.cases.cron",),
+    "openclaw-media-web": ("tests.cases.media_web",),
     "openclaw-nodes-canvas-browser": ("tests.cases.nodes",),
     "openclaw-edit-write-ls": ("tests.cases.edits", "tests.cases.writes"),
     "openclaw-exec-tool": ("tests.cases.exec_tool",),
