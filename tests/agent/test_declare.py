@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 UNKNOWN = ModelCard(provider="desk", model="qwen", is_window_known=False)
 SMALL = ModelCard(provider="desk", model="qwen", window=32_000)
 LARGE = ModelCard(provider="desk", model="large", window=128_000)
-EVERYDAY = ["read", "write", "edit", "grep", "find", "ls", "exec"]
+EVERYDAY = ["read", "write", "edit", "grep", "find", "ls", "exec", "find_tools"]
 
 
 def told(config: dict[str, Any], card: ModelCard, *extra: Tool) -> Declarations:
@@ -74,7 +74,7 @@ def test_the_search_is_told_where_there_is_something_to_find_and_names_it() -> N
     belt = toolcrib.open({}, plugins=[foreign(40)], env={}).belt(OWNER).selection
     search = next(each for each in Declarations(belt, UNKNOWN).choose() if each.name == "find_tools")
     assert "shop__part_7, " in search.description
-    assert "and 16 more" in search.description
+    assert "and 17 more" in search.description
     assert "process" not in search.description
 
 

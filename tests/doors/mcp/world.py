@@ -117,6 +117,7 @@ REFUSALS: Mapping[str, str] = {
     "sessions_history": "sessions_history: sessionKey is required",
     "sessions_send": "sessions_send: message is required",
     "session_status": "this call belongs to no session; name one by its key",
+    "web_fetch": "web_fetch: url is required",
 }
 
 
