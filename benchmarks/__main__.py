@@ -8,7 +8,23 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from . import Row, call, exec, files, gateway, judge, mcp, policy, schema, search, sessions, startup, subagents, turn
+from . import (
+    Row,
+    call,
+    exec,
+    files,
+    gateway,
+    judge,
+    mcp,
+    policy,
+    schema,
+    search,
+    sessions,
+    startup,
+    subagents,
+    turn,
+    web,
+)
 
 Measure = Callable[[int], list[Row]]
 
@@ -26,6 +42,7 @@ MEASURES: Mapping[str, Measure] = {
     "startup": startup.measure,
     "subagents": subagents.measure,
     "turn": turn.measure,
+    "web": web.measure,
 }
 
 

@@ -27,8 +27,9 @@ from toolcrib.app import Belt
 from toolcrib.config.load import load
 from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, Reply, call_reply, text_reply
+from toolcrib.tools.web._documents import read_html
 
-__all__ = ["agent_loop", "files", "parallel", "policy", "schema", "search", "tool_call", "worlds_from"]
+__all__ = ["agent_loop", "files", "parallel", "policy", "schema", "search", "tool_call", "web", "worlds_from"]
 
 # The groups of the documents, as the other contestants have them: theirs of `fs` holds no search.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -162,6 +163,28 @@ def policy(spec: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def web(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what pages take to be read, and how much of the article and of what stands around it was kept."""
+    folder, shared = Path(spec["data"]), import_module("bench_adapter")
+    truth = json.loads((folder / "pages.json").read_text(encoding="utf-8"))
+    pages = {name: (folder / "pages" / name).read_text(encoding="utf-8") for name in sorted(truth)}
+    for html in [*pages.values()][:10]:
+        read_html(html, "https://page.test/", "markdown")
+    told, times = {}, []
+    for name, html in pages.items():
+        began = time.perf_counter()
+        told[name] = read_html(html, "https://page.test/", "markdown").text
+        times.append((time.perf_counter() - began) * 1e3)
+
+    def share(kind: str) -> float:
+        found = [each in told[name] for name, wanted in truth.items() for each in wanted[kind]]
+        return sum(found) / len(found)
+
+    middle, slowest = (shared.percentile(times, each) for each in (0.5, 0.99))
+    taken = {"total_s": sum(times) / 1e3, "page_p50_ms": middle, "page_p99_ms": slowest}
+    return {**taken, "main_kept": share("main"), "noise_kept": share("noise")}
+
+
 def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
     """Return the harness's tools of each size, under its configuration read as the OpenClaw file that it is."""
     config = document["config"]
@@ -182,5 +205,5 @@ def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
 
 
 if __name__ == "__main__":
-    measures = [agent_loop, files, parallel, policy, schema, search, tool_call]
+    measures = [agent_loop, files, parallel, policy, schema, search, tool_call, web]
     import_module("bench_adapter").serve({measure.__name__: measure for measure in measures})

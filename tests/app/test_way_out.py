@@ -1,4 +1,5 @@
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,28 @@ async def test_a_name_that_no_secret_has_says_which_there_are() -> None:
     async with toolcrib.open({}, tools=[order]) as crib:
         told = await crib.belt(OWNER).call("order", {"url": "http://127.0.0.1/"})
     assert told.plain_text == "no secret is called 'SHOP'; there are none under `secrets`"
+
+
+async def test_a_page_is_cut_inside_its_marks_and_the_rest_is_to_be_had() -> None:
+    words = " ".join(f"word{at}" for at in range(400)).encode()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(words) + words)
+        await writer.drain()
+
+    async with listening(serve) as port:
+        opened = {"ssrf": {"allowPrivate": [f"127.0.0.1:{port}"]}, "fetch": {"maxChars": 1_000}}
+        async with toolcrib.open({"web": opened}) as crib:
+            belt = crib.belt(OWNER)
+            for args, most in (({}, 1_000), ({"maxChars": 300}, 300)):
+                told = await belt.call("web_fetch", {"url": f"http://127.0.0.1:{port}/", **args})
+                shown = told.plain_text
+                assert most // 2 < len(shown) < most + 900
+                assert shown.index("word0 ") < shown.index("<<<END_")
+                (key,) = re.findall(r'result_get[^"]*"(\w+)"', shown) or re.findall(r"[0-9a-f]{64}", shown)
+                rest = await belt.call("result_get", {"key": key, "offset": 2_000})
+                assert "word399" in rest.plain_text
 
 
 @pytest.mark.parametrize(

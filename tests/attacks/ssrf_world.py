@@ -214,12 +214,7 @@ async def play(case: Json, internet: Internet) -> Json:
         belt = crib.belt(OWNER)
         if asked["surface"] == "gateway_url":
             said = await belt.call("nodes", {"action": "status", "gatewayUrl": url})
-        elif (
-            False
-            and asked["surface"] == "web_fetch"
-            and not {"method", "headers"} & set(asked)
-            and not _looks_inside(case)
-        ):
+        elif asked["surface"] == "web_fetch" and not {"method", "headers"} & set(asked) and not _looks_inside(case):
             said = await belt.call("web_fetch", {"url": url})
         else:
             args = {"url": url, "method": asked.get("method", "GET"), "headers": asked.get("headers", {})}

@@ -120,7 +120,7 @@ async def present_result(
     """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
     # 8
     limit = (tool.limit if tool else None) or pipeline.limit
-    limit = min(limit, pipeline.ceiling or limit)
+    limit = min(limit, pipeline.ceiling or limit, result.limit or limit)
     if is_plain(result, limit) and pipeline.redact is None:
         return result
     deadline.give(None)

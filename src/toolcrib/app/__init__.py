@@ -49,7 +49,7 @@ from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 
 from .background import SubagentStarter
-from .belt import Belt, BeltSource, GatewayAsker, PortsOf, preview_change, terms_of
+from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, lasting_redactors
@@ -58,7 +58,6 @@ from .sources import collect_tools, folders_for, list_enabled_plugins, list_load
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
 from .turns import Running, SetupResolver, TurnStarter
-from .way_out import GuardedWayOut
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
 

@@ -1,5 +1,6 @@
 """A caller's belt, as a program holds it, where belts come from, and what their tools may touch."""
 
+import asyncio
 import os
 import pwd
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -7,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
@@ -16,11 +17,13 @@ from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
 from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
+from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.config.load import Loaded, SettingsInForce
 from toolcrib.config.settings import Config
 from toolcrib.define.approval import CHANGE
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
+from toolcrib.define.egress import EgressRules, Opening, judge_port, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallEvent
 from toolcrib.define.gateway import ADMIN, NEEDED
@@ -40,6 +43,9 @@ from toolcrib.services.router import Router
 
 from .features import join_tools
 from .subagents import SubagentRunner, Within, with_agents
+
+if TYPE_CHECKING:
+    from toolcrib.backends.web.guard import EgressGuard
 
 _SHARED = frozenset({"agent", "chat", "sessions", "status", "health"})
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
@@ -264,6 +270,46 @@ class GatewayAsker(Protocol):
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any: ...
     def follow(self, run: str, /, *, session: str) -> AsyncIterator[Any]: ...
+
+
+class GuardedWayOut:
+    """Every way out of one crib. The rules are read anew for each connection: a file that changed counts at once."""
+
+    def __init__(self, settings: SettingsInForce) -> None:
+        self._settings = settings
+        self._refs = SecretRefs(lambda: settings.config.secrets)
+        self.http = GuardedHttp(self.make_guard, self._refs, lambda: settings.config.web.fetch.timeout_seconds)
+        self.secret = self._refs.refer
+
+    def rules(self) -> EgressRules:
+        """Return the rules that count now."""
+        config = self._settings.config
+        hosts = config.tools.hosts
+        opened = tuple(Opening.read(each) for each in config.web.ssrf.allow_private)
+        return EgressRules(opened=opened, allow=hosts.allow, deny=hosts.deny)
+
+    def make_guard(self) -> "EgressGuard":
+        """Return a guard of these rules."""
+        from toolcrib.backends.web.guard import EgressGuard  # noqa: PLC0415  HTTP takes longer to load than we do
+
+        proxy = self._settings.config.web.proxy
+        return EgressGuard(self.rules(), proxy=read_url(proxy) if proxy else None)
+
+    async def explain(self, url: str, /) -> str:
+        """Return a URL as it would be dialled; raise what would be raised then."""
+        there = read_url(url)
+        if refused := judge_port(there.host, there.port):
+            raise refused
+        await self.make_guard().check(there.host, there.port)
+        return there.url
+
+    def for_own(self, url: str, /) -> GuardedHttp:
+        """Return the way to one server that the operator wrote down."""
+        return GuardedHttp(lambda: self.make_guard().only_for(read_url(url)))
+
+    async def dial(self, host: str, port: int, /) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to an address that was judged."""
+        return await self.make_guard().dial(host, port)
 
 
 class PortsOf:

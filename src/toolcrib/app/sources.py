@@ -205,6 +205,12 @@ def _find_scripts(path: Path) -> Iterator[Path]:
                 yield each
 
 
+def _bound_shelf(config: Config) -> tuple[Tool, ...]:
+    """Return the shelf with what the configuration says about how much a page may fill."""
+    most = config.web.fetch.max_chars
+    return tuple(replace(each, limit=most) if most and each.name == "web_fetch" else each for each in SHELF)
+
+
 def collect_tools(
     loaded: Loaded, brought: Iterable[Offer], folders: "AgentFolders", *, import_plugins: bool
 ) -> tuple[list[Offer], Catalog, Agents]:
@@ -217,7 +223,7 @@ def collect_tools(
         offers.append(offer_skills(skills))
     offers.append(Offer(source="core", tools=(find_tools,)))
     channels = [Offer(source=f"channel:{name}", tools=tools) for name, tools in CHANNEL_TOOLS.items()]
-    catalog = collect_catalog([Offer(source="core", tools=SHELF), *offers, *channels], problems)
+    catalog = collect_catalog([Offer(source="core", tools=_bound_shelf(loaded.config)), *offers, *channels], problems)
     for problem in catalog.problems:
         if problem.source == PROGRAM:  # a program hears of it at once; there is nobody to read a report
             raise DeclarationError(problem.sentence.removesuffix("; it was left out"))

@@ -89,7 +89,8 @@ class Result(NamedTuple):
 
     `display` is what people are shown in place of the content. No model reads it. `head` and `end` are what a model
     reads around the content: what it is, and that it is all; `for_model`, if it is set, is all that a model reads.
-    `offers` names tools that there is something for now: models are told of them from here on.
+    `offers` names tools that there is something for now: models are told of them from here on. `limit` is how many
+    characters of text this call asked for, 0 for as many as its tool shows.
     """
 
     content: tuple[Content, ...] = ()
@@ -100,6 +101,7 @@ class Result(NamedTuple):
     end: str = ""
     for_model: str = ""
     offers: tuple[str, ...] = ()
+    limit: int = 0
 
     def __repr__(self) -> str:
         pictures = (f", {part.mime} of {len(part.data)} bytes" for part in self.content if isinstance(part, Image))

@@ -29,6 +29,7 @@ from .sessions.sessions_list import sessions_list
 from .sessions.sessions_send import sessions_send
 from .sessions.sessions_spawn import sessions_spawn
 from .sessions.subagents import subagents
+from .web.web_fetch import web_fetch
 from .web.web_search import web_search
 
 __all__ = ["AGENTS", "CHANNEL_TOOLS", "SHELF"]
@@ -65,7 +66,7 @@ SHELF: tuple[Tool, ...] = (
     subagents,
     result_get,
     web_search,
-    Tool.declared("web_fetch", "Read a web page.", group="web", effects={"network"}, requires=("setting:web.fetch",)),
+    web_fetch,
     Tool.declared(
         "memory_search", "Search what was remembered.", group="memory", effects={"read"}, requires=("setting:memory",)
     ),

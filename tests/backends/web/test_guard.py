@@ -7,7 +7,7 @@ import pytest
 from tests.pages import ROOT
 from tests.sockets import listening
 
-from toolcrib.backends.web.guard import Guard, guard_for
+from toolcrib.backends.web.guard import EgressGuard, guard_for
 from toolcrib.define.egress import EgressError, EgressRules
 from toolcrib.define.errors import ToolError
 
@@ -30,7 +30,7 @@ def test_nobody_else_opens_connections() -> None:
 
 
 async def test_the_guard_sits_beneath_the_client_of_the_library() -> None:
-    async with Guard(EgressRules()).open_client(timeout=httpx2.Timeout(5)) as client:
+    async with EgressGuard(EgressRules()).open_client(timeout=httpx2.Timeout(5)) as client:
         with pytest.raises(EgressError, match=r"127.0.0.1 is of 127.0.0.0/8"):
             await client.get("http://127.0.0.1:1/")
 
@@ -47,7 +47,7 @@ async def test_a_client_for_one_server_reaches_no_other() -> None:
 
 
 async def test_a_dial_that_cannot_be_is_told_in_one_sentence() -> None:
-    guard = Guard(EgressRules())
+    guard = EgressGuard(EgressRules())
     for host, code in (("10.0.0.1", "denied"), ("nobody.invalid", "unavailable"), ("a b", "bad_address")):
         with pytest.raises(ToolError) as told:
             await guard.dial(host, 80)

@@ -7,7 +7,7 @@ import brotli
 import pytest
 from tests.sockets import listening
 
-from toolcrib.backends.web.guard import Guard
+from toolcrib.backends.web.guard import EgressGuard
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.define.egress import EgressError, EgressRules, Opening, read_url
 from toolcrib.define.errors import ToolError
@@ -42,7 +42,7 @@ def page(body: bytes = b"ok", status: str = "200 OK", **headers: str) -> bytes:
 
 
 def http(rules: EgressRules = LOOPBACK, **more: Callable[[], float | None]) -> GuardedHttp:
-    return GuardedHttp(lambda: Guard(rules), SecretRefs(lambda: {"KEY": "s3cret-value"}), **more)
+    return GuardedHttp(lambda: EgressGuard(rules), SecretRefs(lambda: {"KEY": "s3cret-value"}), **more)
 
 
 async def test_a_page_is_fetched_with_its_status_headers_and_text() -> None:
@@ -164,7 +164,7 @@ async def test_redirects_end() -> None:
 
 async def test_secrets_are_put_into_headers_and_bodies_and_never_into_addresses() -> None:
     refs, site = SecretRefs(lambda: {"KEY": "s3cret-value"}), Site(home=page())
-    way = GuardedHttp(lambda: Guard(LOOPBACK), refs)
+    way = GuardedHttp(lambda: EgressGuard(LOOPBACK), refs)
     held = refs.refer("KEY")
     assert "s3cret" not in held
     async with listening(site.serve) as port:
@@ -205,14 +205,14 @@ async def test_a_kept_copy_serves_until_it_is_too_old_and_then_is_asked_about() 
 async def test_names_are_looked_up_once_and_all_their_addresses_are_judged() -> None:
     site, asked = Site(home=page()), list[str]()
 
-    def guard_with(*answers: list[str]) -> Guard:
+    def guard_with(*answers: list[str]) -> EgressGuard:
         left = iter(answers)
 
         async def resolve(name: str, port: int) -> list[str]:
             asked.append(name)
             return next(left)
 
-        return Guard(EgressRules(opened=(Opening.read("127.0.0.1"),)), resolve=resolve)
+        return EgressGuard(EgressRules(opened=(Opening.read("127.0.0.1"),)), resolve=resolve)
 
     async with listening(site.serve) as port:
         flips = GuardedHttp(lambda: guard_with(["127.0.0.1"], ["10.0.0.1"]))
@@ -227,7 +227,7 @@ async def test_names_are_looked_up_once_and_all_their_addresses_are_judged() -> 
 async def test_a_guard_of_the_operators_own_leads_there_and_nowhere_else() -> None:
     site = Site(home=page(), away=page(status="302 Found", Location="http://127.0.0.2:9999/"))
     async with listening(site.serve) as port:
-        own = GuardedHttp(lambda: Guard(EgressRules()).only_for(read_url(f"http://localhost:{port}/")))
+        own = GuardedHttp(lambda: EgressGuard(EgressRules()).only_for(read_url(f"http://localhost:{port}/")))
         assert (await own.get(f"http://localhost:{port}/")).status == 200
         for url in (f"http://localhost:{port}/away", f"http://127.0.0.1:{port}/", "http://localhost:1024/"):
             with pytest.raises(EgressError, match="it is not where this way out leads"):
@@ -249,9 +249,9 @@ async def test_a_proxy_is_told_the_address_that_was_judged() -> None:
 
     async with listening(serve) as port:
         proxy = read_url(f"http://me:pw@127.0.0.1:{port}")
-        way = GuardedHttp(lambda: Guard(EgressRules(), proxy=proxy, resolve=resolve))
+        way = GuardedHttp(lambda: EgressGuard(EgressRules(), proxy=proxy, resolve=resolve))
         assert (await way.get("http://public.example/")).body == b"through"
-        reader, writer = await Guard(EgressRules(), proxy=proxy, resolve=resolve).dial("public.example", 25)
+        reader, writer = await EgressGuard(EgressRules(), proxy=proxy, resolve=resolve).dial("public.example", 25)
         writer.write(b"x\r\n\r\n")
         assert (await reader.read(12)) == b"HTTP/1.1 200"
         writer.close()

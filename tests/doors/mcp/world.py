@@ -118,6 +118,7 @@ REFUSALS: Mapping[str, str] = {
     "sessions_send": "sessions_send: message is required",
     "web_search": "web_search: query is required",
     "session_status": "this call belongs to no session; name one by its key",
+    "web_fetch": "web_fetch: url is required",
 }
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from toolcrib.adapter.trim import error_text
 from toolcrib.backends.models.failures import is_loopback
-from toolcrib.backends.web.guard import Guard, destination_of
+from toolcrib.backends.web.guard import EgressGuard, destination_of
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.egress import PRIVATE, EgressRules, describe_special
 from toolcrib.define.errors import ToolError
@@ -22,7 +22,7 @@ _BACK = b"toolcrib has what it waited for. You can close this page; the terminal
 _ELSE = b"There is nothing here.\n"
 
 
-class SignInGuard(Guard):
+class SignInGuard(EgressGuard):
     """Lets out to a server that the operator wrote down, and to addresses it names that are no nearer to us than it is.
 
     So one on the internet cannot point at this machine, its network or the address where a cloud gives out credentials.

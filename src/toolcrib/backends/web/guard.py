@@ -41,12 +41,12 @@ def destination_of(url: str) -> Destination:
     return Destination(parts.scheme, read_host(host), port)
 
 
-def guard_for(url: str) -> "Guard":
+def guard_for(url: str) -> "EgressGuard":
     """Return a guard that lets out to an address that the operator wrote down, wherever it is, and nowhere else."""
-    return Guard(EgressRules(), own=destination_of(url))
+    return EgressGuard(EgressRules(), own=destination_of(url))
 
 
-class Guard:
+class EgressGuard:
     """Lets connections out by `rules`; one made for an `own` destination, which the operator wrote, only there.
 
     A `proxy` is dialled instead, and told the address that was judged: it resolves nothing.
@@ -62,9 +62,9 @@ class Guard:
     ) -> None:
         self._rules, self.own, self.proxy, self._resolve = rules, own, proxy, resolve
 
-    def only_for(self, own: Destination, *, direct: bool = False) -> "Guard":
+    def only_for(self, own: Destination, *, direct: bool = False) -> "EgressGuard":
         """Return a guard that lets out to one destination of the operator's, wherever that is, and nowhere else."""
-        return Guard(self._rules, own=own, proxy=None if direct else self.proxy, resolve=self._resolve)
+        return EgressGuard(self._rules, own=own, proxy=None if direct else self.proxy, resolve=self._resolve)
 
     async def check(self, host: str, port: int) -> list[str]:
         """Return the addresses to dial for a host, all of them judged; raise ToolError when that is not to be.
@@ -182,7 +182,7 @@ def _no_context() -> ssl.SSLContext:
 class _GuardedTransport(httpx2.AsyncHTTPTransport):
     """HTTP over connections of a guard."""
 
-    def __init__(self, guard: Guard, context: ssl.SSLContext, proxy: str | None) -> None:
+    def __init__(self, guard: EgressGuard, context: ssl.SSLContext, proxy: str | None) -> None:
         super().__init__(verify=context, trust_env=False, proxy=proxy)
         # the pool takes it as a parameter, this transport does not hand it on
         self._pool._network_backend = _GuardedNetwork(guard)  # noqa: SLF001
@@ -191,7 +191,7 @@ class _GuardedTransport(httpx2.AsyncHTTPTransport):
 class _GuardedNetwork(httpcore2.AsyncNetworkBackend):
     """Connections of a guard, as the HTTP library wants them."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: EgressGuard) -> None:
         self._guard, self._inner = guard, httpcore2.AnyIOBackend()
 
     async def connect_tcp(

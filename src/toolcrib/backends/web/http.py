@@ -19,10 +19,10 @@ from toolcrib.define.egress import Destination, judge_port, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import PAGE_BYTES, PAGE_SECONDS, Page
 
-from .unpack import PackedError, Unpacker, accepted_encodings
+from .unpack import PackedError, Unpacker, list_encodings
 
 if TYPE_CHECKING:
-    from .guard import Guard
+    from .guard import EgressGuard
 
 _MAX_HOPS = 5
 _MAX_KEPT, _KEPT_BYTES = 100, 32 * 1024 * 1024
@@ -77,7 +77,7 @@ class GuardedHttp:
 
     def __init__(
         self,
-        make_guard: Callable[[], "Guard"],
+        make_guard: Callable[[], "EgressGuard"],
         refs: SecretRefs | None = None,
         most_seconds: Callable[[], float | None] = lambda: None,
     ) -> None:
@@ -199,7 +199,7 @@ class GuardedHttp:
         wrong = [name for name, value in own.items() if name in _OURS or not value.isprintable() or not value.isascii()]
         if wrong:
             raise ToolError(f"the header {wrong[0][:60]!r} cannot be sent: its name or its value is not for it")
-        return {**_SENT, "accept-encoding": accepted_encodings(), **own}
+        return {**_SENT, "accept-encoding": list_encodings(), **own}
 
     def _body(self, asked: _Asked) -> bytes | None:
         if not asked.body:

@@ -14,7 +14,7 @@ class PackedError(Exception):
 
 
 @cache
-def accepted_encodings() -> str:
+def list_encodings() -> str:
     """Return what `Unpacker` reads, as a request says it; `br` where the extra `web` is there."""
     return "gzip, deflate, br" if find_spec("brotli") else "gzip, deflate"
 
