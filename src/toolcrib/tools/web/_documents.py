@@ -12,7 +12,7 @@ from xml.parsers import expat
 from toolcrib import ToolError
 from toolcrib.tools._media import file_kind, format_size, is_binary
 
-from ._article import find_article
+from ._article import find_article, find_hidden
 from ._markdown import Writer
 from ._tree import parse_page
 
@@ -86,7 +86,9 @@ def read_html(html: str, url: str, mode: ExtractMode) -> Reading:
     text, extractor = Writer(base, article.dropped, marks=mode == "markdown").write(article.node), "article"
     if article.chars < _MIN_CHARS or article.chars < _MIN_SHARE * article.page_chars:
         whole = parse_page(html)  # the search has taken menus away
-        said = "" if whole.body is None else Writer(base, marks=mode == "markdown").write(whole.body)
+        said = (
+            "" if whole.body is None else Writer(base, find_hidden(whole), marks=mode == "markdown").write(whole.body)
+        )
         if len(said) > 2 * len(text):
             is_index = article.page_links > article.page_chars / 2  # where the links are what it is for
             second = "" if is_index else _read_again(html, base, mode)
