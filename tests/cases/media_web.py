@@ -1,11 +1,10 @@
-"""openclaw-media-web on the writer of pages (tools/web); text mode leaves the marks out in the same walk."""
+"""openclaw-media-web on the reading of pages (tools/web)."""
 
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.tools.web._documents import read_html
-
-from .outcome import Absent
+from toolcrib.define.web import Page
+from toolcrib.tools.web._documents import read_answer, read_html
 
 Json = dict[str, Any]
 
@@ -14,8 +13,11 @@ def _write(args: Json) -> Json:
     return {"text": read_html(args["html"], "https://page.test/", "markdown").text}
 
 
-def _strip(_: Json) -> Absent:
-    return Absent("plain text is written from the page itself, never from its Markdown")
+def _read(args: Json) -> str:
+    """Return what web_fetch says of an answer that is Markdown already, where plain text is asked for."""
+    headers = {"content-type": "text/markdown; charset=utf-8"}
+    page = Page(url="https://page.test/", headers=headers, body=args["markdown"].encode())
+    return read_answer(page, "text").text
 
 
-ADAPTERS: dict[str, Callable[[Json], Any]] = {"htmlToMarkdown": _write, "markdownToText": _strip}
+ADAPTERS: dict[str, Callable[[Json], Any]] = {"htmlToMarkdown": _write, "markdownToText": _read}

@@ -116,3 +116,12 @@ def test_hidden_text_is_not_read() -> None:
     told = read_html(f"<article><p>{'What people see. ' * 20}</p>{divs}</article>", "https://page.test/", "text")
     assert secret not in told.text
     assert "What people see." in told.text
+
+
+def test_hidden_text_is_not_read_where_all_of_a_page_is() -> None:
+    links = "".join(f"<li><a href='/{at}'>Chapter {at} of the manual</a></li>" for at in range(40))
+    told = read_html(
+        f"<ul>{links}</ul><ul hidden>{links.replace('Chapter', 'Unseen')}</ul>", "https://page.test/", "text"
+    )
+    assert "Chapter 39" in told.text
+    assert "Unseen" not in told.text

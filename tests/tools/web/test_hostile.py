@@ -48,3 +48,18 @@ def test_a_large_table_with_cells_left_open_stays_a_table() -> None:
     told = read_html(html, "https://page.test/", "markdown").text
     assert "| A | B |\n| --- | --- |\n| 0 | x0 |" in told
     assert "| 19999 | x19999 |" in told
+
+
+def test_what_is_hidden_stays_hidden_however_deep_it_is() -> None:
+    html = "<div>" * 20_000 + f"<p>seen</p><div hidden><p>{'unseen ' * 200}</p></div>"
+    assert read_html(html, "https://page.test/", "text").text == "seen"
+
+
+def test_a_row_longer_than_all_others_does_not_widen_them() -> None:
+    html = "<table><tr>" + "<td>x" * 5_000 + "<tr><td>y" * 5_000
+    assert len(read_html(html, "https://page.test/", "markdown").text) < 100_000
+
+
+def test_an_address_that_is_none_leaves_links_to_the_page_itself() -> None:
+    told = read_html('<base href="http://[x"><p>see <a href=y>it</a>', "https://page.test/", "markdown")
+    assert told.text == "see [it](https://page.test/y)"

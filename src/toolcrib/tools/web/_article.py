@@ -235,13 +235,23 @@ def _find_noise(body: "LexborNode") -> "Iterator[tuple[LexborNode, int]]":
             yield node, noise
 
 
+def find_hidden(page: "LexborHTMLParser") -> frozenset[int]:
+    """Return what nobody sees of a page, by `mem_id`."""
+    nodes = page.css("[hidden],[aria-hidden],[style]")
+    return frozenset(node.mem_id for node in nodes if _is_hidden(node.attributes))
+
+
+def _is_hidden(said: Mapping[str, str | None]) -> bool:
+    if said.get("aria-hidden") == "true" or said.get("hidden", "until-found") != "until-found":
+        return True
+    return _HIDDEN.search(said.get("style") or "") is not None
+
+
 def _judge(tag: str, said: Mapping[str, str | None]) -> int:
     """Return how sure it is that an element so named is not the article."""
     if tag in ("article", "main", "body"):
         return 0
-    if said.get("aria-hidden") == "true" or said.get("hidden", "until-found") != "until-found":
-        return 3
-    if _HIDDEN.search(said.get("style") or ""):
+    if _is_hidden(said):
         return 3
     names = said.get("class") or ""
     if tag in ("div", "ul", "table", "form", "aside") and "section" not in names:

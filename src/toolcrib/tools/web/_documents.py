@@ -12,7 +12,7 @@ from xml.parsers import expat
 from toolcrib import ToolError
 from toolcrib.tools._media import file_kind, format_size, is_binary
 
-from ._article import find_article
+from ._article import find_article, find_hidden
 from ._markdown import Writer
 from ._tree import parse_page
 
@@ -67,7 +67,7 @@ def read_answer(answer: FetchedPage, mode: ExtractMode) -> Reading:
         return _read_json(text)
     if ("xml" in kind or not kind) and _FEED.search(text[:_HEAD_BYTES]):
         return _read_feed(text, answer.url, mode)
-    if is_binary(head) and "charset" not in kind and "\0" in text[:_HEAD_BYTES]:
+    if is_binary(text[:_HEAD_BYTES].encode("utf-8", "replace")):  # once it is decoded, UTF-16 is none
         what, size = file_kind(head), format_size(len(answer.body))
         raise ToolError(f"{answer.url} is {what} ({kind or 'of no stated type'}, {size}), not text", code="not_text")
     return Reading(text, "raw")
@@ -79,14 +79,16 @@ def read_html(html: str, url: str, mode: ExtractMode) -> Reading:
     found = page.css_first("title") or page.css_first("h1")
     title = "" if found is None else " ".join(found.text().split())
     first = page.css_first("base[href]")
-    base = url if first is None else urljoin(url, first.attributes.get("href") or "")
+    base = url if first is None else _join(url, first.attributes.get("href") or "")
     article = find_article(page)
     if article is None:
         return Reading("", "page", title)
     text, extractor = Writer(base, article.dropped, marks=mode == "markdown").write(article.node), "article"
     if article.chars < _MIN_CHARS or article.chars < _MIN_SHARE * article.page_chars:
         whole = parse_page(html)  # the search has taken menus away
-        said = "" if whole.body is None else Writer(base, marks=mode == "markdown").write(whole.body)
+        said = (
+            "" if whole.body is None else Writer(base, find_hidden(whole), marks=mode == "markdown").write(whole.body)
+        )
         if len(said) > 2 * len(text):
             is_index = article.page_links > article.page_chars / 2  # where the links are what it is for
             second = "" if is_index else _read_again(html, base, mode)
@@ -96,6 +98,13 @@ def read_html(html: str, url: str, mode: ExtractMode) -> Reading:
     if title and mode == "markdown" and not text.startswith("# ") and text:
         text = f"# {title}\n\n{text}"
     return Reading(text, extractor, title, note)
+
+
+def _join(url: str, other: str) -> str:
+    try:
+        return urljoin(url, other)
+    except ValueError:  # it is no address at all
+        return url
 
 
 def _read_again(html: str, base: str, mode: ExtractMode) -> str:
@@ -170,7 +179,7 @@ def _read_feed(text: str, url: str, mode: ExtractMode) -> Reading:
 
 def _render_entry(said: dict[str, str], url: str, mode: ExtractMode) -> str:
     title = " ".join(said.get("title", "").split()) or "untitled"
-    link = urljoin(url, said.get("link", said.get("guid", "")).strip())
+    link = _join(url, said.get("link", said.get("guid", "")).strip())
     head = f"## [{title}]({link})" if mode == "markdown" else f"{title}\n{link}"
     body = parse_page(said.get("text", "")).body
     text = "" if body is None else Writer(link or url, marks=mode == "markdown").write(body)[:_MAX_SUMMARY_CHARS]

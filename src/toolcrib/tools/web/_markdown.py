@@ -150,7 +150,7 @@ class Writer:
         for row in cells:
             texts = [self.to_line(cell) for cell in row]
             if any(texts):
-                lines.append(self.join_cells([*texts, *[""] * (width - len(texts))]))
+                lines.append(self.join_cells(texts))  # a short row stays short
         if len(lines) > 1 and self.marks:
             lines.insert(1, "| " + " | ".join(["---"] * width) + " |")
         self.emit("\n".join(lines))

@@ -53,6 +53,7 @@ _TAG = re.compile(  # a tag or the like, and the text behind it
     re.VERBOSE,
 )
 _ATTRIBUTES = re.compile(r"""([^\s=/"'>]+)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
+_MAY_HIDE = re.compile(r"hidden|style", re.IGNORECASE)
 _NO_TEXT = name_set("script style noscript template iframe noembed noframes xmp svg textarea select")
 _OPENING = re.compile(rf"<!--|<({'|'.join(_NO_TEXT)})(?=[\s/>])", re.IGNORECASE)
 _CLOSING = {name: re.compile(rf"</{name}[^>]*>", re.IGNORECASE) for name in _NO_TEXT} | {"": re.compile("-->")}
@@ -115,7 +116,8 @@ def _balance(html: str) -> str:
             left -= 1
             if tag not in INLINE:
                 close_to(_depth_ended_by(tag, opened))
-            if len(opened) < _MAX_DEPTH:
+            # what is hidden stays so, deeper by one than all the rest
+            if len(opened) < _MAX_DEPTH or (len(opened) == _MAX_DEPTH and _MAY_HIDE.search(attrs)):
                 opened.append(tag)
                 out.append(f"<{tag}{_rewrite_attributes(attrs)}>")
             else:
