@@ -1,6 +1,10 @@
 """The guard is the only way out: nobody else opens connections, and it sits beneath every client."""
 
+import asyncio
 import re
+import ssl
+import subprocess
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -8,7 +12,7 @@ from tests.pages import ROOT
 from tests.sockets import listening
 
 from toolcrib.backends.web.guard import EgressGuard, guard_for
-from toolcrib.define.egress import EgressError, EgressRules
+from toolcrib.define.egress import EgressError, EgressRules, Opening
 from toolcrib.define.errors import ToolError
 
 pytestmark = pytest.mark.anyio
@@ -52,3 +56,29 @@ async def test_a_dial_that_cannot_be_is_told_in_one_sentence() -> None:
         with pytest.raises(ToolError) as told:
             await guard.dial(host, 80)
         assert told.value.code == code
+
+
+async def test_a_certificate_has_to_be_for_the_host_and_from_somebody_who_is_known(tmp_path: Path) -> None:
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=shop.example"]
+    names = ["-addext", "subjectAltName=DNS:shop.example", "-keyout", "key.pem", "-out", "cert.pem"]
+    await asyncio.to_thread(subprocess.run, ["openssl", *words, *names], cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    asked = list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(9))
+        writer.close()
+
+    async def resolve(name: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        opened = EgressRules(opened=(Opening.read("127.0.0.1"),))
+        guard = EgressGuard(opened, resolve=resolve)
+        async with guard.open_client(timeout=httpx2.Timeout(20)) as client:
+            for name in ("shop.example", "other.example"):
+                with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                    await client.get(f"https://{name}:{server.sockets[0].getsockname()[1]}/")
+    assert asked == []
