@@ -10,6 +10,7 @@ from typing import TextIO
 
 from . import (
     Row,
+    browser,
     call,
     exec,
     files,
@@ -29,6 +30,7 @@ from . import (
 Measure = Callable[[int], list[Row]]
 
 MEASURES: Mapping[str, Measure] = {
+    "browser": browser.measure,
     "call": call.measure,
     "exec": exec.measure,
     "files": files.measure,

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -27,8 +28,8 @@ from .lateness import Stopwatch
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NOT_BUILT = frozenset({"canvas", "download", "media", "memory_get"})
-_NO_TOOLS = frozenset({"browser", "canvas", "image", "memory_get", "message", "tts", "web_fetch"})
+_NOT_BUILT = frozenset({"canvas", "media", "memory_get"})
+_NO_TOOLS = frozenset({"canvas", "image", "memory_get", "message", "tts", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -130,6 +131,8 @@ class _World:
             complaints.append(f"{target.name} holds {target.read_bytes()!r}")
         if self.escapes > self.must.get("escapes", 0):
             complaints.append(f"the outside was touched {self.escapes} times")
+        if "saved_inside" in self.must and not any((self.base / self.must["saved_inside"]).iterdir()):
+            complaints.append(f"nothing was saved in {self.must['saved_inside']}")
         if "then_hex" in self.must and target.read_bytes().hex() != self.must["then_hex"]:
             complaints.append(f"{target.name} holds {target.read_bytes().hex()}")
         return complaints
@@ -165,7 +168,7 @@ class _World:
             given.setdefault("node", "phone")
         ctx = Ctx(
             call=Call(id="call_1", name=name, args=given, key="call_1"), caller=Caller(), course=CallState(),
-            ports=Ports(workspace=self.workspace, rpc=_ask_node),
+            ports=Ports(workspace=self.workspace, rpc=self._answer_tool),
         )  # fmt: skip
         result: Result = await tool.run(ctx, tool.check(given))
         text = result.plain_text
@@ -173,10 +176,11 @@ class _World:
             raise ToolError(text)
         return text
 
-
-async def _ask_node(method: str, params: Mapping[str, Any], progress: Any = None) -> Json:
-    """Answer as the service of nodes does, with a clip."""
-    return {"node": "phone", "source": "node:phone", "payload": {"format": "mp4", "base64": "Y2xpcA=="}}
+    async def _answer_tool(self, method: str, params: Mapping[str, Any], progress: Any = None) -> Json:
+        """Answer as the services of nodes and of the browser do, with a file."""
+        if method == "browser.perform":
+            return {"url": "https://a.example/", "name": self.case["input"].get("remote_name"), "base64": "Y2xpcA=="}
+        return {"node": "phone", "source": "node:phone", "payload": {"format": "mp4", "base64": "Y2xpcA=="}}
 
 
 async def _write(world: _World, asked: Json) -> str:
@@ -237,9 +241,17 @@ def _is_unlinked(world: _World, before: Mapping[str, bytes], target: Path) -> bo
     return not os.path.lexists(str(target).rstrip("/"))
 
 
+def _is_sanitised(world: _World, before: Mapping[str, bytes], target: Path) -> bool:
+    """Tell whether what is new lies in a folder of the workspace, under a plain name."""
+    new = _contents(world.base).keys() - before.keys()
+    folder = re.escape(f"{world.root.name}/{world.case['input']['dest']}/")
+    return bool(new) and all(re.fullmatch(folder + r"\w[\w.-]*", each) for each in new)
+
+
 _INSTEAD: Mapping[str, Callable[[_World, Mapping[str, bytes], Path], bool]] = {
     "refuse_or_distinct_file": _is_distinct,
     "refuse_or_replace": _is_replaced,
+    "refuse_or_sanitised_inside": _is_sanitised,
     "refuse_or_unlink": _is_unlinked,
 }
 _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
@@ -250,6 +262,7 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "grep": lambda world, asked: world.tool("grep", {"path": asked["path"], "pattern": asked["pattern"]}),
     "patch": lambda world, asked: world.tool("apply_patch", {"input": asked["text"]}),
     "tool_params": lambda world, asked: world.tool(asked["tool"], asked["params"]),
+    "download": lambda world, asked: world.tool("browser", {"action": "download"}),
     "delete": _delete,
     "mkdir": _mkdir,
     "move": _move,

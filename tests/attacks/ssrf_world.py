@@ -4,8 +4,10 @@ Each line that is read is a case; each line that is written tells what came of i
 """
 
 import asyncio
+import base64
 import datetime as dt
 import gzip
+import hashlib
 import ipaddress
 import json
 import os
@@ -34,14 +36,64 @@ Json = dict[str, Any]
 
 _PORT = re.compile(r"[\]\w]:(\d{1,5})\b")
 _KEY = ec.generate_private_key(ec.SECP256R1())
+_IP_PKTINFO = 8  # which address a datagram was sent to; Python does not name it
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a small internet")])
+
+
+# A page that tries every way to an address, and one that goes there; each says in its title when it is done.
+_EMBEDS = """<body><script>
+const url = $URL, tries = [], hosts = [new URL(url).hostname];
+for (const [name, key] of [["img", "src"], ["iframe", "src"], ["script", "src"], ["video", "src"], ["embed", "src"],
+                           ["object", "data"], ["link", "href"]]) {
+  const each = document.createElement(name);
+  if (name == "link") each.rel = "stylesheet";
+  tries.push(new Promise(done => { each.onload = each.onerror = done; }));
+  each[key] = url;
+  document.body.append(each);
+}
+for (const rel of ["preconnect", "dns-prefetch", "prefetch", "preload", "prerender"]) {
+  const each = document.createElement("link");
+  each.rel = rel; each.href = url;
+  document.head.append(each);
+}
+tries.push(fetch(url, {mode: "no-cors"}).catch(String), fetch(url, {method: "POST", body: "x"}).catch(String));
+navigator.sendBeacon(url, "x");
+try {
+  const socket = new WebSocket(url.replace(/^http/, "ws"));
+  tries.push(new Promise(done => { socket.onopen = socket.onerror = done; }));
+} catch {}
+const events = new EventSource(url);
+tries.push(new Promise(done => { events.onopen = events.onerror = done; }));
+const stun = hosts.flatMap(host => [`stun:${host}:3478`, `turn:${host}:3478?transport=udp`]);
+const peer = new RTCPeerConnection({iceServers: [{urls: stun, username: "a", credential: "b"}]});
+peer.createDataChannel("x");
+tries.push((async () => {
+  const other = new RTCPeerConnection();
+  await peer.setLocalDescription(await peer.createOffer());
+  await other.setRemoteDescription(peer.localDescription);
+  await peer.setRemoteDescription(await other.createAnswer());
+  for (const host of hosts)
+    await peer.addIceCandidate({candidate: `candidate:1 1 udp 2113937151 ${host} 3478 typ host`, sdpMid: "0"});
+})().catch(String));
+const pause = new Promise(done => setTimeout(done, 4000));
+Promise.race([Promise.all(tries), pause]).then(() => setTimeout(() => { document.title = "done"; }, 1000));
+</script>"""
+_LEAVES = (
+    "<script>setTimeout(() => { location = $URL; }, 10); setTimeout(() => { document.title = 'done'; }, 2000)</script>"
+)
 
 
 class World:
     """The names and the pages of one case, and what was done there."""
 
     def __init__(self, case: Json) -> None:
-        self._names, self._pages = case["setup"].get("resolver", {}), case["setup"].get("http", {})
+        self._names, self._pages = case["setup"].get("resolver", {}), dict(case["setup"].get("http", {}))
+        asked = case.get("input", {})
+        self.leads_to = asked.get("page_embeds") or asked.get("page_navigates_to") or ""
+        if self.leads_to:
+            body = (_EMBEDS if "page_embeds" in asked else _LEAVES).replace("$URL", json.dumps(self.leads_to))
+            self._pages[asked["url"]] = {"status": 200, "headers": {"content-type": "text/html"}, "body": body}
+        self.asked_for = set[str]()
         self._asked: dict[tuple[str, int], int] = {}
         self.hangs_up = "first_dial" in case.get("input", {})
         self.dialled: list[str] = []
@@ -60,6 +112,7 @@ class World:
 
     def answer(self, method: str, url: str) -> Json:
         """Return the page of a URL."""
+        self.asked_for.add(url.rstrip("/"))
         found: Json = self._pages.get(f"{method} {url}") or self._pages.get(url) or {"status": 200, "body": "ok"}
         return found
 
@@ -73,6 +126,10 @@ class Internet:
         dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         dns.bind(("127.0.0.1", 53))
         threading.Thread(target=self._serve_names, args=(dns,), daemon=True).start()
+        stun = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        stun.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+        stun.bind(("", 3478))
+        threading.Thread(target=self._watch_datagrams, args=(stun,), daemon=True).start()
 
     def open(self, world: World, ports: set[int]) -> None:
         """Be the internet of a case."""
@@ -86,6 +143,11 @@ class Internet:
                 listener.bind((any_address, port))
                 listener.listen(100)
                 threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def _watch_datagrams(self, stun: socket.socket) -> None:
+        while True:
+            _, about, _, _ = stun.recvmsg(2_048, 256)
+            self.world.dialled += [str(ipaddress.IPv4Address(data[8:12])) for *_, data in about]
 
     def _serve_names(self, dns: socket.socket) -> None:
         while True:
@@ -203,16 +265,28 @@ async def play(case: Json, internet: Internet) -> Json:
     """Fetch the URL of a case, and tell what came of it."""
     asked, policy = case["input"], case["setup"].get("policy", {})
     url = asked["url"] if isinstance(asked["url"], str) else _join(asked["url"]["$concat"])
-    world, text = World(case), json.dumps([case["setup"], url])
+    world, text = (
+        World(case),
+        json.dumps([case["setup"], url, asked.get("page_embeds"), asked.get("page_navigates_to")]),
+    )
     internet.open(world, {80, 443, 8080, *(int(port) for port in _PORT.findall(text) if 0 < int(port) < 65_536)})
     os.environ.update(asked.get("process_env", {}))
     config: Json = {"web": {"ssrf": {"allowPrivate": policy.get("allow_private", [])}}}
+    config["browser"] = {"executable": str(_chromium())}
     if "allow_hosts" in policy:
         config["tools"] = {"hosts": {"allow": policy["allow_hosts"]}}
     began = time.monotonic()
     async with toolcrib.open(config, tools=[probe]) as crib:
         belt = crib.belt(OWNER)
-        if asked["surface"] == "gateway_url":
+        if asked["surface"] == "browser":
+            said = await belt.call("browser", {"action": "open", "targetUrl": url})
+            if world.leads_to and said.status == "ok":
+                is_done = {
+                    "kind": "wait",
+                    "fn": "() => document.title == 'done' || innerWidth && !document.scripts.length",
+                }
+                await belt.call("browser", {"action": "act", "request": is_done})
+        elif asked["surface"] == "gateway_url":
             said = await belt.call("nodes", {"action": "status", "gatewayUrl": url})
         elif asked["surface"] == "web_fetch" and not {"method", "headers"} & set(asked) and not _looks_inside(case):
             said = await belt.call("web_fetch", {"url": url})
@@ -224,8 +298,11 @@ async def play(case: Json, internet: Internet) -> Json:
         del os.environ[name]
     details: Json = said.details if isinstance(said.details, dict) else {}
     is_error = said.status == "error"
+    is_refused = is_error and not str(details.get("code", "")).startswith("http_")
+    if world.leads_to:
+        is_refused = world.leads_to.rstrip("/") not in world.asked_for
     return {
-        "is_refused": is_error and not str(details.get("code", "")).startswith("http_"),
+        "is_refused": is_refused,
         "said": " ".join(part.text for part in said.framed if isinstance(part, Text))[:400] if is_error else "",
         "dialled": world.dialled,
         "forbidden": sorted({each for each in world.dialled if _is_forbidden(each, policy)}),
@@ -239,6 +316,17 @@ async def play(case: Json, internet: Internet) -> Json:
         "body": said.plain_text if said.status == "ok" else "",
         "body_len": details.get("length", 0),
     }  # fmt: skip
+
+
+@cache
+def _chromium() -> Path:
+    """Return a program that starts Chromium with trust in our own authority."""
+    spki = _KEY.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    known = base64.b64encode(hashlib.sha256(spki).digest()).decode()
+    program = Path(tempfile.mkdtemp()) / "chromium"
+    program.write_text(f'#!/bin/sh\nexec chromium --ignore-certificate-errors-spki-list={known} "$@"\n')
+    program.chmod(0o700)
+    return program
 
 
 def _looks_inside(case: Json) -> bool:

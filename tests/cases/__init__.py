@@ -39,7 +39,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "openclaw-apply-patch": ("tests.cases.apply_patch",),
     "openclaw-claude-params": ("tests.cases.claude_params",),
     "openclaw-cron": ("tests.cases.cron",),
-    "openclaw-nodes-canvas-browser": ("tests.cases.nodes",),
+    "openclaw-nodes-canvas-browser": ("tests.cases.nodes", "tests.cases.browser"),
     "openclaw-edit-write-ls": ("tests.cases.edits", "tests.cases.writes"),
     "openclaw-exec-tool": ("tests.cases.exec_tool",),
     "openclaw-exec-allowlist": ("tests.cases.exec_allowlist",),

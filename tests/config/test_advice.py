@@ -122,7 +122,7 @@ def test_an_openclaw_file_is_told_what_is_not_read_and_loudly_where_it_narrows(
     ("config", "named"),
     [
         ({"browser": {"enabled": False}, "web": {"search": {"enabled": False}}, "cron": {"enabled": True}}, []),
-        ({"browser": {"enabled": True, "headless": False}}, ["browser"]),
+        ({"memory": {"enabled": True, "provider": "x"}}, ["memory"]),
         ({"web": {"search": {"enabled": False, "provider": "brave"}}}, []),
         ({"gateway": {"port": 1}, "memory": {"provider": "x"}, "logging": {"level": "info"}}, ["memory"]),
         ({"limits": {"turns": 1}, "models": {"default": "openai:gpt-5"}, "audit": {"file": "a.log"}}, []),

@@ -34,6 +34,7 @@ from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
+from toolcrib.services.browser import Browser
 from toolcrib.services.chat import Chats
 from toolcrib.services.cron import Cron
 from toolcrib.services.devices import Devices
@@ -89,6 +90,7 @@ class Crib:
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
         self.cron, self.nodes, self.way_out = core.find(Cron), core.find(Nodes), core.way_out
+        self.browser = core.find(Browser)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from toolcrib.agent.replay import judge_from
 from toolcrib.agent.session_log import recall
+from toolcrib.backends.browsers.pages import ChromiumPages
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.stores.sessions_json import read_log, write_log
@@ -22,6 +23,7 @@ from toolcrib.services import (
     agents,
     approvals,
     audit,
+    browser,
     chat,
     completions,
     configuration,
@@ -49,6 +51,7 @@ FEATURES: tuple[Mount, ...] = (
     agents.mount,
     devices.mount,
     nodes.mount,
+    partial(browser.mount, backend=ChromiumPages),
     partial(search.mount, provider=make_provider),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.

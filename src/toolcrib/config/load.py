@@ -58,7 +58,7 @@ SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
 
 # Sections that count as unused only when they hold more than switches: those decide which tools there are.
 _SMALL_WINDOW = 16_384  # tokens
-_SWITCHED = ("browser", "cron", "memory", "web")
+_SWITCHED = ("cron", "memory", "web")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

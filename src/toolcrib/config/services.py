@@ -177,6 +177,7 @@ class BrowserSettings(Section):
     enabled: Bool = True
     executable: Words | None = None
     headless: Bool = True
+    profile: Literal["keep", "discard"] = "keep"  # what the pages of an agent store, from one session to the next
 
 
 SearchProviderName = Literal["brave", "perplexity", "grok", "searxng", "local"]

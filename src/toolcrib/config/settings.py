@@ -66,7 +66,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("memory", "browser", "session")
+UNUSED = ("memory", "session")
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:

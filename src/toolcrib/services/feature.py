@@ -160,6 +160,7 @@ class Core:
     accepted; `admit_server` gives a server as it may be started, ToolError when its code was not accepted.
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
+    Whoever holds something for a session adds to `session_ends` what lets go of it when the session is deleted.
     """
 
     settings: SettingsSource
@@ -178,6 +179,7 @@ class Core:
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
     mounted: list[object] = field(default_factory=list)
+    session_ends: list[Callable[[str], Awaitable[None]]] = field(default_factory=list)
 
     @property
     def config(self) -> Config:

@@ -174,6 +174,7 @@ class SessionDesk:
         kept = f"{head.key}:before:{token_hex(4)}"
         await self._store.add(replace(head, key=kept), await self._store.lines(head.key))
         await self._store.delete(head.key)
+        await self._sessions.end(head.key)
         return {"ok": True, "key": head.key, "archived": kept}
 
     @rpc("sessions.compact", scope="admin")

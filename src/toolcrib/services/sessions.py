@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated, Any, Protocol
@@ -63,6 +63,7 @@ def mount(core: TurnCore, recall: Recall, codec: LogCodec) -> Feature:
     service = Sessions(
         core.stores.sessions, recall, codec=codec, models=core.models, is_owner=core.is_owner, running=core.running
     )
+    service.ends = core.session_ends
     return Feature(services=(service,))
 
 
@@ -82,6 +83,7 @@ class Sessions:
     ) -> None:
         self._store, self._recall, self._models = store, recall, models
         self._is_owner, self._running, self._now, self._codec = is_owner, running, now, codec
+        self.ends: Sequence[Callable[[str], Awaitable[None]]] = ()
 
     @rpc("sessions.status", scope="read")
     async def status(
@@ -229,7 +231,13 @@ class Sessions:
         called = [each.key for each in every if key in each.parents and is_called(each.key)]
         for each in (*called, key):
             await self._store.delete(each)
+            await self.end(each)
         return {"key": key, "called": called}
+
+    async def end(self, key: str) -> None:
+        """Let go of all that is held for a session."""
+        for each in self.ends:
+            await each(key)
 
     async def _find(self, key: str) -> SessionHead:
         head = await self._store.find(key)

@@ -29,6 +29,7 @@ from .sessions.sessions_list import sessions_list
 from .sessions.sessions_send import sessions_send
 from .sessions.sessions_spawn import sessions_spawn
 from .sessions.subagents import subagents
+from .ui.browser import browser
 from .web.web_fetch import web_fetch
 from .web.web_search import web_search
 
@@ -44,13 +45,7 @@ SHELF: tuple[Tool, ...] = (
     ls,
     exec,
     process,
-    Tool.declared(
-        "browser",
-        "Drive a web browser.",
-        group="ui",
-        effects={"read", "network", "send"},
-        requires=("setting:browser",),
-    ),
+    browser,
     Tool.declared("canvas", "Show a page to the user.", group="ui", effects={"send"}),
     nodes,
     cron,

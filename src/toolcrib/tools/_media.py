@@ -3,10 +3,13 @@
 Pillow does the turning and shrinking. Without it (the extra `media`) a picture that is small enough passes as it is.
 """
 
+import asyncio
 import codecs
+import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from toolcrib import Image, ToolError
+from toolcrib import Ctx, Image, Result, ToolError
 
 _KINDS = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive (or a document made of one)"),
@@ -96,3 +99,33 @@ def fit_picture(data: bytes, mime: str) -> Picture:
         times = f"{made.full[0] / made.sides[0]:.2f}"
         note = f"{made.mime}, shown at {size} instead of {full}; multiply coordinates by {times} for the original"
     return Picture(made.data, made.mime, note, made.full)
+
+
+_ODD, _NO_KIND = re.compile(r"[^\w.-]+"), re.compile(r"[^A-Za-z0-9]+")
+_NAME_CHARS, _KIND_CHARS = 48, 16
+
+
+def name_file(folder: str, what: str, kind: str) -> str:
+    """Return a path in the workspace for something that was made just now; no other is called so."""
+    at = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    name = _ODD.sub("-", what).strip(".-")[:_NAME_CHARS] or "file"
+    return f"{folder}/{name}-{at}.{_NO_KIND.sub('', kind)[:_KIND_CHARS] or 'bin'}"
+
+
+async def keep_picture(ctx: Ctx, data: bytes, folder: str, what: str, source: str) -> Result:
+    """Write a picture from outside to the workspace, and show it as models can see it."""
+    if (mime := Image.mime_of(data)) is None:
+        raise ToolError(f"{source} sent a picture of no kind that is known", code="failed")
+    path = name_file(folder, what, mime.partition("/")[2].replace("jpeg", "jpg"))
+    await ctx.workspace.write(path, data)
+    try:
+        picture = await asyncio.to_thread(fit_picture, data, mime)
+    except ToolError as error:
+        return Result.text(f"MEDIA:{path}\n[not shown: {error}]", details={"path": path, "shown": False})
+    width, height = picture.sides
+    shown = Result.image(picture.data, mime=picture.mime, label=picture.note, path=path)
+    words, image = shown.content
+    assert isinstance(image, Image)
+    return shown._replace(
+        content=(words, image._replace(source=source)), details={"path": path, "width": width, "height": height}
+    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.backends.web.proxies import REFUSAL, SayHttp, Serve, World, say_nothing, world
@@ -45,7 +46,7 @@ class Site:
 
 
 @asynccontextmanager
-async def site(folder: Path, hosts: dict[tuple[str, int], Serve] | None = None, **bounds: int) -> AsyncIterator[Site]:
+async def site(folder: Path, hosts: dict[tuple[str, int], Serve] | None = None, **bounds: Any) -> AsyncIterator[Site]:
     """Give a sandbox whose proxy dials these hosts: one shop, unless others are named."""
     async with (
         world({SHOP: SayHttp()} if hosts is None else hosts) as found,

@@ -406,3 +406,18 @@ async def test_a_dial_with_a_bug_ends_one_connection_and_is_logged(caplog: pytes
             assert await ask(port, b"CONNECT bug.test:80 HTTP/1.1\r\n\r\n") == b""
             assert b"hello" in await ask(port, b"GET http://shop.test/ HTTP/1.1\r\n\r\n")
     assert "a connection to the proxy of commands failed" in caplog.text
+
+
+@pytest.mark.parametrize("shown", [b"", b"Basic dTpw", b"basic dTpzZWNyZXQ=", b"Basic dTpzZWNyZXQ"])
+async def test_a_proxy_with_credentials_serves_whoever_shows_them_and_nobody_else(shown: bytes) -> None:
+    async with (
+        world({SHOP: (host := SayHttp())}) as found,
+        serving(CommandProxy(found.dial, credentials="u:secret")) as port,
+    ):
+        line = b"GET http://shop.test/ HTTP/1.1\r\nProxy-Authorization: %b\r\n\r\n"
+        answer = await ask(port, line % shown)
+        assert answer.startswith(b"HTTP/1.1 407 ")
+        assert b'\r\nproxy-authenticate: Basic realm="toolcrib"\r\n' in answer
+        assert found.dialled == []
+        assert (await ask(port, line % b"Basic dTpzZWNyZXQ=")).endswith(b"hello")
+        assert b"dTpzZWNyZXQ" not in host.asked[0]

@@ -5,6 +5,8 @@ cannot read in exactly one way is refused: a name that two programs read differe
 """
 
 import asyncio
+import base64
+import hmac
 import logging
 import math
 import re
@@ -34,7 +36,7 @@ _ANSWER = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r\n)")
 # what is between two neighbours only; `transfer-encoding` too, but bodies are passed on as they are
 _HOP = frozenset((b"connection", b"proxy-connection", b"keep-alive", b"te", b"upgrade", b"proxy-authorization"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
-_STATUS = {"bad_address": 400, "denied": 403, "too_large": 431, "busy": 503, "timeout": 504}
+_STATUS = {"bad_address": 400, "denied": 403, "too_large": 431, "unknown": 407, "busy": 503, "timeout": 504}
 
 _Fields = list[tuple[bytes, bytes]]
 
@@ -52,14 +54,16 @@ class _ProxyRequest:
 class CommandProxy:
     """Serves listening sockets, each with at most `most` connections at once, and `most_of_all` together.
 
-    A connection has `head_seconds` to say what it wants, and ends when nothing came or went for `idle_seconds`.
+    A connection has `head_seconds` to say what it wants, and ends when nothing came or went for `idle_seconds`. With
+    `credentials` (`user:password`) it serves whoever shows them: a port of this machine is open to all its programs.
     """
 
     def __init__(
         self, dial: Dial, *, most: int = 64, most_of_all: int = 256, head_seconds: float = 30.0,
-        idle_seconds: float = 300.0,
+        idle_seconds: float = 300.0, credentials: str = "",
     ) -> None:  # fmt: skip
         self._dial, self._most, self._most_of_all = dial, most, most_of_all
+        self._shown = b"Basic " + base64.b64encode(credentials.encode()) if credentials else b""
         self._head_seconds, self._idle_seconds = head_seconds, idle_seconds
         self._open = 0
 
@@ -122,7 +126,7 @@ class CommandProxy:
             raise ToolError("too many connections of commands are open; try again when some ended", code="busy")
         async with asyncio.timeout(self._head_seconds):
             try:
-                return _parse_request(await reader.readuntil(_END))
+                return _parse_request(await reader.readuntil(_END), self._shown)
             except asyncio.LimitOverrunError:
                 raise ToolError(f"a head of more than {_HEAD_BYTES:,} bytes is too long", code="too_large") from None
 
@@ -151,14 +155,21 @@ class CommandProxy:
                 await asyncio.wait((asking,))
 
 
-def _parse_request(head: bytes) -> _ProxyRequest:
-    """Read the head of a request; ToolError `bad_address` where it is not plain what is asked for."""
+def _parse_request(head: bytes, shown: bytes = b"") -> _ProxyRequest:
+    """Read the head of a request; ToolError `bad_address` where it is not plain what is asked for.
+
+    One that does not show what has to be shown is `unknown`.
+    """
     first, *lines = head.removesuffix(_END).split(b"\r\n")
     found = _REQUEST.fullmatch(first)
     if found is None:
         raise _bad("the first line of a request is a method, an address and HTTP/1.1, one space between them")
     method, target, version = found[1], found[2].decode("ascii"), found[3]
     fields = _parse_fields(lines)
+    if shown and not any(
+        name == b"proxy-authorization" and hmac.compare_digest(value, shown) for name, value in fields
+    ):
+        raise ToolError("this proxy serves those who show its password", code="unknown")
     body_bytes = _measure_body(fields, version)
     if method == b"CONNECT":
         return _ProxyRequest(*read_place(target), b"", math.inf)
@@ -208,6 +219,8 @@ def _refuse(error: ToolError) -> bytes:
     status, body = _STATUS.get(error.code, 502), f"{sentence}\n".encode()
     reason = re.sub(r"[^\x20-\x7e]+", "?", sentence)[:_REASON_CHARS].encode()
     fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
+    if error.code == "unknown":
+        fields.append((b"proxy-authenticate", b'Basic realm="toolcrib"'))
     return b"HTTP/1.1 %d %b\r\n" % (status, reason) + _render_fields([*fields, (b"connection", b"close")]) + body
 
 

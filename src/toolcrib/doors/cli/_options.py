@@ -140,6 +140,9 @@ def load_tools(text: str | None) -> "Sequence[Tool | Callable[..., Any]]":
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
+headed_option = click.option("--headed", is_flag=True, help="Show the window of the browser that tools use.")
+
+
 def json_options(command: _Command) -> _Command:
     """Add --config, --from and --json."""
     return config_options(json_option(command))

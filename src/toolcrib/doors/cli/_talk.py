@@ -12,6 +12,7 @@ from toolcrib.adapter.events import follow_turn
 from toolcrib.app import Crib
 from toolcrib.client import GatewayClient
 from toolcrib.define.caller import OWNER, Caller
+from toolcrib.define.errors import CribError
 from toolcrib.define.event import Event
 from toolcrib.define.gateway import ServiceAsk
 from toolcrib.define.session import agent_from_key, check_key
@@ -28,16 +29,19 @@ AskAs = Callable[[Caller, str, Mapping[str, Any]], Awaitable[Any]]  # a service,
 class Talk:
     """Opens the crib that a command talks with: the gateway's, where one is named or runs, else one of our own."""
 
-    def __init__(self, options: CallerOptions, tries: int = 0) -> None:
+    def __init__(self, options: CallerOptions, tries: int = 0, *, headed: bool = False) -> None:
         found, key, agent = find_answering(options, here=True, allows=_ALLOWED), options["session"], options["agent"]
         if key is not None:
             check_key(key)
         self._opened: Crib | GatewayClient
+        if found and headed:
+            raise CribError("the browser is the gateway's, which runs; start that with --headed, or leave it out here")
         if found:
             self._opened = found.client(tries)
             self.caller = replace(OWNER, session=key, agent=agent or (agent_from_key(key) if key else None))
             return
         self._opened = crib = crib_from_options(options, import_plugins=True, keeps=True)
+        crib.browser.is_headed = headed
         self.caller = caller_from_options(crib, options)
         crib.models.prepare(self.caller.provider, lambda words: click.echo(f"toolcrib: {words}", err=True))
         if options["model"]:

@@ -27,6 +27,7 @@ from ._options import (
     ask_owner,
     config_options,
     crib_from_options,
+    headed_option,
     load_from_options,
     service_options,
     show_examples,
@@ -58,16 +59,17 @@ def _serve_options(command: _Command) -> _Command:
 
 @click.group("gateway", invoke_without_command=True, epilog=show_examples(*_FIRST))
 @_serve_options
+@headed_option
 @click.pass_context
-def command(ctx: click.Context, **options: Unpack[ServeOptions]) -> int:
+def command(ctx: click.Context, headed: bool, **options: Unpack[ServeOptions]) -> int:
     """Serve sessions, tools and services over WebSocket and HTTP, to whoever shows a credential.
 
     Without one in the configuration a token is made at the first start, and kept in the state folder, where the other
     commands find it.
     """
     if ctx.invoked_subcommand is None:
-        return _start(options)
-    if any(value is not None for value in options.values()):
+        return _start(options, headed=headed)
+    if headed or any(value is not None for value in options.values()):
         raise click.UsageError(f"options stand behind {ctx.invoked_subcommand}", ctx)
     return 0
 
@@ -142,7 +144,7 @@ async def _look(options: JsonOptions) -> dict[str, Any]:
     return {"running": True, "url": found.url, **kept}
 
 
-def _start(options: ServeOptions) -> int:
+def _start(options: ServeOptions, *, headed: bool) -> int:
     bind, port, token_file = options["bind"], options["port"], options["token_file"]
     try:
         from toolcrib.doors.gateway.credentials import Credentials, Mode  # noqa: PLC0415  needs the extra
@@ -151,6 +153,7 @@ def _start(options: ServeOptions) -> int:
     except ImportError as error:
         raise CribError(f"the gateway needs the extra `gateway`: pip install 'toolcrib[gateway]' ({error})") from None
     crib = crib_from_options(options, import_plugins=True, keeps=True)
+    crib.browser.is_headed = headed
     settings, log_file = crib.config.gateway or GatewaySettings(), crib.config.logging.path_in(state_folder())
     os.close(open_log(log_file))
     where = settings.bind if bind is None else bind

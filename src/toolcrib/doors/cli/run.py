@@ -28,6 +28,7 @@ from ._options import (
     caller_options,
     config_options,
     gateway_options,
+    headed_option,
     is_attended,
     nearest_session,
     wait_for_servers,
@@ -60,7 +61,10 @@ _Surface = JsonLines | RunScreen
 @click.option("--continue", "-c", "last", is_flag=True, help="Go on with the agent's latest session.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and nothing else.")
 @click.option("--verbose", "-v", is_flag=True, help="Show thoughts and the whole of results, too.")
-def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **options: Unpack[CallerOptions]) -> int:
+@headed_option
+def command(
+    words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, headed: bool, **options: Unpack[CallerOptions]
+) -> int:
     """Answer MESSAGE, one word or many, with the tools you may use; `-` reads it from stdin.
 
     The session is kept: `--session KEY` goes on with one. Without a model's key the offline model answers, which knows
@@ -74,7 +78,7 @@ def command(words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, **
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
-    talk, shows = Talk(options), JsonLines() if as_json else RunScreen(verbose=verbose)
+    talk, shows = Talk(options, headed=headed), JsonLines() if as_json else RunScreen(verbose=verbose)
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):

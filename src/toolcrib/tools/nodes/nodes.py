@@ -1,15 +1,13 @@
 """nodes: what paired devices can do. What they send is from outside, and their files go to the workspace."""
 
-import asyncio
 import base64
 import binascii
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from toolcrib import Args, Ctx, Image, Result, Text, ToolError, tool
-from toolcrib.tools._media import fit_picture
+from toolcrib import Args, Ctx, Result, Text, ToolError, tool
+from toolcrib.tools._media import keep_picture, name_file
 
 _ACTIONS = (
     "status", "describe", "pending", "approve", "reject", "notify", "camera_snap", "camera_list", "camera_clip",
@@ -19,7 +17,6 @@ _UNITS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
 _LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])?")
 _CLIP_MS, _RECORD_MS, _ANSWER_MS, _MAX_MS = 3_000, 10_000, 30_000, 21_600_000
 _RUN_MS, _MAX_CHARS = 120_000, 100_000
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def _text(about: str, *among: str) -> dict[str, Any]:
@@ -121,7 +118,7 @@ async def _snap(ctx: Ctx, args: Args) -> Result:
                 raise
             failure = error
             continue
-        made = await _keep_picture(ctx, node, each, _decode(payload))
+        made = await keep_picture(ctx, _decode(payload), "nodes", f"{_name(node)}-{each}", node)
         content += made.content
         taken.append({"facing": each, **made.details})
     if not taken and failure is not None:
@@ -129,30 +126,11 @@ async def _snap(ctx: Ctx, args: Args) -> Result:
     return Result(tuple(content), details={"snaps": taken})
 
 
-async def _keep_picture(ctx: Ctx, node: str, facing: str, data: bytes) -> Result:
-    """Write a picture to the workspace, and show it as models can see it."""
-    if (mime := Image.mime_of(data)) is None:
-        raise ToolError(f"{node} sent a picture of no kind that is known", code="failed")
-    path = _name_file(node, facing, mime.partition("/")[2].replace("jpeg", "jpg"))
-    await ctx.workspace.write(path, data)
-    try:
-        picture = await asyncio.to_thread(fit_picture, data, mime)
-    except ToolError as error:
-        return Result.text(f"MEDIA:{path}\n[not shown: {error}]", details={"path": path, "shown": False})
-    width, height = picture.sides
-    shown = Result.image(picture.data, mime=picture.mime, label=picture.note, path=path)
-    words, image = shown.content
-    assert isinstance(image, Image)
-    return shown._replace(
-        content=(words, image._replace(source=node)), details={"path": path, "width": width, "height": height}
-    )
-
-
 async def _record(ctx: Ctx, args: Args, command: str, params: Mapping[str, Any]) -> Result:
     """Have something recorded, and write it to the workspace."""
     node, payload = await _ask(ctx, args, command, params, params["durationMs"] + _ANSWER_MS)
-    data, kind = _decode(payload), _ODD.sub("", str(payload.get("format") or "mp4"))[:8]
-    path = args.get("outPath") or _name_file(node, command.partition(".")[2], kind)
+    data, kind = _decode(payload), str(payload.get("format") or "mp4")
+    path = args.get("outPath") or name_file("nodes", f"{_name(node)}-{command.partition('.')[2]}", kind)
     await ctx.workspace.write(path, data)
     about = {key: payload[key] for key in ("durationMs", "fps", "screenIndex", "hasAudio") if key in payload}
     text = Text(f"FILE:{path}\n{len(data):,} bytes")
@@ -215,9 +193,8 @@ def _decode(payload: Any) -> bytes:
     return data
 
 
-def _name_file(node: str, what: str, kind: str) -> str:
-    at = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-    return f"nodes/{_ODD.sub('-', node.partition(':')[2])}-{_ODD.sub('-', what)}-{at}.{kind}"
+def _name(source: str) -> str:
+    return source.partition(":")[2]
 
 
 def _pick(args: Args, *names: str) -> dict[str, Any]:

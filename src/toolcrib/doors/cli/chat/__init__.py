@@ -12,7 +12,13 @@ import click
 from toolcrib.define.errors import CribError
 from toolcrib.doors.cli._format import Formatter, columns
 from toolcrib.doors.cli._log import state_folder
-from toolcrib.doors.cli._options import CallerOptions, caller_options, config_options, gateway_options
+from toolcrib.doors.cli._options import (
+    CallerOptions,
+    caller_options,
+    config_options,
+    gateway_options,
+    headed_option,
+)
 from toolcrib.doors.cli._talk import Talk
 
 from .commands import HELP, ChatCompleter
@@ -40,7 +46,8 @@ _TRIES = 20  # to reach a gateway again that was lost: about five minutes
 @caller_options
 @click.option("--new", "anew", is_flag=True, help="Begin a new session.")
 @click.option("--plain", is_flag=True, help="Lines only: no colours, and the cursor never moves back.")
-def command(anew: bool, plain: bool, **options: Unpack[CallerOptions]) -> int:
+@headed_option
+def command(anew: bool, plain: bool, headed: bool, **options: Unpack[CallerOptions]) -> int:
     """Talk at the terminal, with the tools you may use.
 
     It goes on with the latest chat of the agent in this folder. Without a model's key the offline model answers, which
@@ -48,7 +55,7 @@ def command(anew: bool, plain: bool, **options: Unpack[CallerOptions]) -> int:
     """
     if anew and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")
-    return asyncio.run(_run_chat(Talk(options, _TRIES), options["model"], anew=anew, plain=plain))
+    return asyncio.run(_run_chat(Talk(options, _TRIES, headed=headed), options["model"], anew=anew, plain=plain))
 
 
 async def _run_chat(talk: Talk, model: str | None, *, anew: bool, plain: bool) -> int:

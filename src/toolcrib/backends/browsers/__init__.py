@@ -1,0 +1,1 @@
+"""A browser: pages that an agent opens, reads and works on."""

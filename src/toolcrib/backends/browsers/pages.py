@@ -1,0 +1,486 @@
+"""The pages of one session: tabs, what they show, and what is done to them. Answers are plain JSON, bytes in base64.
+
+Pages of the internet share one context. A private origin that the session may open has a context of its own, which
+reaches that origin and nothing else: no redirect and no script of another page leads there.
+"""
+
+import asyncio
+import base64
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.backends.web.guard import guard_for
+from toolcrib.backends.web.proxy import Dial
+from toolcrib.define.egress import judge_port, read_url
+from toolcrib.define.errors import ToolError
+from toolcrib.threads import in_thread
+
+from .acts import ACTS, MAX_MOVED_BYTES, find_element, give_files, milliseconds, read_files, read_number
+from .chromium import Chromium, GuardedContext, Profiles, find_executable, load_errors
+from .snapshot import Narrowing, build_role_snapshot, cut_lines, list_boxes, list_nodes
+from .tab import NOTE_CHARS, Tab, cut_url
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_Json = Mapping[str, Any]
+
+_MAX_TABS = 20
+_SNAPSHOT_CHARS, _EFFICIENT_CHARS, _EFFICIENT_DEPTH = 80_000, 10_000, 6
+_NODES, _MAX_NODES, _MAX_LABELS = 500, 2_000, 150
+_LOAD_SECONDS, _TITLE_SECONDS, _FAILURE_SECONDS, _GRACE_SECONDS = 5.0, 1.0, 1.0, 3.0
+_CALL = re.compile(r"[A-Za-z]+\.[a-z_]+: (?:Error: )?")  # of Playwright's, where it failed
+_LABEL = """boxes => {
+  const root = document.createElement("div");
+  root.style.cssText = "all:initial;position:absolute;left:0;top:0;z-index:2147483647;pointer-events:none";
+  for (const [ref, x, y, width, height] of boxes) {
+    const box = document.createElement("div"), mark = document.createElement("span");
+    box.style.cssText = `all:initial;position:absolute;left:${x + scrollX}px;top:${y + scrollY}px;width:${width}px;`
+      + `height:${height}px;outline:2px solid #d00`;
+    mark.style.cssText = "all:initial;background:#d00;color:#fff;font:bold 11px monospace;padding:0 2px";
+    mark.textContent = ref;
+    box.append(mark);
+    root.append(box);
+  }
+  document.documentElement.append(root);
+  return root;
+}"""
+
+
+class PageSet:
+    """The pages of one session, over Chromium. One thing is done at a time."""
+
+    def __init__(self, chromium: Chromium, profiles: Profiles, profile: str, *, keeps: bool) -> None:
+        self._chromium, self._profiles, self._profile, self._keeps = chromium, profiles, profile, keeps
+        self._places, self._tabs = dict[str, GuardedContext](), dict[str, Tab]()
+        self._permitted, self._count, self._turn = set[str](), 0, asyncio.Lock()
+        self._current: Tab | None = None
+        self._verbs: Mapping[str, Callable[[_Json], Any]] = {
+            "tabs": self._list_tabs, "open": self._open, "focus": self._focus, "close": self._close_tab,
+            "navigate": self._navigate, "snapshot": self._snapshot, "screenshot": self._screenshot, "pdf": self._pdf,
+            "console": self._console, "errors": self._errors, "requests": self._requests, "upload": self._upload,
+            "dialog": self._dialog, "download": self._download, "act": self._act, "start": self._begin,
+        }  # fmt: skip
+
+    def permit(self, origin: str) -> None:
+        """Let this session open one origin of this machine or of a private network, like `http://127.0.0.1:8123`."""
+        self._permitted.add(_origin_of(origin))
+
+    async def perform(self, verb: str, args: _Json) -> dict[str, Any]:
+        """Do one thing; ToolError in one sentence where that does not work."""
+        seconds = milliseconds(args) / 1000
+        async with self._turn, self._in_words(args, seconds):
+            before = self._current
+            told: dict[str, Any] = await self._verbs[verb](args)
+            tab = self._tabs.get(str(told.get("targetId"))) or (before if before in self._tabs.values() else None)
+            return {"ok": True, **told, **(tab.take_news() if tab and verb != "download" else {})}
+
+    async def capture(self, url: str, *, width: int, height: int, type: str = "png", whole: bool = False) -> bytes:
+        """Return a picture of what an address shows, in a window of this size; no tab is left of it."""
+        args = {"targetUrl": url}
+        async with self._turn, self._in_words(args, milliseconds(args) / 1000):
+            tab = await self._new_tab(url)
+            try:
+                await tab.page.set_viewport_size({"width": width, "height": height})
+                await self._go(tab, url, args)
+                return await tab.page.screenshot(type="jpeg" if type == "jpeg" else "png", full_page=whole)
+            finally:
+                await self._drop(tab)
+
+    async def close(self) -> None:
+        """Close every page; where the profile is kept, what they have stored is."""
+        async with self._turn:
+            public = self._places.get("")
+            if self._keeps and public and self._chromium.is_running and (state := await public.read_state()):
+                await in_thread(self._profiles.keep, self._profile, state)
+            await self._forget_all()
+
+    async def _forget_all(self) -> None:
+        places, self._places, self._current = list(self._places.values()), {}, None
+        self._tabs.clear()
+        for place in places:
+            await place.close()
+
+    @asynccontextmanager
+    async def _in_words(self, args: _Json, seconds: float) -> AsyncIterator[None]:
+        """Say what went wrong in one sentence; what the browser says of a page is from outside."""
+        Error, TooLate = load_errors()  # noqa: N806  classes
+        if self._places and not self._chromium.is_running:
+            await self._forget_all()
+        try:
+            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                yield
+        except TimeoutError:
+            tab = self._tabs.get(str(args.get("targetId") or "")) or self._current
+            if tab is not None:
+                await self._drop(tab)
+            raise ToolError(f"the page did not answer in {seconds:g} seconds, and was closed", code="timeout") from None
+        except TooLate:
+            what = (
+                f"it could not be done in {seconds:g} seconds: the page is slow, or what is meant is hidden or covered"
+            )
+            raise ToolError(f"{what}; look again", code="timeout") from None
+        except ToolError:
+            raise
+        except Exception as error:  # that its driver is gone is told by no class of Playwright's
+            if not await self._chromium.is_answering():
+                await self._forget_all()
+                what = "Chromium has ended, and its pages with it; the next call starts it anew"
+                raise ToolError(what, code="unavailable") from None
+            if not isinstance(error, Error):
+                raise
+            raise _explain(error, self._current) from None
+
+    # tabs
+
+    async def _begin(self, args: _Json) -> dict[str, Any]:
+        await self._place("")
+        return {"running": True}
+
+    async def _list_tabs(self, args: _Json) -> dict[str, Any]:
+        return {
+            "running": self._chromium.is_running,
+            "tabs": [await self._describe(tab) for tab in self._tabs.values()],
+        }
+
+    async def _describe(self, tab: Tab) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(_TITLE_SECONDS):
+                title = (await tab.page.title())[:NOTE_CHARS]
+        except TimeoutError:  # it is busy with itself
+            title = ""
+        return {"targetId": tab.id, "title": title, "url": tab.url, "focused": tab is self._current}
+
+    async def _open(self, args: _Json) -> dict[str, Any]:
+        url = _need(args, "targetUrl", "url")
+        tab = await self._new_tab(url)
+        try:
+            told = await self._go(tab, url, args)
+        except BaseException:
+            await self._drop(tab)
+            raise
+        self._current = tab
+        return told
+
+    async def _navigate(self, args: _Json) -> dict[str, Any]:
+        """Go elsewhere in a tab; where that is another origin's place, in one that takes its id."""
+        url = _need(args, "targetUrl", "url")
+        tab = self._find(args) if self._tabs else await self._new_tab(url)
+        if tab.origin != self._private_origin(url):
+            old, tab = tab, await self._new_tab(url, tab.id)
+            await old.page.close()
+        self._current = tab
+        return await self._go(tab, url, args)
+
+    async def _focus(self, args: _Json) -> dict[str, Any]:
+        self._current = tab = self._find(args)
+        await tab.page.bring_to_front()
+        return {"targetId": tab.id, "url": tab.url}
+
+    async def _close_tab(self, args: _Json) -> dict[str, Any]:
+        tab = self._find(args)
+        await self._drop(tab)
+        return {"targetId": tab.id}
+
+    def _find(self, args: _Json) -> Tab:
+        asked = str(args.get("targetId") or "")
+        if not self._tabs:
+            raise ToolError("no page is open; open one", code="not_found")
+        tab = self._tabs.get(asked) if asked else self._current or next(reversed(self._tabs.values()))
+        if tab is None:
+            raise ToolError(f"there is no tab {asked[:64]!r}; there are {', '.join(self._tabs)}", code="not_found")
+        return tab
+
+    def _private_origin(self, url: str) -> str:
+        """Return the origin of a URL where it is one that this session may open beyond the internet, else ""."""
+        origin = "" if _is_blank(url) else _origin_of(url)
+        return origin if origin in self._permitted else ""
+
+    async def _place(self, origin: str) -> GuardedContext:
+        if (place := self._places.get(origin)) is None:
+            if origin:
+                place = await self._chromium.open_context(guard_for(origin).dial)
+            else:
+                state = await in_thread(self._profiles.load, self._profile) if self._keeps else None
+                place = await self._chromium.open_context(self._chromium.dial, state)
+            self._places[origin] = place
+            place.context.on("page", lambda page: self._take_popup(page, origin))
+        return place
+
+    async def _new_tab(self, url: str, id: str = "") -> Tab:
+        if len(self._tabs) >= _MAX_TABS and not id:
+            raise ToolError(f"{_MAX_TABS} tabs are open; close some first", code="too_many")
+        origin = self._private_origin(url)
+        place = await self._place(origin)
+        page = await place.context.new_page()
+        tab = next((each for each in self._tabs.values() if each.page is page), None) or self._adopt(page, origin)
+        if id:  # in the place of another
+            del self._tabs[tab.id]
+            tab.id = id
+            self._tabs[id] = tab
+        return tab
+
+    def _adopt(self, page: "Page", origin: str) -> Tab:
+        """Take in a page, also one that another has opened."""
+        for known in self._tabs.values():
+            if known.page is page:
+                return known
+        self._count += 1
+        tab = Tab(f"t{self._count}", page, self._places[origin], origin)
+        self._tabs[tab.id] = tab
+        tab.listen()
+        page.on("close", lambda _: self._forget(tab))
+        page.on("crash", lambda _: self._drop(tab))
+        return tab
+
+    async def _take_popup(self, page: "Page", origin: str) -> None:
+        self._adopt(page, origin)
+        if len(self._tabs) > _MAX_TABS:  # pages can open as many as they like
+            with suppress(load_errors()[0]):
+                await page.close()
+
+    def _forget(self, tab: Tab) -> None:
+        if self._tabs.get(tab.id) is tab:
+            del self._tabs[tab.id]
+        if self._current is tab:
+            self._current = next(reversed(self._tabs.values()), None)
+
+    async def _drop(self, tab: Tab) -> None:
+        self._forget(tab)
+        with suppress(load_errors()[0]):  # it is closed already, or Chromium is gone
+            await tab.page.close()
+
+    async def _go(self, tab: Tab, url: str, args: _Json) -> dict[str, Any]:
+        """Go to an address; a refusal of the guard is told as such."""
+        Error, TooLate = load_errors()  # noqa: N806  classes
+        page, refused, found = tab.page, tab.place.refused, None
+        refused.clear()
+        try:
+            found = await page.goto(_check_url(url), wait_until="domcontentloaded", timeout=milliseconds(args))
+        except Error as error:
+            said = str(error)
+            if "net::ERR_" in said:
+                with suppress(Error):  # the page that says so comes behind it, and would be in the way of the next
+                    await page.wait_for_url(_is_failure, wait_until="commit", timeout=_FAILURE_SECONDS * 1000)
+                known = refused.get(_host_of(url)) or next(reversed(refused.values()), None)
+                raise known if known and "ERR_TUNNEL" in said else error from None
+            if "Download is starting" not in said and "interrupted by another navigation" not in said:
+                raise
+        if no := refused.get(_host_of(found.url if found else page.url)):
+            await page.goto("about:blank")
+            raise no
+        with suppress(TooLate):  # what there is can be looked at
+            await page.wait_for_load_state("load", timeout=_LOAD_SECONDS * 1000)
+        status = {"status": found.status} if found else {}
+        return {"targetId": tab.id, "url": tab.url, "title": (await self._describe(tab))["title"], **status}
+
+    # what a page shows
+
+    async def _snapshot(self, args: _Json) -> dict[str, Any]:
+        tab, is_efficient = self._find(args), args.get("mode") == "efficient"
+        wanted = Narrowing(
+            interactive=bool(args.get("interactive", is_efficient)),
+            compact=bool(args.get("compact", is_efficient)),
+            depth=_EFFICIENT_DEPTH if is_efficient and args.get("depth") is None else read_number(args, "depth"),
+        )
+        outline = await self._read_outline(tab, args)
+        told: dict[str, Any] = {"targetId": tab.id, "url": tab.url}
+        if args.get("format", args.get("snapshotFormat")) == "aria":
+            most = min(read_number(args, "limit") or _NODES, _MAX_NODES)
+            return told | {"format": "aria", "nodes": list_nodes(outline, most)}
+        most = read_number(args, "maxChars") or (_EFFICIENT_CHARS if is_efficient else _SNAPSHOT_CHARS)
+        is_whole = wanted == Narrowing() and args.get("refs") != "role"
+        text, is_cut = cut_lines(outline if is_whole else build_role_snapshot(outline, wanted).text, most)
+        told |= {"format": "ai", "snapshot": text, "truncated": is_cut, "refs": text.count("[ref=")}
+        return told | (await self._screenshot(args) if args.get("labels") else {})
+
+    async def _read_outline(self, tab: Tab, args: _Json, *, boxes: bool = False) -> str:
+        page, frame, selector = tab.page, args.get("frame"), args.get("selector")
+        limit = milliseconds(args)
+        if frame:
+            inner = page.frame_locator(str(frame)).locator(str(selector or "body"))
+            return await inner.aria_snapshot(mode="ai", boxes=boxes, timeout=limit)
+        if selector:
+            return await page.locator(str(selector)).first.aria_snapshot(mode="ai", boxes=boxes, timeout=limit)
+        return await page.aria_snapshot(mode="ai", boxes=boxes, timeout=limit)
+
+    async def _screenshot(self, args: _Json) -> dict[str, Any]:
+        tab, limit = self._find(args), milliseconds(args)
+        kind: Any = "jpeg" if args.get("type") == "jpeg" else "png"
+        at = await find_element(tab.page, args) if args.get("ref") or args.get("element") else None
+        labels = await self._show_labels(tab, args) if args.get("labels") else None
+        try:
+            if at is not None:
+                data = await at.screenshot(type=kind, timeout=limit)
+            else:
+                data = await tab.page.screenshot(type=kind, full_page=bool(args.get("fullPage")), timeout=limit)
+        finally:
+            if labels is not None:
+                await labels.evaluate("root => root.remove()")
+        return {"targetId": tab.id, "url": tab.url, "type": kind, "base64": _encode(data)}
+
+    async def _show_labels(self, tab: Tab, args: _Json) -> Any:
+        """Write its ref onto everything that can be used."""
+        outline = await self._read_outline(tab, args, boxes=True)
+        return await tab.page.evaluate_handle(_LABEL, list_boxes(outline)[:_MAX_LABELS])
+
+    async def _pdf(self, args: _Json) -> dict[str, Any]:
+        tab = self._find(args)
+        data = await tab.page.pdf(print_background=True)
+        return {"targetId": tab.id, "url": tab.url, "base64": _encode(data)}
+
+    async def _console(self, args: _Json) -> dict[str, Any]:
+        tab, level = self._find(args), args.get("level")
+        said = [each for each in tab.console if not level or each["level"] == level]
+        return {"targetId": tab.id, "url": tab.url, "messages": said, "errors": list(tab.errors)}
+
+    async def _errors(self, args: _Json) -> dict[str, Any]:
+        tab = self._find(args)
+        return {"targetId": tab.id, "url": tab.url, "errors": list(tab.errors)}
+
+    async def _requests(self, args: _Json) -> dict[str, Any]:
+        tab = self._find(args)
+        return {"targetId": tab.id, "url": tab.url, "requests": list(tab.requests)}
+
+    # what is done to a page
+
+    async def _act(self, args: _Json) -> dict[str, Any]:
+        tab, kind = self._find(args), str(args.get("kind"))
+        if kind == "close":
+            return await self._close_tab(args)
+        if kind not in ACTS:
+            raise ToolError(
+                f"there is no act {kind[:64]!r}; there are {', '.join((*ACTS, 'close'))}", code="bad_arguments"
+            )
+        if args.get("selector") and kind != "wait":
+            raise ToolError(
+                "an act names its element by ref; take a snapshot and use a ref of it", code="bad_arguments"
+            )
+        told = await ACTS[kind](tab.page, args)
+        return {"targetId": tab.id, "url": tab.url, **(told or {})}
+
+    async def _dialog(self, args: _Json) -> dict[str, Any]:
+        tab = self._find(args)
+        tab.answer = bool(args.get("accept")), str(args.get("promptText") or "")
+        return {"targetId": tab.id, "url": tab.url, "armed": True}
+
+    async def _upload(self, args: _Json) -> dict[str, Any]:
+        """Give files to an input, to the chooser that a click opens, or to the next one that opens."""
+        tab, files = self._find(args), read_files(args)
+        told = {"targetId": tab.id, "url": tab.url, "files": [each["name"] for each in files]}
+        if named := args.get("inputRef") or args.get("element"):
+            at = await find_element(tab.page, {"ref": args.get("inputRef"), "element": args.get("element")})
+            await at.set_input_files(files)
+            return told | {"input": str(named)[:64]}
+        if args.get("ref"):
+            at = await find_element(tab.page, args)
+            async with tab.page.expect_file_chooser(timeout=milliseconds(args)) as chooser:
+                await at.click(timeout=milliseconds(args))
+            await (await chooser.value).set_files(files)
+            return told
+        tab.page.once("filechooser", lambda chooser: give_files(chooser, files))
+        return told | {"armed": True}
+
+    async def _download(self, args: _Json) -> dict[str, Any]:
+        """Return the file that a click brings, that was begun already, or that comes next."""
+        tab, limit = self._find(args), milliseconds(args)
+        if args.get("ref"):
+            at = await find_element(tab.page, args)
+            async with tab.page.expect_download(timeout=limit) as coming:
+                await at.click(timeout=limit)
+            found = await coming.value
+        elif tab.download is not None:
+            found = tab.download
+        else:
+            found = await tab.page.wait_for_event("download", timeout=limit)
+        try:
+            path = Path(await found.path())
+            if path.stat().st_size > MAX_MOVED_BYTES:
+                raise ToolError(
+                    f"the file is larger than {MAX_MOVED_BYTES >> 20} MB, and was not kept", code="too_large"
+                )
+            data = await in_thread(path.read_bytes)
+        finally:
+            tab.download = None
+            await found.cancel()
+            await found.delete()
+        told = {"targetId": tab.id, "url": cut_url(found.url), "name": found.suggested_filename[:255]}
+        return told | {"base64": _encode(data)}
+
+
+class ChromiumPages:
+    """Where the page sets of a crib come from: one Chromium, and the profiles of its agents."""
+
+    def __init__(self, dial: Dial, launch: Callable[[], tuple[str | None, bool]], folder: Path | None) -> None:
+        self._chromium, self._profiles = Chromium(dial, launch), Profiles(folder)
+
+    def describe(self) -> dict[str, Any]:
+        """Tell which Chromium it is, and whether it runs; or why there is none."""
+        named, headless = self._chromium.launch()
+        told: dict[str, Any] = {"running": self._chromium.is_running, "headless": headless}
+        try:
+            told |= {"executablePath": find_executable(named), "version": self._chromium.version}
+        except ToolError as error:
+            told["detectError"] = str(error)
+        return told
+
+    def open(self, profile: str, *, keeps: bool) -> PageSet:
+        """Return a new page set with what is kept of a profile; Chromium starts when it is first used."""
+        return PageSet(self._chromium, self._profiles, profile, keeps=keeps)
+
+    def forget(self, profile: str) -> None:
+        """Begin a profile anew."""
+        self._profiles.forget(profile)
+
+    async def close(self) -> None:
+        """End Chromium."""
+        await self._chromium.close()
+
+
+def _is_blank(url: str) -> bool:
+    return url.strip().lower() == "about:blank"
+
+
+def _check_url(url: str) -> str:
+    """Return an address as it is gone to; ToolError for one that is no page of the web."""
+    if _is_blank(url):
+        return "about:blank"
+    there = read_url(url)
+    if refused := judge_port(there.host, there.port):
+        raise refused
+    return there.url + "".join(url.strip().partition("#")[1:])
+
+
+def _origin_of(url: str) -> str:
+    return read_url(url)._replace(target="", credentials="").url
+
+
+def _is_failure(url: str) -> bool:
+    return url.startswith("chrome-error:")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return read_url(url).host
+    except ToolError:  # about:blank, or what a page made itself
+        return ""
+
+
+def _need(args: _Json, *names: str) -> str:
+    said = next((args[name] for name in names if args.get(name)), None)
+    if not isinstance(said, str):
+        raise ToolError(f"{names[0]} is missing; name an address like https://example.com", code="bad_arguments")
+    return said
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _explain(error: Exception, tab: Tab | None) -> ToolError:
+    """Return what the browser says, in its first line: it may quote the page."""
+    words = _CALL.sub("", str(error).partition("\n")[0])[:500]
+    return ToolError(words, source=f"web:{tab.url}" if tab else "browser")

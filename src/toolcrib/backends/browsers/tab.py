@@ -1,0 +1,71 @@
+"""A tab: a page, what it says while nobody looks, and how what it asks is answered."""
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .chromium import GuardedContext, load_errors
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog, Download, Page
+
+NOTE_CHARS = 2_000
+_MAX_NOTES, _MAX_DIALOGS, _URL_CHARS, _NAME_CHARS = 200, 10, 2_000, 255
+
+
+def cut_url(url: str) -> str:
+    """Return an address as long as one is shown: a page can have one of any length."""
+    return url[:_URL_CHARS]
+
+
+@dataclass(eq=False)
+class Tab:
+    """A page, and what it has said and asked since somebody last looked."""
+
+    id: str
+    page: "Page"
+    place: GuardedContext
+    origin: str = ""  # the private one that it was opened for
+    console: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MAX_NOTES))
+    errors: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MAX_NOTES))
+    requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MAX_NOTES))
+    dialogs: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MAX_DIALOGS))
+    answer: tuple[bool, str] | None = None  # to the next dialog
+    download: "Download | None" = None
+
+    @property
+    def url(self) -> str:
+        return cut_url(self.page.url)
+
+    def listen(self) -> None:
+        """Take note of what the page says, and answer what it asks."""
+        page = self.page
+        page.on("dialog", self._answer_dialog)
+        page.on("console", lambda said: self.console.append({"level": said.type, "text": said.text[:NOTE_CHARS]}))
+        page.on("pageerror", lambda error: self.errors.append({"message": str(error)[:NOTE_CHARS]}))
+        page.on("response", lambda found: self._note_request(found.request.method, found.url, found.status))
+        page.on("requestfailed", lambda failed: self._note_request(failed.method, failed.url, 0))
+        page.on("download", self._hold_download)
+
+    def _note_request(self, method: str, url: str, status: int) -> None:
+        self.requests.append({"method": method, "url": cut_url(url), "status": status})
+
+    async def _answer_dialog(self, dialog: "Dialog") -> None:
+        (accepts, text), self.answer = self.answer or (dialog.type == "beforeunload", ""), None
+        told = {"type": dialog.type, "message": dialog.message[:NOTE_CHARS], "accepted": accepts}
+        self.dialogs.append(told)
+        with suppress(load_errors()[0]):  # the page may be gone; what is raised here, another call would hear
+            await (dialog.accept(text) if accepts else dialog.dismiss())
+
+    async def _hold_download(self, download: "Download") -> None:
+        before, self.download = self.download, download
+        if before is not None:  # nobody wanted it
+            with suppress(load_errors()[0]):
+                await before.cancel()
+
+    def take_news(self) -> dict[str, Any]:
+        """Return what happened that nobody asked for."""
+        news: dict[str, Any] = {"dialogs": list(self.dialogs)} if self.dialogs else {}
+        self.dialogs.clear()
+        return news | ({"download": self.download.suggested_filename[:_NAME_CHARS]} if self.download else {})

@@ -1,0 +1,251 @@
+"""The browser: page sets, one for each session, and the routes by which a tool or a program uses them.
+
+The tool `browser` asks under the key of its call, which the guard has seen: who may not use the tool has no other way
+here. Programs of the owner's ask by `browser.request`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field
+
+from toolcrib.config.services import BrowserSettings
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
+from toolcrib.define.plugin import Hook, Word
+from toolcrib.define.ports import rpc
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.session import agent_from_key, to_agent
+
+from .exec.processes import remember
+from .feature import Core, Feature
+
+log = logging.getLogger("toolcrib")
+
+_TOOL = "browser"
+_MAX_PAGE_SETS, _IDLE_SECONDS = 16, 1_800.0
+
+_Method = Literal["GET", "POST", "DELETE"]
+
+# how the protocol spells what is done with pages
+_ROUTES: Mapping[tuple[str, str], str] = {
+    ("POST", "/start"): "start", ("GET", "/tabs"): "tabs", ("POST", "/tabs/open"): "open",
+    ("POST", "/tabs/focus"): "focus", ("GET", "/snapshot"): "snapshot", ("POST", "/navigate"): "navigate",
+    ("POST", "/screenshot"): "screenshot", ("POST", "/pdf"): "pdf", ("POST", "/act"): "act",
+    ("POST", "/hooks/file-chooser"): "upload", ("POST", "/hooks/dialog"): "dialog", ("POST", "/download"): "download",
+    ("POST", "/wait/download"): "download", ("GET", "/console"): "console", ("GET", "/errors"): "errors",
+    ("GET", "/requests"): "requests",
+}  # fmt: skip
+
+
+class SessionPages(Protocol):
+    """The pages of one session."""
+
+    def permit(self, origin: str, /) -> None:
+        """Let it open one private origin."""
+
+    async def perform(self, verb: str, args: Mapping[str, Any], /) -> dict[str, Any]:
+        """Do one thing, and tell what came of it in plain JSON."""
+
+    async def capture(self, url: str, /, *, width: int, height: int, type: str, whole: bool) -> bytes:
+        """Return a picture of what an address shows."""
+
+    async def close(self) -> None:
+        """Close all of them."""
+
+
+class BrowserBackend(Protocol):
+    """Where pages come from."""
+
+    def describe(self) -> dict[str, Any]:
+        """Tell which browser it is, and whether it runs."""
+
+    def open(self, profile: str, /, *, keeps: bool) -> SessionPages:
+        """Return a new page set with what is kept of a profile."""
+
+    def forget(self, profile: str, /) -> None:
+        """Begin a profile anew."""
+
+    async def close(self) -> None:
+        """End the browser."""
+
+
+class OpenBackend(Protocol):
+    """Makes the backend of a crib."""
+
+    def __call__(
+        self, dial: Any, launch: Callable[[], tuple[str | None, bool]], folder: Path | None, /
+    ) -> BrowserBackend: ...
+
+
+def mount(core: Core, backend: OpenBackend) -> Feature:
+    """Mount the browser, and the guard that lets its tool in."""
+    browser = Browser(lambda: core.config.browser, core.is_owner)
+    folder = None if core.state is None else core.state / "browser"
+    browser.backend = backend(core.way_out.dial, browser.choose_launch, folder)
+    core.session_ends.append(browser.end_session)
+    return Feature(services=(browser,), guards=(browser.guard,), close=browser.close)
+
+
+class Browser:
+    """The page sets of one crib, one for each session; one that nobody uses for half an hour is closed."""
+
+    backend: BrowserBackend
+
+    def __init__(self, settings: Callable[[], BrowserSettings], is_owner: Callable[[Caller], bool]) -> None:
+        self._settings, self._is_owner = settings, is_owner
+        self._open: dict[Any, SessionPages] = {}
+        self._used: dict[Any, float] = {}
+        self._permits: dict[str, Caller] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self.is_headed = False  # whatever the configuration says
+        self.guard = Hook(run=self._let_in, name="the guard of the browser", tools=frozenset({_TOOL}))
+
+    def choose_launch(self) -> tuple[str | None, bool]:
+        """Return which Chromium is started, None for the one that is found, and whether without a window."""
+        settings = self._settings()
+        return settings.executable, settings.headless and not self.is_headed
+
+    @rpc("browser.request", scope="write")
+    async def request(  # noqa: PLR0913  as the protocol spells it
+        self,
+        caller: Caller,
+        method: _Method,
+        path: Annotated[str, Field(max_length=256)],
+        query: JsonObject | None = None,
+        body: JsonObject | None = None,
+        timeoutMs: Annotated[int, Field(ge=1, le=120_000)] | None = None,  # noqa: N803
+        profile: str | None = None,
+    ) -> dict[str, Any]:
+        """Use the browser of the caller's session by a route like GET /snapshot, for the owner's programs."""
+        if not self._is_owner(caller):
+            raise ToolError("the browser is asked by the owner's programs, or by the tool browser", code="denied")
+        given = {**(query or {}), **(body or {}), **({"timeoutMs": timeoutMs} if timeoutMs else {})}
+        return await self._answer(caller, method, path, given, profile)
+
+    @rpc("browser.perform", scope="write")
+    async def perform(
+        self,
+        caller: Caller,
+        call: Annotated[str, Field(max_length=256)],
+        method: _Method,
+        path: Annotated[str, Field(max_length=256)],
+        args: JsonObject | None = None,
+        profile: str | None = None,
+    ) -> dict[str, Any]:
+        """Do what a call of the tool asks for."""
+        if self._permits.get(call) != caller:
+            raise ToolError("no call of browser was permitted under this key", code="denied")
+        return await self._answer(caller, method, path, args or {}, profile)
+
+    def permit(self, caller: Caller, origin: str) -> None:
+        """Let the session of a caller open one private origin, such as the canvas host or its own preview."""
+        self._pages_of(caller).permit(origin)
+
+    async def capture(
+        self, caller: Caller, url: str, *, width: int = 1280, height: int = 720, type: str = "png", whole: bool = False
+    ) -> bytes:
+        """Return a picture of what an address shows, to the session of a caller."""
+        return await self._pages_of(caller).capture(url, width=width, height=height, type=type, whole=whole)
+
+    async def end_session(self, session: str) -> None:
+        """Close the pages of a session that is over."""
+        if session in self._open:
+            await self._close_set(session)
+
+    async def close(self) -> None:
+        """Close every page, and the browser."""
+        if self._closing is not None and not self._closing.done():  # it ends with its loop
+            self._closing.cancel()
+            await asyncio.wait((self._closing,))
+        for key in list(self._open):
+            await self._open.pop(key).close()
+        await self.backend.close()
+
+    # helpers
+
+    async def _let_in(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
+        remember(self._permits, ctx.call.key, ctx.caller)
+        return None
+
+    async def _answer(
+        self, caller: Caller, method: str, path: str, args: Mapping[str, Any], profile: str | None
+    ) -> dict[str, Any]:
+        own, key = _profile_of(caller), _key_of(caller)
+        if profile and to_agent(profile) != own:
+            raise ToolError(f"there is no profile {profile[:64]!r} here; there is {own!r}", code="not_found")
+        match method, path.rstrip("/"):
+            case "GET", "":
+                return {"enabled": True, "profile": own, **self.backend.describe(), "open": key in self._open}
+            case "GET", "/profiles":
+                return {"profiles": [{"name": own, "keeps": self._settings().profile == "keep"}]}
+            case "POST", "/stop":
+                stopped = key in self._open
+                await self._close_set(key)
+                return {"ok": True, "stopped": stopped}
+            case "POST", "/reset-profile":
+                await self._close_set(key)
+                self.backend.forget(own)
+                return {"ok": True, "profile": own}
+            case "DELETE", at if at.startswith("/tabs/"):
+                return await self._use(caller, "close", {**args, "targetId": at.removeprefix("/tabs/")})
+            case "GET", "/tabs" if key not in self._open:
+                return {"ok": True, "running": False, "tabs": []}
+            case route:
+                if route not in _ROUTES:
+                    raise ToolError(f"the browser has no route {method} {path[:64]!r}", code="not_found")
+                return await self._use(caller, _ROUTES[route], args)
+
+    async def _use(self, caller: Caller, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        if not self._settings().enabled:
+            raise ToolError("the browser is switched off; browser.enabled switches it on", code="unavailable")
+        pages, key = self._pages_of(caller), _key_of(caller)
+        try:
+            return await pages.perform(verb, args)
+        finally:
+            if key in self._open:
+                self._used[key] = time.monotonic()
+
+    def _pages_of(self, caller: Caller) -> SessionPages:
+        key = _key_of(caller)
+        if (pages := self._open.get(key)) is None:
+            if len(self._open) >= _MAX_PAGE_SETS:
+                what = f"{_MAX_PAGE_SETS} sessions have pages open; stop the browser in one of them"
+                raise ToolError(what, code="too_many")
+            pages = self._open[key] = self.backend.open(_profile_of(caller), keeps=self._settings().profile == "keep")
+        self._used[key] = time.monotonic()
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.ensure_future(self._close_idle())
+        return pages
+
+    async def _close_set(self, key: Any) -> None:
+        pages = self._open.pop(key, None)
+        self._used.pop(key, None)
+        if pages is not None:
+            await pages.close()
+        if not self._open:
+            await self.backend.close()
+
+    async def _close_idle(self) -> None:
+        """Close page sets that nobody uses, until there is none."""
+        while self._open:
+            await asyncio.sleep(max(1.0, min(self._used.values(), default=0) + _IDLE_SECONDS - time.monotonic()))
+            for key in [key for key, at in self._used.items() if time.monotonic() - at >= _IDLE_SECONDS]:
+                try:
+                    await self._close_set(key)
+                except Exception:  # the others are to be closed all the same
+                    log.exception("pages that nobody used could not be closed")
+
+
+def _key_of(caller: Caller) -> Any:
+    """Return whose pages they are: the session's, or the caller's own where it has none."""
+    return caller.session or caller
+
+
+def _profile_of(caller: Caller) -> str:
+    return to_agent(caller.agent or agent_from_key(caller.session or ""))

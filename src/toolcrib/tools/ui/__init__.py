@@ -1,0 +1,1 @@
+"""group:ui: what people see in a browser, and pages for them."""

@@ -1,0 +1,191 @@
+"""browser: pages of the web, seen and used. What they show is from outside; files go to and come from the workspace."""
+
+import base64
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from toolcrib import Args, Ctx, Result, Text, ToolError, tool
+from toolcrib.tools._media import keep_picture, name_file
+
+_ROUTES = {
+    "status": ("GET", "/"), "start": ("POST", "/start"), "stop": ("POST", "/stop"), "profiles": ("GET", "/profiles"),
+    "tabs": ("GET", "/tabs"), "open": ("POST", "/tabs/open"), "focus": ("POST", "/tabs/focus"),
+    "close": ("POST", "/act"), "snapshot": ("GET", "/snapshot"), "screenshot": ("POST", "/screenshot"),
+    "navigate": ("POST", "/navigate"), "console": ("GET", "/console"), "pdf": ("POST", "/pdf"),
+    "upload": ("POST", "/hooks/file-chooser"), "dialog": ("POST", "/hooks/dialog"), "act": ("POST", "/act"),
+    "download": ("POST", "/download"),
+}  # fmt: skip
+_KINDS = (
+    "click", "type", "press", "hover", "drag", "select", "fill", "resize", "wait", "evaluate", "close",
+    "scrollIntoView",
+)  # fmt: skip
+_FOLDER, _DOWNLOADS, _MAX_SECONDS = "media", "downloads", 150.0
+_OURS = ("action", "target", "node", "profile", "request", "paths")  # not for the page
+
+
+def _text(about: str, *among: str) -> dict[str, Any]:
+    return {"type": "string", "description": about, **({"enum": [*among]} if among else {})}
+
+
+def _number(about: str) -> dict[str, Any]:
+    return {"type": "number", "description": about}
+
+
+def _flag(about: str) -> dict[str, Any]:
+    return {"type": "boolean", "description": about}
+
+
+def _list(items: Mapping[str, Any], about: str) -> dict[str, Any]:
+    return {"type": "array", "items": items, "description": about}
+
+
+_FIELD = {
+    "type": "object",
+    "properties": {
+        "ref": _text("of the field"),
+        "type": _text("text, checkbox or radio"),
+        "value": _text("what it gets"),
+    },
+    "required": ["ref"],
+}
+_REQUEST = {
+    "type": "object",
+    "description": "what is done (act)",
+    "properties": {
+        "kind": _text("what is done", *_KINDS),
+        "targetId": _text("which tab; else the one in front"),
+        "ref": _text("which element, as a snapshot names it, like e12"),
+        "doubleClick": _flag("(click)"),
+        "button": _text("(click)", "left", "right", "middle"),
+        "modifiers": _list({"type": "string"}, "keys that are held, like Shift (click)"),
+        "text": _text("what is typed (type), or waited for (wait)"),
+        "submit": _flag("press Enter afterwards (type)"),
+        "slowly": _flag("key by key (type)"),
+        "key": _text("like Enter or Control+A (press)"),
+        "startRef": _text("from where (drag)"),
+        "endRef": _text("to where (drag)"),
+        "values": _list({"type": "string"}, "which options (select)"),
+        "fields": _list(_FIELD, "what is filled in (fill)"),
+        "width": _number("of the window (resize)"),
+        "height": _number("of the window (resize)"),
+        "timeMs": _number("how long (wait)"),
+        "textGone": _text("until it is no longer there (wait)"),
+        "selector": _text("until this element is there (wait)"),
+        "url": _text("until the page is there; * stands for anything (wait)"),
+        "loadState": _text("(wait)", "load", "domcontentloaded", "networkidle"),
+        "fn": _text("a JavaScript function, like () => document.title (evaluate), or what has to be true (wait)"),
+        "timeoutMs": _number("at most"),
+    },
+    "required": ["kind"],
+}
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "action": _text("what to do", *_ROUTES),
+        "target": _text("where the browser runs: here", "sandbox", "host", "node"),
+        "node": _text("not used here"),
+        "profile": _text("the agent's own"),
+        "targetUrl": _text("an http or https address (open, navigate)"),
+        "targetId": _text("which tab; else the one in front"),
+        "limit": _number("of elements (snapshot, aria)"),
+        "maxChars": _number("(snapshot)"),
+        "mode": _text("a short snapshot of what can be used", "efficient"),
+        "snapshotFormat": _text("(snapshot)", "aria", "ai"),
+        "refs": _text("(snapshot)", "role", "aria"),
+        "interactive": _flag("only what can be used (snapshot)"),
+        "compact": _flag("without empty boxes (snapshot)"),
+        "depth": _number("levels (snapshot)"),
+        "selector": _text("only this part (snapshot)"),
+        "frame": _text("only this frame, by a selector (snapshot)"),
+        "labels": _flag("with a picture that shows the refs (snapshot, screenshot)"),
+        "fullPage": _flag("all of the page (screenshot)"),
+        "ref": _text("only this element (screenshot); what is clicked (upload, download)"),
+        "element": _text("the same by a selector (screenshot, upload)"),
+        "type": _text("(screenshot)", "png", "jpeg"),
+        "level": _text("like error (console)"),
+        "paths": _list({"type": "string"}, "files of the workspace (upload)"),
+        "inputRef": _text("a file input (upload)"),
+        "timeoutMs": _number("at most"),
+        "accept": _flag("whether the next dialog is accepted (dialog)"),
+        "promptText": _text("what is written into it (dialog)"),
+        "request": _REQUEST,
+    },
+    "required": ["action"],
+}
+
+
+@tool(
+    group="ui",
+    effects={"read", "network", "send"},
+    requires=("setting:browser",),
+    timeout=_MAX_SECONDS,
+    notice=True,
+    parameters=_PARAMETERS,
+)
+async def browser(ctx: Ctx, args: Args) -> Result:
+    """Use a web browser: open pages, read them by snapshot, act on their elements by ref, take pictures, move files.
+
+    Take a snapshot first: it names every element by a ref, like e12, which act takes. After the page has changed, take
+    another. A dialog is dismissed unless the action dialog said before what to answer.
+    """
+    action = args["action"]
+    if args.get("target", "host") != "host" or args.get("node"):
+        raise ToolError("the browser runs on this machine only; leave out target and node", code="bad_arguments")
+    given = {key: value for key, value in args.items() if key not in _OURS and value is not None}
+    if action == "act":
+        given |= _need(args, "request")
+    elif action == "close":
+        given["kind"] = "close"
+    elif action == "upload":
+        given["files"] = [await _read_file(ctx, path) for path in _need(args, "paths")]
+    method, path = _ROUTES[action]
+    asked = {"call": ctx.call.key, "method": method, "path": path, "args": given, "profile": args.get("profile")}
+    told = await ctx.rpc("browser.perform", {key: value for key, value in asked.items() if value is not None})
+    return await _show(ctx, action, told)
+
+
+async def _show(ctx: Ctx, action: str, told: dict[str, Any]) -> Result:
+    """Return what came of it: pictures and files written to the workspace, words between marks."""
+    source = f"web:{told['url']}" if told.get("url") else "browser"
+    data = base64.b64decode(told.pop("base64", ""))
+    if action in ("status", "profiles", "start", "stop"):
+        return Result.json(told)
+    if action == "pdf":
+        return await _keep_file(ctx, name_file(_FOLDER, "page", "pdf"), data, told, source)
+    if action == "download":
+        name = PurePosixPath(told["name"])
+        return await _keep_file(ctx, name_file(_DOWNLOADS, name.stem, name.suffix[1:]), data, told, source)
+    details = {key: value for key, value in told.items() if key != "snapshot"}
+    words = () if action == "screenshot" else (_render(told, source),)
+    if not data:
+        return Result(words, details=details)
+    shown = await keep_picture(ctx, data, _FOLDER, "page", source)
+    return shown._replace(content=(*words, *shown.content), details={**details, **shown.details})
+
+
+def _render(told: Mapping[str, Any], source: str) -> Text:
+    """Return a snapshot as it is, with what happened meanwhile; anything else as JSON."""
+    if "snapshot" not in told:
+        plain = Result.json(told).plain_text
+        return Text(plain, source)
+    asked = [f"[a dialog said {each['message']!r}]" for each in told.get("dialogs", ())]
+    cut = ["[cut here: ask for less by interactive, depth or selector, or for more by maxChars]"]
+    return Text("\n".join([*asked, told["snapshot"], *(cut if told["truncated"] else ())]), source)
+
+
+async def _keep_file(ctx: Ctx, path: str, data: bytes, told: Mapping[str, Any], source: str) -> Result:
+    await ctx.workspace.write(path, data)
+    words = (Text(f"FILE:{path}\n{len(data):,} bytes"), *((Text(told["name"], source),) if told.get("name") else ()))
+    return Result(words, details={**told, "path": path, "bytes": len(data)})
+
+
+async def _read_file(ctx: Ctx, path: str) -> dict[str, str]:
+    data = await ctx.workspace.read(path)
+    return {"name": PurePosixPath(path).name, "base64": base64.b64encode(data).decode()}
+
+
+def _need(args: Args, name: str) -> Any:
+    if not args.get(name):
+        raise ToolError(f"{args['action']} needs {name}", code="bad_arguments")
+    return args[name]
