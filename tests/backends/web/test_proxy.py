@@ -1,6 +1,8 @@
 """The proxy of commands passes on what it reads in one way, dials by the guard alone, and holds no more than it may."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -351,6 +353,18 @@ async def test_one_socket_has_so_many_connections_and_the_next_waits_until_one_e
         await until(lambda: len(found.dialled) == 8 and found.open == 3)
         for _, writer in pairs:
             writer.close()
+
+
+async def test_a_tunnel_ends_with_a_side_that_breaks_off() -> None:
+    async with world({SHOP: say_nothing}) as found, serving(CommandProxy(found.dial)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"CONNECT shop.test:80 HTTP/1.1\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        await until(lambda: found.open == 1)
+        broken = writer.get_extra_info("socket")
+        broken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # so that its end is a reset
+        writer.transport.abort()
+        await until(lambda: found.open == 0)
 
 
 async def test_all_sockets_together_have_so_many_connections_and_the_next_is_told() -> None:

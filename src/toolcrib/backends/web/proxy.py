@@ -91,16 +91,18 @@ class CommandProxy:
         slots.release()
 
     async def _handle(self, connection: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=connection, limit=_HEAD_BYTES)
-        _hold_nothing(writer)
+        writer: asyncio.StreamWriter | None = None
         try:
+            reader, writer = await asyncio.open_connection(sock=connection, limit=_HEAD_BYTES)
+            _hold_nothing(writer)
             await self._answer(reader, writer)
         except (OSError, EOFError) as error:  # it went away, or had its time
             log.debug("a connection to the proxy of commands ended early (%r)", error)
         except Exception:  # one connection must not end the others
             log.exception("a connection to the proxy of commands failed")
         finally:
-            writer.transport.abort()
+            if writer is not None:
+                writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -265,5 +267,6 @@ async def _copy(
             note_life()
         if ends:
             writer.write_eof()
-    except OSError as error:  # one side went away: the other finds its end by itself
+    except OSError as error:  # one side went away, and nobody is left for what the other says
         log.debug("a connection of a command broke (%r)", error)
+        writer.transport.abort()
