@@ -1,6 +1,7 @@
 """attacks/paths on the workspace and the tools of group:fs: what may be touched in a tree with links and traps."""
 
 import asyncio
+import json
 import os
 import re
 import tempfile
@@ -8,7 +9,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
+import toolcrib
 from tests.backends.files.race import swapping
+from tests.doors.gateway.canvas_world import fetch, find_inside
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.backends.stores.commits import Commits
@@ -20,6 +23,7 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import Labelled, Line, SessionHead
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
+from toolcrib.doors.gateway.canvas import CanvasHost
 from toolcrib.tools import SHELF
 
 from . import LATER, Outcome, archives, broken, kept
@@ -28,8 +32,8 @@ from .lateness import Stopwatch
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NOT_BUILT = frozenset({"canvas", "media", "memory_get"})
-_NO_TOOLS = frozenset({"canvas", "image", "memory_get", "message", "tts", "web_fetch"})
+_NOT_BUILT = frozenset({"media", "memory_get"})
+_NO_TOOLS = frozenset({"image", "memory_get", "message", "tts", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -50,6 +54,7 @@ class _World:
     def __init__(self, base: Path, profile: Json, case: Json) -> None:
         self.base, self.root = base.resolve(), base.resolve() / profile["root"]
         self.case, self.must, self.escapes = case, case["must"], 0
+        self.status = 0  # that the canvas host answered with
         self.names = {"ROOT": profile["root"], "OUT": "outside", "HOME": profile["home"], "STATE": profile["state_dir"]}
         for each in (*profile["tree"], *case["setup"].get("tree_add", ())):
             self._lay(each)
@@ -131,6 +136,8 @@ class _World:
             complaints.append(f"{target.name} holds {target.read_bytes()!r}")
         if self.escapes > self.must.get("escapes", 0):
             complaints.append(f"the outside was touched {self.escapes} times")
+        if self.status not in self.must.get("status_in", (self.status,)):
+            complaints.append(f"the canvas host said {self.status}")
         if "saved_inside" in self.must and not any((self.base / self.must["saved_inside"]).iterdir()):
             complaints.append(f"nothing was saved in {self.must['saved_inside']}")
         if "then_hex" in self.must and target.read_bytes().hex() != self.must["then_hex"]:
@@ -212,6 +219,26 @@ async def _session(world: _World, asked: Json) -> str:
         commits.close()
 
 
+async def _look_at_canvas(world: _World, asked: Json) -> str:
+    """Ask the canvas host for a path below the folder of a page that is shown."""
+    names = world.case["setup"].get("canvas_files", ("index.html",))
+    for name in names:
+        file = world.root / "canvas" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    config, shown = {"workspace": {"root": str(world.root)}}, {"action": "present", "target": f"canvas/{names[0]}"}
+    async with toolcrib.open(config, env={}) as crib:
+        host = CanvasHost(crib.canvases, ("127.0.0.1", 0))
+        url = json.loads((await crib.belt(toolcrib.OWNER).call("canvas", shown)).plain_text)["url"]
+        path = str(asked["http_path"]).replace("/canvas/", await find_inside(url), 1)
+        origin = {"Origin": asked["origin"]} if "origin" in asked else {}
+        world.status, _, body = await fetch(url, path, **origin)
+        await host.close()
+    if world.status >= 400 and world.must.get("verdict") == "refuse":
+        raise ToolError(f"{world.status} {body}")
+    return body
+
+
 async def _extract(world: _World, asked: Json) -> str:
     return archives.extract(asked, world.root)
 
@@ -262,6 +289,7 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "grep": lambda world, asked: world.tool("grep", {"path": asked["path"], "pattern": asked["pattern"]}),
     "patch": lambda world, asked: world.tool("apply_patch", {"input": asked["text"]}),
     "tool_params": lambda world, asked: world.tool(asked["tool"], asked["params"]),
+    "canvas": _look_at_canvas,
     "download": lambda world, asked: world.tool("browser", {"action": "download"}),
     "delete": _delete,
     "mkdir": _mkdir,

@@ -31,6 +31,7 @@ from cryptography.x509.oid import NameOID
 import toolcrib
 from toolcrib import OWNER, Ctx, Result, Text, tool
 from toolcrib.define.egress import describe_special
+from toolcrib.doors.gateway.canvas import CanvasHost
 
 Json = dict[str, Any]
 
@@ -273,6 +274,7 @@ async def play(case: Json, internet: Internet) -> Json:
     os.environ.update(asked.get("process_env", {}))
     config: Json = {"web": {"ssrf": {"allowPrivate": policy.get("allow_private", [])}}}
     config["browser"] = {"executable": str(_chromium())}
+    config["workspace"] = {"root": tempfile.mkdtemp()}
     if "allow_hosts" in policy:
         config["tools"] = {"hosts": {"allow": policy["allow_hosts"]}}
     began = time.monotonic()
@@ -286,6 +288,12 @@ async def play(case: Json, internet: Internet) -> Json:
                     "fn": "() => document.title == 'done' || innerWidth && !document.scripts.length",
                 }
                 await belt.call("browser", {"action": "act", "request": is_done})
+        elif asked["surface"] == "canvas":
+            host = CanvasHost(crib.canvases, ("127.0.0.1", 0))
+            said = await belt.call("canvas", {"action": "navigate", "url": url})
+            if said.status == "ok":
+                said = await belt.call("canvas", {"action": "snapshot"})
+            await host.close()
         elif asked["surface"] == "gateway_url":
             said = await belt.call("nodes", {"action": "status", "gatewayUrl": url})
         elif asked["surface"] == "web_fetch" and not {"method", "headers"} & set(asked) and not _looks_inside(case):

@@ -1,6 +1,6 @@
-"""openclaw-nodes-canvas-browser, as far as it is about nodes: which is meant, and what it may be asked for.
+"""openclaw-nodes-canvas-browser, as far as it is about nodes and A2UI: which node is meant, what it may be asked for.
 
-Of an error, what is compared is that there is one, and that it names every node that the recorded one names.
+Of an error, what is compared is that there is one, and that it names every node or line that the recorded one names.
 """
 
 import re
@@ -9,6 +9,7 @@ from typing import Any
 
 from toolcrib.config.load import load
 from toolcrib.config.services import NodesSettings
+from toolcrib.define.a2ui import read_a2ui, write_a2ui_text
 from toolcrib.define.errors import ToolError
 from toolcrib.define.node import Node, explain_unasked, find_node, list_allowed_commands, pick_default_node
 from toolcrib.tools.nodes.nodes import read_duration_ms
@@ -62,6 +63,23 @@ def _duration(args: Json) -> float:
         raise SaidError(str(error)) from None
 
 
+def _check_a2ui(args: Json) -> Json:
+    try:
+        found = read_a2ui(args["jsonl"])
+    except ToolError as error:
+        raise SaidError(str(error)) from None
+    return {"version": found.version, "messageCount": len(found.messages)}
+
+
+def _same_lines(case: Case, ours: Any) -> str:
+    if case.expected["ok"]:
+        return "" if is_same(ours, case.expected["result"]) else f"recorded: {case.expected['result']}"
+    if not isinstance(ours, Refused):
+        return "recorded is an error, ours is not"
+    lines = [set(re.findall(r"\b(line \d+):", each)) for each in (case.expected["error"]["message"], ours.message)]
+    return "" if lines[0] == lines[1] else f"we name {sorted(lines[1])}"
+
+
 def _same_node(case: Case, ours: Any) -> str:
     if case.expected["ok"]:
         return "" if is_same(ours, case.expected["result"]) else f"recorded: {case.expected['result']}"
@@ -73,9 +91,15 @@ def _same_node(case: Case, ours: Any) -> str:
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "buildA2UITextJsonl": lambda args: write_a2ui_text(args["text"]),
     "isNodeCommandAllowed": _judge,
     "parseDurationMs": _duration,
     "resolveNodeCommandAllowlist": _allow,
     "resolveNodeIdFromList": _find,
+    "validateA2UIJsonl": _check_a2ui,
 }
-SAME: dict[str, Same] = {"parseDurationMs": _same_node, "resolveNodeIdFromList": _same_node}
+SAME: dict[str, Same] = {
+    "parseDurationMs": _same_node,
+    "resolveNodeIdFromList": _same_node,
+    "validateA2UIJsonl": _same_lines,
+}

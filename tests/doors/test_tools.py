@@ -90,7 +90,7 @@ def test_show_gives_the_parameters(crib: Path, capsys: Capture) -> None:
     assert answer.json["parameters"]["properties"]["sides"]["type"] == "integer"
     words = ask(capsys, "tools", "show", "dice", "--config", crib)
     assert words.out.startswith("dice\nRoll a die.\n\ngroup: -   effects: none   source: plugin:dice\n")
-    assert "does not carry it yet" in ask(capsys, "tools", "show", "canvas").out
+    assert "does not carry it yet" in ask(capsys, "tools", "show", "message").out
 
 
 def test_show_of_an_unknown_tool_is_bad_input(capsys: Capture) -> None:
@@ -126,7 +126,7 @@ def test_call_json_is_one_document_with_the_verdict(crib: Path, capsys: Capture)
         ("dice", '{"sides": "many"}', "bad_arguments", "dice: sides"),
         ("dice", '{"colour": 1}', "bad_arguments", "dice: "),
         ("dcie", "{}", "not_found", "there is no tool 'dcie'; the nearest are dice"),
-        ("canvas", "{}", "unavailable", "canvas is declared, but this installation does not carry it yet"),
+        ("message", "{}", "unavailable", "message is declared, but this installation does not carry it yet"),
     ],
 )
 def test_a_failed_call_leaves_with_1(crib: Path, capsys: Capture, name: str, args: str, code: str, words: str) -> None:

@@ -35,6 +35,7 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.browser import Browser
+from toolcrib.services.canvas import Canvases
 from toolcrib.services.chat import Chats
 from toolcrib.services.cron import Cron
 from toolcrib.services.devices import Devices
@@ -90,7 +91,7 @@ class Crib:
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
         self.cron, self.nodes, self.way_out = core.find(Cron), core.find(Nodes), core.way_out
-        self.browser = core.find(Browser)
+        self.browser, self.canvases = core.find(Browser), core.find(Canvases)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None
@@ -367,7 +368,7 @@ def build(
     turn_features = mount_features(behind, turn_mounts)
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
-    belts.offered = behind.find(Peers).tools_for
+    belts.offered, behind.find(Canvases).ports_of = behind.find(Peers).tools_for, ports_of
     settings.on_change(belts.renew)
     settings.on_change(models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)

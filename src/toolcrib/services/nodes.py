@@ -1,7 +1,8 @@
 """Nodes: the devices that are connected to do things, and what they are asked for; every way to one ends here.
 
-The tool `nodes` asks under the key of its call, which the guard has looked at: a command runs as its node said it
-would when a person was asked, and a model pairs nobody without one. Programs of the owner's ask by `node.invoke`.
+The tools `nodes` and `canvas` ask under the key of their call, which the guard has looked at: a command runs as its
+node said it would when a person was asked, and a model pairs nobody without one. Programs of the owner's ask by
+`node.invoke`.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import logging
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -22,7 +23,15 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import GatewayEvent
-from toolcrib.define.node import PREPARE, RUN, Node, explain_unasked, find_node, list_allowed_commands
+from toolcrib.define.node import (
+    PREPARE,
+    RUN,
+    Node,
+    explain_unasked,
+    find_node,
+    list_allowed_commands,
+    pick_default_node,
+)
 from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
 from toolcrib.define.ports import rpc
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
@@ -33,7 +42,7 @@ from .feature import Core, Feature
 
 log = logging.getLogger("toolcrib")
 
-_TOOL = "nodes"
+_TOOL, _CANVAS = "nodes", "canvas"  # the latter is a tool, a capability, and how its commands begin
 _INVOKE_SECONDS, _PREPARE_SECONDS, _MAX_SECONDS = 30.0, 10.0, 21_600.0
 _MAX_WAITING, _MAX_PLAN_BYTES = 64, 65_536  # of one node; of what a person is shown
 _RETURN_SECONDS = 40.0  # after the gateway's start, in which nodes come back that it had
@@ -53,12 +62,16 @@ class LiveNode:
 
 
 class PermittedCall(NamedTuple):
-    """What a call of the tool may do: run this on a node, settle this request, or (neither) what its action says."""
+    """What a call of a tool may do: run this on a node, settle this request, or (neither) what its action says.
+
+    `only` is how the commands begin that it is about.
+    """
 
     caller: Caller
     node: str = ""
     params: Mapping[str, Any] = {}
     request: str = ""
+    only: str = ""
 
 
 def mount(core: Core) -> Feature:
@@ -81,7 +94,10 @@ class Nodes:
         self._live: dict[str, LiveNode] = {}
         self._permits: dict[str, PermittedCall] = {}
         self._until, self._came = time.monotonic() + _RETURN_SECONDS, asyncio.Event()
-        self.guard = Hook(run=self._guard, name="the guard of nodes", tools=frozenset({_TOOL}), seconds=60.0)
+        # told of what a node asks an agent for; returns whether that was taken
+        self.on_request: Callable[[Node, Mapping[str, Any]], Awaitable[bool]] | None = None
+        tools = frozenset({_TOOL, _CANVAS})
+        self.guard = Hook(run=self._guard, name="the guard of nodes", tools=tools, seconds=60.0)
 
     # who is connected
 
@@ -196,9 +212,9 @@ class Nodes:
         timeoutMs: Milliseconds | None = None,  # noqa: N803
     ) -> Any:
         """Do what a call of the tool was permitted; what was shown to a person is done as it was shown."""
-        permit = self._permits.get(call)
-        if permit is None or permit.caller != caller:
-            raise ToolError("no call of nodes was permitted under this key", code="denied")
+        permit = self.check_permit(caller, call)
+        if not command.startswith(permit.only):
+            raise ToolError(f"a call that is about {permit.only}* asks for nothing else", code="denied")
         if permit.request:
             del self._permits[call]
             return await (self.approve if command == "approve" else self.reject)(caller, permit.request)
@@ -213,6 +229,21 @@ class Nodes:
         live = self._find_live(node)
         payload = await self._ask(live, command, given, (timeoutMs or _INVOKE_SECONDS * 1000) / 1000)
         return {"node": live.node.shown, "source": live.node.source, "payload": payload}
+
+    def check_permit(self, caller: Caller, call: str) -> PermittedCall:
+        """Return what was permitted under the key of a call; ToolError for nothing."""
+        permit = self._permits.get(call)
+        if permit is None or permit.caller != caller:
+            raise ToolError("no call was permitted under this key", code="denied")
+        return permit
+
+    def find_canvas(self, query: str) -> Node | None:
+        """Return the node whose canvas is meant; None where nobody is named and no node that is connected has one."""
+        known = self.list_known()
+        able = [node for node in known if node.connected_at and _CANVAS in node.caps]
+        if query.strip() or not able:
+            return find_node(known, query) if query.strip() else None
+        return pick_default_node(able, _CANVAS) or find_node(able, "")
 
     @rpc("node.invoke.result", scope="node")
     async def take_result(  # noqa: PLR0913  as the protocol spells it
@@ -249,9 +280,13 @@ class Nodes:
         payload: JsonValue | None = None,
         payloadJSON: str | None = None,  # noqa: N803
     ) -> dict[str, Any]:
-        """Take note of what a node tells of itself: for the log alone, as no model is to be told things by a device."""
+        """Take note of what a node tells of itself, for the log; a session hears what was done in its canvas there."""
         told = payloadJSON if payloadJSON is not None else orjson.dumps(payload).decode()
         sender = caller.sender.id if caller.sender else ""
+        live = self._live.get(str(sender))
+        if event == "agent.request" and live is not None and self.on_request is not None:
+            asked = _read_object(told)
+            return {"ok": True, "taken": await self.on_request(live.node, asked)}
         log.info("node %s: %s %s", escape(str(sender)), escape(event), escape(told[:500]))
         return {"ok": True}
 
@@ -288,7 +323,7 @@ class Nodes:
 
     async def _guard(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
         """Look at a call of the tool; what may be done under its key is kept."""
-        action = args.get("action")
+        action = args.get("action") if ctx.call.name == _TOOL else None
         try:
             if action == "run":
                 return await self._judge_run(ctx, args)
@@ -296,7 +331,7 @@ class Nodes:
                 return await self._ask_about_request(ctx, action, str(args.get("requestId") or ""))
         except ToolError as error:
             return Block(str(error))
-        self._permit(ctx, PermittedCall(ctx.caller))
+        self._permit(ctx, PermittedCall(ctx.caller, only=f"{_CANVAS}." if ctx.call.name == _CANVAS else ""))
         return None
 
     async def _judge_run(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
@@ -381,6 +416,14 @@ def read_run(args: Mapping[str, Any]) -> dict[str, Any]:
         env[name] = value
     told = {"command": list(command), "cwd": args.get("cwd"), "env": env, "timeoutMs": args.get("commandTimeoutMs")}
     return {key: value for key, value in told.items() if value}
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _read_error(node: Node, error: Mapping[str, Any]) -> ToolError:

@@ -30,6 +30,7 @@ from .sessions.sessions_send import sessions_send
 from .sessions.sessions_spawn import sessions_spawn
 from .sessions.subagents import subagents
 from .ui.browser import browser
+from .ui.canvas import canvas
 from .web.web_fetch import web_fetch
 from .web.web_search import web_search
 
@@ -46,7 +47,7 @@ SHELF: tuple[Tool, ...] = (
     exec,
     process,
     browser,
-    Tool.declared("canvas", "Show a page to the user.", group="ui", effects={"send"}),
+    canvas,
     nodes,
     cron,
     Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),

@@ -4,10 +4,14 @@ Pillow does the turning and shrinking. Without it (the extra `media`) a picture 
 """
 
 import asyncio
+import base64
+import binascii
 import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from toolcrib import Ctx, Image, Result, ToolError
 
@@ -110,6 +114,18 @@ def name_file(folder: str, what: str, kind: str) -> str:
     at = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
     name = _ODD.sub("-", what).strip(".-")[:_NAME_CHARS] or "file"
     return f"{folder}/{name}-{at}.{_NO_KIND.sub('', kind)[:_KIND_CHARS] or 'bin'}"
+
+
+def decode_sent(payload: Any) -> bytes:
+    """Return the bytes of a picture or a clip."""
+    said = payload.get("base64") if isinstance(payload, Mapping) else None
+    try:
+        data = base64.b64decode(said or "", validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        data = b""
+    if not data:
+        raise ToolError("the node sent no file that can be read", code="failed")
+    return data
 
 
 async def keep_picture(ctx: Ctx, data: bytes, folder: str, what: str, source: str) -> Result:

@@ -90,6 +90,9 @@ class Hall(Protocol):
     def snapshot(self, principal: Principal, /) -> dict[str, Any]:
         """Return how the gateway stands, for who has just come."""
 
+    def find_canvas_host(self, connection: "Connection", /) -> str:
+        """Return where a node with a canvas finds the canvas host, "" for others."""
+
 
 class Connection:
     """A client, from the moment its socket is open."""
@@ -239,6 +242,7 @@ class Connection:
     def _hello(self, principal: Principal, token: str) -> dict[str, Any]:
         given = {"deviceToken": token, "issuedAtMs": int(time.time() * 1000)} if token else dict[str, Any]()
         policy = {"maxPayload": MAX_FRAME_BYTES, "maxBufferedBytes": MAX_BUFFERED_BYTES}
+        url = self._hall.find_canvas_host(self)
         return {
             "type": "hello-ok",
             "protocol": PROTOCOL,
@@ -251,6 +255,7 @@ class Connection:
             "snapshot": self._hall.snapshot(principal),
             "auth": {"role": principal.role, "scopes": sorted(principal.scopes), **given},
             "policy": {**policy, "tickIntervalMs": int(TICK_SECONDS * 1000)},
+            **({"canvasHostUrl": url} if url else {}),
         }
 
     # once it is known

@@ -35,6 +35,7 @@ from toolcrib.services.nodes import LiveNode
 from toolcrib.services.router import Method
 
 from . import mcp, openai
+from .canvas import CanvasHost
 from .connection import GOING_AWAY, POLICY_VIOLATION, Connection
 from .credentials import (
     OWNER_ID,
@@ -109,6 +110,7 @@ class GatewayServer:
         """Serve until this is cancelled; then everybody is told, and what runs has a few seconds to end by itself."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it tells addresses with all that is in them
         async with self.live():
+            canvas_host = CanvasHost(self.crib.canvases, at.getsockname()[:2])
             serving = listener.serve_app(
                 self,
                 at,
@@ -123,6 +125,7 @@ class GatewayServer:
             try:
                 await asyncio.shield(listening)
             finally:
+                await canvas_host.close()
                 await self._say_goodbye()
                 listening.cancel()
                 await asyncio.wait([listening])
@@ -367,6 +370,11 @@ class GatewayServer:
                     _read_node(connection, params), connection.send_event
                 )
         self.crib.gateway.presence.enter(connection.id, {**row, "ip": connection.address})
+
+    def find_canvas_host(self, connection: Connection) -> str:
+        """Return where a node with a canvas finds the canvas host, "" for others."""
+        live, host = self._nodes.get(connection.id), self.crib.canvases.host
+        return host(live.node.address) if live and host and "canvas" in live.node.caps else ""
 
     def leave(self, connection: Connection) -> None:
         """Forget a client."""

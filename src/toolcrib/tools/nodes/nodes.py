@@ -1,13 +1,11 @@
 """nodes: what paired devices can do. What they send is from outside, and their files go to the workspace."""
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from toolcrib import Args, Ctx, Result, Text, ToolError, tool
-from toolcrib.tools._media import keep_picture, name_file
+from toolcrib.tools._media import decode_sent, keep_picture, name_file
 
 _ACTIONS = (
     "status", "describe", "pending", "approve", "reject", "notify", "camera_snap", "camera_list", "camera_clip",
@@ -118,7 +116,7 @@ async def _snap(ctx: Ctx, args: Args) -> Result:
                 raise
             failure = error
             continue
-        made = await keep_picture(ctx, _decode(payload), "nodes", f"{_name(node)}-{each}", node)
+        made = await keep_picture(ctx, decode_sent(payload), "nodes", f"{_name(node)}-{each}", node)
         content += made.content
         taken.append({"facing": each, **made.details})
     if not taken and failure is not None:
@@ -129,7 +127,7 @@ async def _snap(ctx: Ctx, args: Args) -> Result:
 async def _record(ctx: Ctx, args: Args, command: str, params: Mapping[str, Any]) -> Result:
     """Have something recorded, and write it to the workspace."""
     node, payload = await _ask(ctx, args, command, params, params["durationMs"] + _ANSWER_MS)
-    data, kind = _decode(payload), str(payload.get("format") or "mp4")
+    data, kind = decode_sent(payload), str(payload.get("format") or "mp4")
     path = args.get("outPath") or name_file("nodes", f"{_name(node)}-{command.partition('.')[2]}", kind)
     await ctx.workspace.write(path, data)
     about = {key: payload[key] for key in ("durationMs", "fps", "screenIndex", "hasAudio") if key in payload}
@@ -179,18 +177,6 @@ def _duration(args: Args, usual: int) -> int:
 
 def _clamp(milliseconds: float) -> int:
     return int(min(max(milliseconds, 1), _MAX_MS))
-
-
-def _decode(payload: Any) -> bytes:
-    """Return the bytes of a picture or a clip."""
-    said = payload.get("base64") if isinstance(payload, Mapping) else None
-    try:
-        data = base64.b64decode(said or "", validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        data = b""
-    if not data:
-        raise ToolError("the node sent no file that can be read", code="failed")
-    return data
 
 
 def _name(source: str) -> str:

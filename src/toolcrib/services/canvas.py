@@ -1,0 +1,426 @@
+"""Canvases: what a session shows to people, on a node with a screen for it, else on the page of the canvas host.
+
+A canvas belongs to one session, and lives as long as the gateway. What people do in it comes back as messages of that
+session: words from outside, fenced and bounded, answered with the rights of who showed the canvas.
+"""
+
+import asyncio
+import base64
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from secrets import token_hex, token_urlsafe
+from typing import Annotated, Any, Literal, NamedTuple
+
+import orjson
+from pydantic import Field
+
+from toolcrib.adapter.cut import shorten
+from toolcrib.define.a2ui import read_a2ui
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ports
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.files import Entry
+from toolcrib.define.message import Message
+from toolcrib.define.node import Node
+from toolcrib.define.ports import Workspace, rpc
+from toolcrib.define.result import Text
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.session import kind_from_key
+from toolcrib.define.turn import TurnRequest
+from toolcrib.define.web import WayOut
+
+from .browser import Browser
+from .chat import Chats
+from .feature import Feature, TurnCore
+from .nodes import Nodes
+from .peers import fence_outside
+from .subagents.runs import SubagentHost
+
+log = logging.getLogger("toolcrib")
+
+CanvasKind = Literal["", "html", "file", "url", "a2ui"]
+
+_MAX_CANVASES, _MAX_VIEWERS, _MAX_TOLD = 64, 16, 256  # in all; of one canvas; that a viewer has not been told yet
+_MAX_HTML_CHARS, _MAX_MESSAGES, _MAX_FILE_BYTES, _MAX_WATCHED = 2_000_000, 5_000, 16 << 20, 128
+_ACTION_CHARS, _MAX_ACTIONS, _ACTION_SECONDS = 16_000, 20, 60.0
+_EVAL_SECONDS, _NODE_MS = 10.0, 30_000
+_WIDTH, _HEIGHT, _MIN_WIDTH, _MAX_WIDTH = 1_280, 800, 64, 4_096
+_HERE = "canvas"  # where words come from that somebody wrote in one
+_KINDS = {
+    ".html": "text/html; charset=utf-8", ".htm": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".svg": "image/svg+xml",
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+    ".avif": "image/avif", ".ico": "image/x-icon", ".woff": "font/woff", ".woff2": "font/woff2", ".ttf": "font/ttf",
+    ".otf": "font/otf", ".mp3": "audio/mpeg", ".wav": "audio/wav", ".ogg": "audio/ogg", ".mp4": "video/mp4",
+    ".webm": "video/webm",
+}  # fmt: skip
+
+
+class Served(NamedTuple):
+    """A file of a canvas, and what it is."""
+
+    body: bytes
+    media_type: str
+
+
+class Viewer:
+    """Somebody who looks at a canvas: `told` is what has not been sent yet; None ends it."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Queue[str | None](_MAX_TOLD)
+
+    def tell(self, text: str | None) -> None:
+        """Have something sent; who is too slow for that is let go, and comes back."""
+        if self.told.full() or text is None:
+            while not self.told.empty():
+                self.told.get_nowait()
+            text = None
+        self.told.put_nowait(text)
+
+
+@dataclass(slots=True, eq=False)
+class Canvas:
+    """What one session shows. `key` opens its page, `inside` what is framed there, which does not know the key."""
+
+    caller: Caller
+    key: str = field(default_factory=lambda: token_urlsafe(24))
+    inside: str = field(default_factory=lambda: token_urlsafe(24))
+    kind: CanvasKind = ""
+    content: str = ""  # the HTML, the path or the URL
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    is_hidden: bool = False
+    version: int = 0
+    is_awaited: bool = False  # by somebody who loads it again
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    viewers: dict[Viewer, None] = field(default_factory=dict)
+    answers: "dict[str, asyncio.Future[str]]" = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # the versions that were served
+    acted: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_ACTIONS))
+
+    def show(self, kind: CanvasKind, content: str = "") -> None:
+        """Show something else, or the same anew, to everybody who looks."""
+        self.kind, self.content, self.is_hidden = kind, content, False
+        self.messages.clear()
+        self.reload()
+
+    def hide(self, *, is_hidden: bool = True) -> None:
+        """Hide what is shown, or show it again."""
+        self.is_hidden = is_hidden
+        self.reload()
+
+    def reload(self) -> None:
+        """Have everybody who looks load it again; nothing more is asked of the page that they had."""
+        self.version += 1
+        self.files.clear()
+        self.tell("reload")
+        self.is_awaited = self.is_awaited or bool(self.viewers)
+        self.viewers.clear()
+
+    def tell(self, text: str | None) -> None:
+        """Tell everybody who looks."""
+        for viewer in tuple(self.viewers):
+            viewer.tell(text)
+
+
+def mount(core: TurnCore) -> Feature:
+    """Mount the canvases."""
+    canvases = Canvases(core.find(Chats), core.find(Nodes), core.find(Browser), core.way_out, core.host)
+    core.session_ends.append(canvases.end_session)
+    return Feature(services=(canvases,))
+
+
+class Canvases:
+    """The canvases of one crib.
+
+    `host` starts the canvas host, where there is one, and returns the address that somebody at an address finds it
+    under; `ports_of` opens a caller's files.
+    """
+
+    def __init__(self, chats: Chats, nodes: Nodes, browser: Browser, way_out: WayOut, subagents: SubagentHost) -> None:
+        self._chats, self._nodes, self._browser, self._way_out = chats, nodes, browser, way_out
+        self._subagents = subagents
+        self.host: Callable[[str], str] | None = None
+        self.ports_of: Callable[[Caller], Ports] | None = None
+        self._by_session: dict[str, Canvas] = {}
+        self._at_nodes: dict[str, Canvas] = {}  # the canvas that was shown there last
+        nodes.on_request = self._hear_node
+
+    # what the tool asks for
+
+    @rpc("canvas.perform", scope="write")
+    async def perform(
+        self,
+        caller: Caller,
+        call: Annotated[str, Field(max_length=256)],
+        command: Annotated[str, Field(max_length=64)],
+        node: str = "",
+        params: JsonObject | None = None,
+    ) -> dict[str, Any]:
+        """Do what a call of the tool was permitted: on the node that is meant, else on the canvas host's page."""
+        self._nodes.check_permit(caller, call)
+        given = dict(params or {})
+        if "url" in given:
+            given["url"] = await self._check_url(str(given["url"]))
+        if command == "canvas.a2ui.pushJSONL":
+            read_a2ui(str(given.get("jsonl")))
+        there = self._nodes.find_canvas(node)
+        canvas = await self._open(caller)
+        if there is not None:
+            return await self._perform_there(caller, call, there, canvas, command, given)
+        if self.host is None:
+            what = "nobody would see a canvas here: no node has one, and no gateway runs"
+            raise ToolError(f"{what}; start one with `toolcrib gateway`", code="unavailable")
+        payload = await self._perform_here(canvas, command, given)
+        return {"source": _HERE, "url": self._address(canvas), "payload": payload}
+
+    async def _perform_there(
+        self, caller: Caller, call: str, node: Node, canvas: Canvas, command: str, given: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Have a node do it; what only we have, it loads from the canvas host."""
+        if "html" in given or "path" in given:
+            if self.host is None:
+                raise ToolError("only a gateway can show a page of its own on a node", code="unavailable")
+            await self._present(canvas, given)
+            given = {key: value for key, value in given.items() if key == "placement"}
+            given["url"] = self._address(canvas, node.address)
+        self._at_nodes[node.id] = canvas
+        told = await self._nodes.perform(caller, call, node.id, command, JsonObject(given), _NODE_MS)
+        return {"source": told["source"], "node": told["node"], "payload": told["payload"]}
+
+    async def _perform_here(self, canvas: Canvas, command: str, given: Mapping[str, Any]) -> Any:
+        match command:
+            case "canvas.present" | "canvas.navigate":
+                await self._present(canvas, given)
+            case "canvas.hide":
+                canvas.hide()
+            case "canvas.a2ui.reset":
+                canvas.show("a2ui")
+            case "canvas.a2ui.pushJSONL":
+                self._push(canvas, str(given.get("jsonl")))
+            case "canvas.eval":
+                return {"result": await self._evaluate(canvas, str(given.get("javaScript") or ""))}
+            case "canvas.snapshot":
+                return await self._take_picture(canvas, given)
+            case _:
+                raise ToolError(f"a canvas knows no {command[:64]!r}", code="bad_arguments")
+        return {"ok": True}
+
+    async def _present(self, canvas: Canvas, given: Mapping[str, Any]) -> None:
+        if html := given.get("html"):
+            if len(html) > _MAX_HTML_CHARS:
+                raise ToolError(f"HTML of {len(html):,} characters; show at most {_MAX_HTML_CHARS:,}", code="too_large")
+            canvas.show("html", html)
+        elif path := given.get("path"):
+            if PurePosixPath(str(path)).suffix.lower() not in (".html", ".htm"):
+                raise ToolError(f"{str(path)[:200]!r} is no HTML file; show one, or HTML itself", code="bad_arguments")
+            await _find_file(self._open_files(canvas), str(path).split("/"))
+            canvas.show("file", str(path))
+        elif url := given.get("url"):
+            canvas.show("url", url)
+        elif canvas.kind:
+            canvas.hide(is_hidden=False)
+        else:
+            raise ToolError("nothing was shown before; say what with html or target", code="bad_arguments")
+
+    def _push(self, canvas: Canvas, jsonl: str) -> None:
+        messages = read_a2ui(jsonl).messages
+        at = len(canvas.messages)
+        if at + len(messages) > _MAX_MESSAGES:
+            raise ToolError(f"a canvas holds {_MAX_MESSAGES:,} A2UI messages; use a2ui_reset first", code="too_large")
+        if canvas.kind != "a2ui":
+            canvas.show("a2ui")
+        canvas.messages += messages
+        canvas.tell(_write({"a2ui": {"at": at, "messages": messages}}))
+
+    async def _evaluate(self, canvas: Canvas, code: str) -> str:
+        """Return what a script gives in the page, as whoever opened it last sees it."""
+        if canvas.kind in ("", "url") or canvas.is_hidden:
+            what = "scripts run in HTML and A2UI that is shown here, not in other people's pages"
+            raise ToolError(f"{what}; the tool browser does that", code="unavailable")
+        if not canvas.viewers and not canvas.is_awaited:
+            what = f"nobody has opened the canvas; have the user open {self._address(canvas)}"
+            raise ToolError(what, code="unavailable")
+        id = token_hex(8)
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        canvas.answers[id] = answer
+        try:
+            async with asyncio.timeout(_EVAL_SECONDS):
+                while not canvas.viewers:
+                    canvas.came.clear()
+                    await canvas.came.wait()
+                next(reversed(canvas.viewers)).tell(_write({"eval": {"id": id, "code": code}}))
+                return await answer
+        except TimeoutError:
+            canvas.is_awaited = False
+            raise ToolError(f"the page did not answer within {_EVAL_SECONDS:g} seconds", code="timeout") from None
+        finally:
+            del canvas.answers[id]
+
+    async def _take_picture(self, canvas: Canvas, given: Mapping[str, Any]) -> dict[str, Any]:
+        page, kind = self._address(canvas), "png" if given.get("format") == "png" else "jpeg"
+        if canvas.kind == "url":  # who may open our host opens nothing else meanwhile
+            page = canvas.content
+        else:
+            self._browser.permit(canvas.caller, page.partition("/c/")[0])
+        width = min(max(int(given.get("maxWidth") or _WIDTH), _MIN_WIDTH), _MAX_WIDTH)
+        data = await self._browser.capture(canvas.caller, page, width=width, height=_HEIGHT, type=kind)
+        return {"format": kind, "base64": base64.b64encode(data).decode()}
+
+    # what the canvas host asks for
+
+    def find_page(self, key: str) -> Canvas | None:
+        """Return the canvas whose page this key opens."""
+        return next((each for each in self._by_session.values() if each.key == key), None)
+
+    def find_inside(self, inside: str) -> Canvas | None:
+        """Return the canvas that frames what is asked for under this key."""
+        return next((each for each in self._by_session.values() if each.inside == inside), None)
+
+    def enter(self, canvas: Canvas, version: int) -> Viewer | None:
+        """Take somebody who looks at a version of a canvas; None when too many do."""
+        if len(canvas.viewers) >= _MAX_VIEWERS:
+            return None
+        viewer = Viewer()
+        canvas.viewers[viewer] = None
+        canvas.is_awaited = False
+        canvas.came.set()
+        if version != canvas.version:
+            viewer.tell("reload")
+        elif canvas.messages:
+            viewer.tell(_write({"a2ui": {"at": 0, "messages": canvas.messages}}))
+        return viewer
+
+    def hear(self, canvas: Canvas, text: str) -> dict[str, Any] | None:
+        """Take what a page tells; return what somebody did there, for `take_action`, None when that was all."""
+        try:
+            told = orjson.loads(text)
+        except ValueError:
+            return None
+        match told:
+            case {"evaluated": {"id": str(id), "ok": bool(ok), "value": str(value)}}:
+                answer = canvas.answers.get(id)
+                if answer is not None and not answer.done():
+                    failed = ToolError(f"the script failed: {value[:2_000]}", code="failed", source=_HERE)
+                    answer.set_result(value) if ok else answer.set_exception(failed)
+            case {"userAction": dict(action)}:
+                return action
+        return None
+
+    async def read_file(self, canvas: Canvas, path: str) -> Served:
+        """Return a file beside the one that is shown; ToolError where there is none that a page may have."""
+        folder = canvas.content.rpartition("/")[0] if canvas.kind == "file" else ""
+        path = f"{path}index.html" if not path or path.endswith("/") else path
+        kind, whole = _KINDS.get(PurePosixPath(path).suffix.lower()), f"{folder}/{path}".lstrip("/")
+        parts = whole.split("/")
+        if canvas.kind not in ("file", "a2ui") or kind is None or not {"", ".", ".."}.isdisjoint(parts):
+            raise ToolError("there is no such file in this canvas", code="not_found")
+        files = self._open_files(canvas)
+        entry = await _find_file(files, parts)
+        if entry.size > _MAX_FILE_BYTES:
+            raise ToolError(f"a file of a canvas has at most {_MAX_FILE_BYTES:,} bytes", code="too_large")
+        if len(canvas.files) < _MAX_WATCHED:
+            canvas.files[whole] = entry.version
+        return Served(await files.read(whole), kind)
+
+    async def look_again(self, canvas: Canvas) -> None:
+        """Reload a canvas of which a file was written since it was served."""
+        for path, version in tuple(canvas.files.items()):
+            try:
+                entry = await self._open_files(canvas).stat(path)
+            except ToolError:  # it is being written anew, or has gone: the next look tells
+                continue
+            if entry.version != version:
+                canvas.reload()
+                return
+
+    async def take_action(self, canvas: Canvas, action: Mapping[str, Any], source: str = _HERE) -> bool:
+        """Tell the session what somebody did in its canvas; False when they do too much."""
+        now = time.monotonic()
+        if len(canvas.acted) == _MAX_ACTIONS and now - canvas.acted[0] < _ACTION_SECONDS:
+            log.warning("a canvas acted more than %d times in a minute; what it says is dropped", _MAX_ACTIONS)
+            return False
+        canvas.acted.append(now)
+        words = Text(shorten(orjson.dumps(dict(action), option=orjson.OPT_INDENT_2).decode(), _ACTION_CHARS), source)
+        said = (Text("The user did this in the canvas of this session:\n"), *fence_outside([words]))
+        message, who = Message(role="user", content=said), replace(canvas.caller, provider=None, model=None)
+        if who.group or kind_from_key(who.session or "") == "group":  # where everybody is told the address
+            who = replace(who, owner=False, sender=None)
+        try:
+            if who.parents:
+                await self._subagents.tell(who.session or "", message)
+            else:
+                key = f"canvas-{canvas.key[:8]}-{str(action.get('id') or token_hex(8))[:64]}"
+                await self._chats.begin(who, TurnRequest(message=message, caller=who), key)
+        except CribError as error:
+            log.warning("what was done in a canvas could not be told: %s", error)
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Let go of everybody who looks: the canvas host stops."""
+        self.host = None
+        for canvas in self._by_session.values():
+            canvas.tell(None)
+
+    async def end_session(self, session: str) -> None:
+        """Let go of the canvas of a session that is over."""
+        if canvas := self._by_session.pop(session, None):
+            canvas.tell(None)
+
+    # helpers
+
+    async def _hear_node(self, node: Node, told: Mapping[str, Any]) -> bool:
+        """Take what somebody did in a canvas on a node; only the session that shows one there is told."""
+        canvas = self._at_nodes.get(node.id)
+        if canvas is None or canvas not in self._by_session.values():
+            return False
+        action = {"id": str(told.get("key") or token_hex(8)), "message": str(told.get("message") or "")}
+        return await self.take_action(canvas, action, node.source)
+
+    async def _open(self, caller: Caller) -> Canvas:
+        """Return the canvas of the caller's session."""
+        who = caller if caller.session else self._chats.place(caller, "main")
+        session = who.session or ""
+        canvas = self._by_session.pop(session, None) or Canvas(who)
+        canvas.caller = who
+        self._by_session[session] = canvas  # the last one used stands last
+        while len(self._by_session) > _MAX_CANVASES:
+            self._by_session.pop(next(iter(self._by_session))).tell(None)
+        return canvas
+
+    def _open_files(self, canvas: Canvas) -> Workspace:
+        if self.ports_of is None:
+            raise ToolError("this crib has no files to show", code="unavailable")
+        return self.ports_of(canvas.caller).workspace
+
+    def _address(self, canvas: Canvas, seen_from: str = "") -> str:
+        return f"{self.host(seen_from)}/c/{canvas.key}/" if self.host else ""
+
+    async def _check_url(self, url: str) -> str:
+        try:
+            return await self._way_out.explain(url)
+        except OSError as error:
+            raise ToolError(f"{url[:200]!r} cannot be found: {error}", code="unavailable") from None
+
+
+async def _find_file(files: Workspace, parts: Sequence[str]) -> Entry:
+    """Return what stands at a path that has no link in it."""
+    found: Entry | None = None
+    for end, name in enumerate(parts):
+        folder = await files.list("/".join(parts[:end]) or ".")
+        found = next((each for each in folder.entries if each.name == name), None)
+        if found is None or found.target is not None:
+            break
+    if found is None or found.target is not None:
+        what = "is not there" if found is None else "leads through a link, which a canvas does not follow"
+        raise ToolError(f"{'/'.join(parts)[:200]!r} {what}", code="not_found")
+    return found
+
+
+def _write(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,125 @@
+"""canvas: pages and forms that a session shows to people, on a device or in their browser."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib import Args, Ctx, Result, Text, ToolError, tool
+from toolcrib.tools._media import decode_sent, keep_picture
+
+_COMMANDS = {
+    "present": "canvas.present", "hide": "canvas.hide", "navigate": "canvas.navigate", "eval": "canvas.eval",
+    "snapshot": "canvas.snapshot", "a2ui_push": "canvas.a2ui.pushJSONL", "a2ui_reset": "canvas.a2ui.reset",
+}  # fmt: skip
+_MAX_CHARS = 100_000
+
+
+def _text(about: str, *among: str) -> dict[str, Any]:
+    return {"type": "string", "description": about, **({"enum": [*among]} if among else {})}
+
+
+def _number(about: str) -> dict[str, Any]:
+    return {"type": "number", "description": about}
+
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "action": _text("what to do", *_COMMANDS),
+        "node": _text("device that shows it; else the one that has a canvas, or a page for the user's browser"),
+        "html": _text("the page itself (present)"),
+        "target": _text("https URL, or an HTML file of the workspace, shown anew when it is written (present)"),
+        "x": _number("of the window (present)"),
+        "y": _number("of the window (present)"),
+        "width": _number("of the window (present)"),
+        "height": _number("of the window (present)"),
+        "url": _text("(navigate)"),
+        "javaScript": _text("an expression (eval)"),
+        "outputFormat": _text("(snapshot)", "png", "jpg", "jpeg"),
+        "maxWidth": _number("of a picture, in pixels (snapshot)"),
+        "quality": _number("of a picture, 0 to 1 (snapshot)"),
+        "delayMs": _number("changes nothing"),
+        "jsonl": _text("A2UI, one JSON object a line (a2ui_push)"),
+        "jsonlPath": _text("the same in a file of the workspace"),
+    },
+    "required": ["action"],
+    "additionalProperties": False,
+}
+
+
+@tool(group="ui", effects={"read", "write", "send"}, timeout=120.0, parameters=_PARAMETERS)
+async def canvas(ctx: Ctx, args: Args) -> Result:
+    """Show the user a page or a form (A2UI), change it, look at it; what they do there comes back as a message."""
+    told = await _ask(ctx, args, await _read_params(ctx, args))
+    payload = told["payload"]
+    if args["action"] == "eval":
+        said = payload.get("result") if isinstance(payload, Mapping) else None
+        text = said if isinstance(said, str) else "" if said is None else str(said)
+        return Result((Text(text[:_MAX_CHARS] or "(nothing)", told["source"]),))
+    if args["action"] == "snapshot":
+        taken = await keep_picture(ctx, decode_sent(payload), "canvas", "snapshot", told["source"])
+        content, details = (
+            (Text("Screenshot captured\n"), *taken.content),
+            {**taken.details, "format": _to_format(args)},
+        )
+        return taken._replace(content=content, details=details)
+    where = {"node": told["node"]} if told.get("node") else {"url": told["url"]}
+    return Result.json({"ok": True, **where})
+
+
+async def _read_params(ctx: Ctx, args: Args) -> dict[str, Any]:
+    """Return what the command takes."""
+    match args["action"]:
+        case "present":
+            return await _read_target(ctx, args)
+        case "navigate":
+            return {"url": _need(args, "url")}
+        case "eval":
+            return {"javaScript": _need(args, "javaScript")}
+        case "snapshot":
+            return {"format": _to_format(args), **_pick(args, "maxWidth", "quality")}
+        case "a2ui_push":
+            return {"jsonl": await _read_jsonl(ctx, args)}
+    return {}
+
+
+async def _read_target(ctx: Ctx, args: Args) -> dict[str, Any]:
+    target = str(args.get("target") or args.get("url") or "").strip()
+    if target and args.get("html"):
+        raise ToolError("present shows html or target, not both", code="bad_arguments")
+    placement = _pick(args, "x", "y", "width", "height")
+    shown = _pick(args, "html")
+    if "://" in target:
+        shown = {"url": target}
+    elif target:
+        shown = {"path": (await ctx.workspace.stat(target)).path}
+    return shown | ({"placement": placement} if placement else {})
+
+
+async def _read_jsonl(ctx: Ctx, args: Args) -> str:
+    if args.get("jsonl"):
+        return str(args["jsonl"])
+    path = _need(args, "jsonlPath", "jsonl or jsonlPath")
+    try:
+        return (await ctx.workspace.read(path)).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ToolError(f"{path!r} is no UTF-8 text", code="bad_arguments") from None
+
+
+async def _ask(ctx: Ctx, args: Args, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    asked = {"call": ctx.call.key, "command": _COMMANDS[args["action"]], "params": dict(params)}
+    told: Mapping[str, Any] = await ctx.rpc("canvas.perform", asked | _pick(args, "node"))
+    return told
+
+
+def _to_format(args: Args) -> str:
+    return "png" if args.get("outputFormat") in (None, "png") else "jpeg"
+
+
+def _pick(args: Args, *names: str) -> dict[str, Any]:
+    return {name: args[name] for name in names if args.get(name) is not None}
+
+
+def _need(args: Args, name: str, said: str = "") -> Any:
+    if not args.get(name):
+        raise ToolError(f"{args['action']} needs {said or name}", code="bad_arguments")
+    return args[name]
