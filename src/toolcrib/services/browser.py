@@ -6,6 +6,7 @@ here. Programs of the owner's ask by `browser.request`.
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -142,6 +143,17 @@ class Browser:
         if self._permits.get(call) != caller:
             raise ToolError("no call of browser was permitted under this key", code="denied")
         return await self._answer(caller, method, path, args or {}, profile)
+
+    @rpc("browser.permit", scope="write")
+    async def permit_preview(self, caller: Caller, origin: Annotated[str, Field(max_length=64)]) -> dict[str, Any]:
+        """Let the pages of the caller's session open one origin at 127.0.0.1, for the owner's programs."""
+        if not self._is_owner(caller):
+            raise ToolError("who may open what on this machine is said by the owner's programs", code="denied")
+        if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", origin):
+            what = f"{origin!r} is no preview; name an origin like http://127.0.0.1:8123"
+            raise ToolError(what, code="bad_arguments")
+        self.permit(caller, origin)
+        return {"ok": True}
 
     def permit(self, caller: Caller, origin: str) -> None:
         """Let the session of a caller open one private origin, such as the canvas host or its own preview."""

@@ -22,6 +22,7 @@ _COMMANDS = {
     "chat": "Talk at the terminal, with the tools you may use.",
     "config": "Show the configuration in force, and its schema for editors.",
     "cron": "List, make, change and run jobs that a gateway runs later.",
+    "demo": "Watch an agent build a landing page, check it and mend it.",
     "doctor": "Say what is missing on this machine, and how to get it.",
     "exec": "Say what would become of a command line.",
     "explain": "Say who may use which tool, and why.",
