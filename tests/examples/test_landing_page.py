@@ -1,15 +1,17 @@
 """The landing-page builder at work, in a real Chromium: what its tools see in a page, and who may have them look."""
 
 import asyncio
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import toolcrib
 from toolcrib import OWNER, Caller, Image, Result
 from toolcrib.testing import FunctionModel, text_reply
 
-from .landing_world import BUILDER, crib_in
+from .landing_world import BUILDER, EXAMPLE, crib_in
 
 pytestmark = pytest.mark.anyio
 
@@ -93,6 +95,19 @@ async def test_the_list_of_the_document_works_as_it_is_written(tmp_path: Path) -
         assert (await belt.call("write_html", {"filename": "index.html", "content": GOOD})).status == "ok"
         assert (await belt.call("screenshot", {})).details["path"] == "screenshots/desktop.png"
         assert (await belt.call("deploy", {"projectDir": "."})).details["deployed"] is True
+
+
+async def test_a_copy_of_the_folder_is_a_project_of_its_own(tmp_path: Path) -> None:
+    copy = shutil.copytree(EXAMPLE, tmp_path / "my_builder", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "pages").mkdir()
+    text = (copy / "crib.yaml").read_text()
+    assert "workspace: ~/landing" in text
+    (copy / "crib.yaml").write_text(text.replace("~/landing", str(tmp_path / "pages")))
+    async with toolcrib.open(copy / "crib.yaml") as crib:
+        belt = crib.belt(BUILDER)
+        assert sorted(belt.tools) == ["deploy", "screenshot", "validate_page", "write_html"]
+        assert (await belt.call("write_html", {"filename": "index.html", "content": GOOD})).status == "ok"
+    assert (tmp_path / "pages" / "index.html").read_text() == GOOD
 
 
 async def test_without_a_mention_there_are_four_tools_and_the_agent_alone_has_the_prompt(tmp_path: Path) -> None:
