@@ -113,6 +113,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 # Those that fail here, and what they say.
 REFUSALS: Mapping[str, str] = {
     "fails": "the well is dry; dig another",
+    "browser": "browser: action is required",
+    "canvas": "canvas: action is required",
     "result_get": "result_get: key is required",
     "sessions_history": "sessions_history: sessionKey is required",
     "sessions_send": "sessions_send: message is required",

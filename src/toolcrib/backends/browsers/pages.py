@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.backends.web.guard import guard_for
 from toolcrib.backends.web.proxy import Dial
 from toolcrib.define.egress import judge_port, read_url
 from toolcrib.define.errors import ToolError
@@ -202,6 +201,8 @@ class PageSet:
     async def _place(self, origin: str) -> GuardedContext:
         if (place := self._places.get(origin)) is None:
             if origin:
+                from toolcrib.backends.web.guard import guard_for  # noqa: PLC0415  HTTP takes longer to load than we do
+
                 place = await self._chromium.open_context(guard_for(origin).dial)
             else:
                 state = await in_thread(self._profiles.load, self._profile) if self._keeps else None
