@@ -6,6 +6,8 @@ from typing import Any
 
 from toolcrib import Args, Ctx, Result, Text, ToolError, tool
 from toolcrib.tools._media import decode_sent, keep_picture, name_file
+from toolcrib.tools._parameters import describe_number as _number
+from toolcrib.tools._parameters import describe_text as _text
 
 _ACTIONS = (
     "status", "describe", "pending", "approve", "reject", "notify", "camera_snap", "camera_list", "camera_clip",
@@ -15,14 +17,6 @@ _UNITS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
 _LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])?")
 _CLIP_MS, _RECORD_MS, _ANSWER_MS, _MAX_MS = 3_000, 10_000, 30_000, 21_600_000
 _RUN_MS, _MAX_CHARS = 120_000, 100_000
-
-
-def _text(about: str, *among: str) -> dict[str, Any]:
-    return {"type": "string", "description": about, **({"enum": [*among]} if among else {})}
-
-
-def _number(about: str) -> dict[str, Any]:
-    return {"type": "number", "description": about}
 
 
 _PARAMETERS = {

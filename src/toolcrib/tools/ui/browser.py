@@ -7,6 +7,8 @@ from typing import Any
 
 from toolcrib import Args, Ctx, Result, Text, ToolError, tool
 from toolcrib.tools._media import keep_picture, name_file
+from toolcrib.tools._parameters import describe_number as _number
+from toolcrib.tools._parameters import describe_text as _text
 
 _ROUTES = {
     "status": ("GET", "/"), "start": ("POST", "/start"), "stop": ("POST", "/stop"), "profiles": ("GET", "/profiles"),
@@ -22,14 +24,6 @@ _KINDS = (
 )  # fmt: skip
 _FOLDER, _DOWNLOADS, _MAX_SECONDS = "media", "downloads", 150.0
 _OURS = ("action", "target", "node", "profile", "request", "paths")  # not for the page
-
-
-def _text(about: str, *among: str) -> dict[str, Any]:
-    return {"type": "string", "description": about, **({"enum": [*among]} if among else {})}
-
-
-def _number(about: str) -> dict[str, Any]:
-    return {"type": "number", "description": about}
 
 
 def _flag(about: str) -> dict[str, Any]:

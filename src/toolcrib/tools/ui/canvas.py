@@ -5,20 +5,14 @@ from typing import Any
 
 from toolcrib import Args, Ctx, Result, Text, ToolError, tool
 from toolcrib.tools._media import decode_sent, keep_picture
+from toolcrib.tools._parameters import describe_number as _number
+from toolcrib.tools._parameters import describe_text as _text
 
 _COMMANDS = {
     "present": "canvas.present", "hide": "canvas.hide", "navigate": "canvas.navigate", "eval": "canvas.eval",
     "snapshot": "canvas.snapshot", "a2ui_push": "canvas.a2ui.pushJSONL", "a2ui_reset": "canvas.a2ui.reset",
 }  # fmt: skip
 _MAX_CHARS = 100_000
-
-
-def _text(about: str, *among: str) -> dict[str, Any]:
-    return {"type": "string", "description": about, **({"enum": [*among]} if among else {})}
-
-
-def _number(about: str) -> dict[str, Any]:
-    return {"type": "number", "description": about}
 
 
 _PARAMETERS = {
