@@ -249,13 +249,13 @@ def _bind(text: str) -> str:
 
 def _network(text: str) -> str:
     plain = text.strip()
-    _opened(text)
+    _check_opening(text)
     if Opening.read(plain).port is not None:
         raise ValueError(f"{quote_value(text)} has a port; write the address alone")
     return plain
 
 
-def _opened(text: str) -> str:
+def _check_opening(text: str) -> str:
     plain = text.strip()
     try:
         network = Opening.read(plain).network
@@ -324,7 +324,7 @@ def _url(text: str) -> str:
 
 Bind = Annotated[StrictStr, AfterValidator(_bind)]
 Network = Annotated[StrictStr, AfterValidator(_network)]
-OpenedAddress = Annotated[StrictStr, AfterValidator(_opened)]
+OpenedAddress = Annotated[StrictStr, AfterValidator(_check_opening)]
 HostEntry = Annotated[StrictStr, AfterValidator(_host_entry)]
 Proxy = Annotated[StrictStr, AfterValidator(_proxy)]
 Origin = Annotated[StrictStr, AfterValidator(_origin)]

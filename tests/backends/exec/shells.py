@@ -18,7 +18,7 @@ import pytest
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.host import Host
 from toolcrib.backends.exec.supervisor import SupervisorClient
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, RunningCommand, Shell
 
@@ -112,7 +112,7 @@ async def opened(
     *,
     access: str = "rw",
     supervisor: SupervisorClient | None = None,
-    proxy: CommandProxy | None = None,
+    proxy: GuardedProxy | None = None,
 ) -> AsyncIterator[Shell]:
     """Give a shell whose commands all end with the block."""
     root.mkdir(exist_ok=True)

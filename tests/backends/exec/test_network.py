@@ -20,7 +20,7 @@ from tests.backends.web.proxies import REFUSAL, SayHttp, Serve, World, say_nothi
 
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.supervisor import SupervisorClient
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Shell
 
@@ -50,7 +50,7 @@ async def site(folder: Path, hosts: dict[tuple[str, int], Serve] | None = None, 
     """Give a sandbox whose proxy dials these hosts: one shop, unless others are named."""
     async with (
         world({SHOP: SayHttp()} if hosts is None else hosts) as found,
-        opened("sandbox", folder / "ws", proxy=CommandProxy(found.dial, **bounds)) as shell,
+        opened("sandbox", folder / "ws", proxy=GuardedProxy(found.dial, **bounds)) as shell,
     ):
         yield Site(shell, found)
 
@@ -262,7 +262,7 @@ async def test_the_end_of_a_command_ends_its_connections_wherever_they_stand(tmp
     hosts: dict[tuple[str, int], Serve] = {SHOP: say_nothing}
     async with world(hosts) as far:
         supervisor = SupervisorClient(str(tmp_path / "state"))
-        async with opened("sandbox", tmp_path / "ws", supervisor=supervisor, proxy=CommandProxy(far.dial)) as shell:
+        async with opened("sandbox", tmp_path / "ws", supervisor=supervisor, proxy=GuardedProxy(far.dial)) as shell:
             assert (await ran(shell, "true", LIMITS))[0].ok
             before, tasks = descriptors(), len(asyncio.all_tasks())
             limits = CommandLimits(seconds=1.0 if how == "deadline" else 30.0, network=True)
@@ -318,7 +318,7 @@ async def test_where_no_network_can_be_entered_nothing_runs_and_no_port_of_this_
     program.chmod(0o755)
     (tmp_path / "ws").mkdir()
     supervisor = SupervisorClient()
-    shell = Bubblewrap(str(tmp_path / "ws"), supervisor, program=str(program), proxy=CommandProxy(World({}).dial))
+    shell = Bubblewrap(str(tmp_path / "ws"), supervisor, program=str(program), proxy=GuardedProxy(World({}).dial))
     try:
         try:
             await shell.describe()

@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 
 __all__ = ["REFUSAL", "SayHttp", "World", "say_nothing", "serving", "world"]
@@ -81,7 +81,7 @@ async def world(hosts: Mapping[tuple[str, int], Serve]) -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def serving(proxy: CommandProxy) -> AsyncIterator[int]:
+async def serving(proxy: GuardedProxy) -> AsyncIterator[int]:
     """Give the port on which a proxy listens; all its connections end with the block."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         task = asyncio.create_task(proxy.serve(listener))

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from tests.backends.exec.shells import descriptors, until
 
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 
 from .proxies import REFUSAL, SayHttp, World, say_nothing, serving, world
@@ -36,7 +36,7 @@ async def ask(port: int, said: bytes, *, ends: bool = False) -> bytes:
 async def shop(answer: bytes | None = None) -> AsyncIterator[tuple[int, World, SayHttp]]:
     """Give the port of a proxy in a world with one shop."""
     host = SayHttp(answer) if answer is not None else SayHttp()
-    async with world({SHOP: host}) as found, serving(CommandProxy(found.dial)) as port:
+    async with world({SHOP: host}) as found, serving(GuardedProxy(found.dial)) as port:
         yield port, found, host
 
 
@@ -81,7 +81,7 @@ async def test_odd_spellings_are_dialled_as_what_they_are() -> None:
         "127.1",
         "2130706433",
     )
-    async with world({}) as found, serving(CommandProxy(found.dial)) as port:
+    async with world({}) as found, serving(GuardedProxy(found.dial)) as port:
         for host in spelled:
             assert (await ask(port, f"CONNECT {host}:80 HTTP/1.1\r\n\r\n".encode())).startswith(b"HTTP/1.1 403 ")
         assert found.dialled == [("127.0.0.1", 80)] * len(spelled)
@@ -93,7 +93,7 @@ async def test_a_tunnel_passes_bytes_on_both_ways_and_each_side_may_end_first() 
         writer.write(b"you said " + data)
         await writer.drain()
 
-    async with world({("shop.test", 443): echo}) as found, serving(CommandProxy(found.dial)) as port:
+    async with world({("shop.test", 443): echo}) as found, serving(GuardedProxy(found.dial)) as port:
         answer = await ask(port, b"CONNECT shop.test:443 HTTP/1.1\r\nHost: x\r\n\r\n\x16\x03\x01\x00", ends=True)
         await until(lambda: found.open == 0)
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\nyou said \x16\x03\x01\x00"
@@ -107,7 +107,7 @@ async def test_what_the_far_side_ends_can_still_be_told() -> None:
         writer.write_eof()
         heard.set_result(await reader.read())
 
-    async with world({("shop.test", 443): say_first}) as found, serving(CommandProxy(found.dial)) as port:
+    async with world({("shop.test", 443): say_first}) as found, serving(GuardedProxy(found.dial)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"CONNECT shop.test:443 HTTP/1.1\r\n\r\n")
         assert (await reader.read()).endswith(b"\r\n\r\nbye")
@@ -149,7 +149,7 @@ async def test_a_failure_of_the_dial_has_a_status_and_no_second_line(code: str, 
     async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise ToolError("no\r\nset-cookie: é", code=code)
 
-    async with serving(CommandProxy(dial)) as port:
+    async with serving(GuardedProxy(dial)) as port:
         answer = await ask(port, b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
@@ -280,7 +280,7 @@ async def test_a_body_in_chunks_is_passed_on_as_it_is() -> None:
         writer.write(b"2\r\nok\r\n0\r\n\r\n")
         await writer.drain()
 
-    async with world({SHOP: take}) as found, serving(CommandProxy(found.dial)) as port:
+    async with world({SHOP: take}) as found, serving(GuardedProxy(found.dial)) as port:
         said = b"PUT http://shop.test/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
         answer = await ask(port, said)
     assert heard[0].endswith(
@@ -308,14 +308,14 @@ async def test_a_huge_head_is_refused_and_nothing_of_it_is_held() -> None:
 
 
 async def test_who_does_not_say_what_it_wants_loses_its_connection() -> None:
-    async with world({}) as found, serving(CommandProxy(found.dial, head_seconds=0.1)) as port:
+    async with world({}) as found, serving(GuardedProxy(found.dial, head_seconds=0.1)) as port:
         assert await ask(port, b"GET http://shop.test/ HTTP/1.1\r\nX: ") == b""
         assert await ask(port, b"") == b""
 
 
 @pytest.mark.parametrize("first", [b"CONNECT shop.test:80", b"GET http://shop.test/"])
 async def test_a_connection_on_which_nothing_moves_ends(first: bytes) -> None:
-    async with world({SHOP: say_nothing}) as found, serving(CommandProxy(found.dial, idle_seconds=0.2)) as port:
+    async with world({SHOP: say_nothing}) as found, serving(GuardedProxy(found.dial, idle_seconds=0.2)) as port:
         await ask(port, first + b" HTTP/1.1\r\n\r\n")
         await until(lambda: found.open == 0)
 
@@ -326,14 +326,14 @@ async def test_a_connection_on_which_something_moves_outlives_the_time_of_rest()
             writer.write(b".")
             await asyncio.sleep(0.1)
 
-    async with world({SHOP: trickle}) as found, serving(CommandProxy(found.dial, idle_seconds=0.4)) as port:
+    async with world({SHOP: trickle}) as found, serving(GuardedProxy(found.dial, idle_seconds=0.4)) as port:
         answer = await ask(port, b"CONNECT shop.test:80 HTTP/1.1\r\n\r\n")
     assert answer.endswith(b"........")
 
 
 async def test_who_never_reads_the_answer_is_dropped_and_the_far_side_with_it() -> None:
     data = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 30_000_000
-    async with world({SHOP: SayHttp(data)}) as found, serving(CommandProxy(found.dial, idle_seconds=0.2)) as port:
+    async with world({SHOP: SayHttp(data)}) as found, serving(GuardedProxy(found.dial, idle_seconds=0.2)) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
         writer.write(b"GET http://shop.test/ HTTP/1.1\r\n\r\n")
         await until(lambda: bool(found.dialled))
@@ -342,7 +342,7 @@ async def test_who_never_reads_the_answer_is_dropped_and_the_far_side_with_it() 
 
 
 async def test_one_socket_has_so_many_connections_and_the_next_waits_until_one_ends() -> None:
-    async with world({SHOP: say_nothing}) as found, serving(CommandProxy(found.dial, most=5)) as port:
+    async with world({SHOP: say_nothing}) as found, serving(GuardedProxy(found.dial, most=5)) as port:
         pairs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
         for _, writer in pairs:
             writer.write(b"CONNECT shop.test:80 HTTP/1.1\r\n\r\n")
@@ -356,7 +356,7 @@ async def test_one_socket_has_so_many_connections_and_the_next_waits_until_one_e
 
 
 async def test_a_tunnel_ends_with_a_side_that_breaks_off() -> None:
-    async with world({SHOP: say_nothing}) as found, serving(CommandProxy(found.dial)) as port:
+    async with world({SHOP: say_nothing}) as found, serving(GuardedProxy(found.dial)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"CONNECT shop.test:80 HTTP/1.1\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
@@ -369,7 +369,7 @@ async def test_a_tunnel_ends_with_a_side_that_breaks_off() -> None:
 
 async def test_all_sockets_together_have_so_many_connections_and_the_next_is_told() -> None:
     async with world({SHOP: say_nothing}) as found:
-        proxy = CommandProxy(found.dial, most_of_all=3)
+        proxy = GuardedProxy(found.dial, most_of_all=3)
         async with serving(proxy) as one, serving(proxy) as other:
             pairs = [await asyncio.open_connection("127.0.0.1", port) for port in (one, one, other)]
             for _, writer in pairs:
@@ -392,7 +392,7 @@ async def test_the_end_of_serving_is_the_end_of_every_connection_and_descriptor(
 
     async with world({SHOP: say_nothing}) as found:
         before, tasks = descriptors(), len(asyncio.all_tasks())
-        async with serving(CommandProxy(dial)) as port:
+        async with serving(GuardedProxy(dial)) as port:
             pairs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
             for number, (_, writer) in enumerate(pairs):
                 said = (b"CONNECT shop.test:80", b"GET http://shop.test/", b"CONNECT slow.test:80", b"GET half")[
@@ -416,17 +416,17 @@ async def test_a_dial_with_a_bug_ends_one_connection_and_is_logged(caplog: pytes
                 raise LookupError(host)
             return await found.dial(host, port)
 
-        async with serving(CommandProxy(dial)) as port:
+        async with serving(GuardedProxy(dial)) as port:
             assert await ask(port, b"CONNECT bug.test:80 HTTP/1.1\r\n\r\n") == b""
             assert b"hello" in await ask(port, b"GET http://shop.test/ HTTP/1.1\r\n\r\n")
-    assert "a connection to the proxy of commands failed" in caplog.text
+    assert "a connection to the proxy failed" in caplog.text
 
 
 @pytest.mark.parametrize("shown", [b"", b"Basic dTpw", b"basic dTpzZWNyZXQ=", b"Basic dTpzZWNyZXQ"])
 async def test_a_proxy_with_credentials_serves_whoever_shows_them_and_nobody_else(shown: bytes) -> None:
     async with (
         world({SHOP: (host := SayHttp())}) as found,
-        serving(CommandProxy(found.dial, credentials="u:secret")) as port,
+        serving(GuardedProxy(found.dial, credentials="u:secret")) as port,
     ):
         line = b"GET http://shop.test/ HTTP/1.1\r\nProxy-Authorization: %b\r\n\r\n"
         answer = await ask(port, line % shown)

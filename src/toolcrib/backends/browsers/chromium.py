@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.backends.web.proxy import CommandProxy, Dial
+from toolcrib.backends.web.proxy import Dial, GuardedProxy
 from toolcrib.define.errors import ToolError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Chromium:
 
         credentials = secrets.token_urlsafe(18), secrets.token_urlsafe(24)
         listener = socket.create_server(("127.0.0.1", 0))
-        proxy = CommandProxy(dial_or_note, most_of_all=1024, credentials=":".join(credentials))
+        proxy = GuardedProxy(dial_or_note, most_of_all=1024, credentials=":".join(credentials))
         serving = asyncio.create_task(proxy.serve(listener))
         try:
             context = await browser.new_context(

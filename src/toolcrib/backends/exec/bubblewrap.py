@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from toolcrib.backends.files.guard import Access, list_protected_names
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 from toolcrib.threads import in_thread
@@ -132,7 +132,7 @@ class Bubblewrap:
 
     def __init__(  # noqa: PLR0913  all but two by name, with a default
         self, root: str, supervisor: SupervisorClient, *, access: Access = "rw", folders: Sequence[str] = (),
-        program: str | None = None, obeyed: ObeyedNames | None = None, proxy: CommandProxy | None = None,
+        program: str | None = None, obeyed: ObeyedNames | None = None, proxy: GuardedProxy | None = None,
     ) -> None:  # fmt: skip
         self._root, self._supervisor, self._access = os.path.realpath(root), supervisor, access
         self._obeyed = obeyed or ObeyedNames(self._root, list_protected_names())
@@ -227,7 +227,7 @@ class Bubblewrap:
                 raise
         return process
 
-    def _require_proxy(self) -> CommandProxy:
+    def _require_proxy(self) -> GuardedProxy:
         if self._proxy is None:
             raise ToolError("no way out to the network was made for this sandbox", code="unavailable")
         return self._proxy

@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections.abc import Mapping
 
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.threads import settle_future
 
@@ -31,7 +31,7 @@ NETWORK_ARGS = ("--info-fd", str(MADE), "--block-fd", str(BLOCK))
 class CommandNetwork:
     """The network of one command, from before its start until `close`. `fds` are for the supervisor."""
 
-    def __init__(self, proxy: CommandProxy) -> None:
+    def __init__(self, proxy: GuardedProxy) -> None:
         self._proxy = proxy
         self._serving: asyncio.Task[None] | None = None
         self._heard: asyncio.Future[None] | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.guard import list_protected_names
-from toolcrib.backends.web.proxy import CommandProxy
+from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
 from toolcrib.define.web import WayOut
@@ -41,7 +41,7 @@ class LocalShells:
     """
 
     def __init__(self, way_out: WayOut | None = None) -> None:
-        self._proxy = CommandProxy(way_out.dial) if way_out else None
+        self._proxy = GuardedProxy(way_out.dial) if way_out else None
         self._shells: dict[tuple[str, str, str], Shell] = {}
         self._supervisor: SupervisorClient | None = None
         self._folder = Path()
@@ -74,7 +74,7 @@ class LocalShells:
             await self._supervisor.close()
 
 
-def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient, proxy: CommandProxy | None) -> Shell:
+def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient, proxy: GuardedProxy | None) -> Shell:
     if terms.refusal:
         return NoShell(terms.refusal)
     if host == "host":

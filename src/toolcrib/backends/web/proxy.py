@@ -1,4 +1,4 @@
-"""The way out for commands: an HTTP proxy, which dials nothing but what the guard lets it dial.
+"""The way out for commands and the browser: an HTTP proxy, which dials nothing but what the guard lets it dial.
 
 It takes `CONNECT host:port` and requests that name a whole `http://` address, one of them for each connection. What it
 cannot read in exactly one way is refused: a name that two programs read differently leads to two addresses.
@@ -51,7 +51,7 @@ class _ProxyRequest:
     body_bytes: float
 
 
-class CommandProxy:
+class GuardedProxy:
     """Serves listening sockets, each with at most `most` connections at once, and `most_of_all` together.
 
     A connection has `head_seconds` to say what it wants, and ends when nothing came or went for `idle_seconds`. With
@@ -77,7 +77,7 @@ class CommandProxy:
                 try:
                     connection, _ = await loop.sock_accept(listener)
                 except OSError as error:
-                    log.warning("a connection to the proxy of commands could not be accepted (%s)", error.strerror)
+                    log.warning("a connection to the proxy could not be accepted (%s)", error.strerror)
                     slots.release()
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
@@ -97,9 +97,9 @@ class CommandProxy:
             _hold_nothing(writer)
             await self._answer(reader, writer)
         except (OSError, EOFError) as error:  # it went away, or had its time
-            log.debug("a connection to the proxy of commands ended early (%r)", error)
+            log.debug("a connection to the proxy ended early (%r)", error)
         except Exception:  # one connection must not end the others
-            log.exception("a connection to the proxy of commands failed")
+            log.exception("a connection to the proxy failed")
         finally:
             if writer is not None:
                 writer.transport.abort()
@@ -125,7 +125,7 @@ class CommandProxy:
 
     async def _read_request(self, reader: asyncio.StreamReader) -> _ProxyRequest:
         if self._open > self._most_of_all:
-            raise ToolError("too many connections of commands are open; try again when some ended", code="busy")
+            raise ToolError("too many connections are open; try again when some ended", code="busy")
         async with asyncio.timeout(self._head_seconds):
             try:
                 return _parse_request(await reader.readuntil(_END), self._shown)
@@ -268,5 +268,5 @@ async def _copy(
         if ends:
             writer.write_eof()
     except OSError as error:  # one side went away, and nobody is left for what the other says
-        log.debug("a connection of a command broke (%r)", error)
+        log.debug("a connection of the proxy broke (%r)", error)
         writer.transport.abort()

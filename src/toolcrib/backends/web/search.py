@@ -5,6 +5,7 @@ Keys travel in headers alone. What a provider says is outside text: errors that 
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import date
 from html import unescape
@@ -75,7 +76,7 @@ def _find_provider(key: str | None, env: Mapping[str, str]) -> str:
     )
 
 
-class HttpProvider:
+class HttpProvider(ABC):
     """A provider behind HTTP. `variables` are where its key may be in the environment."""
 
     name: ClassVar[str]
@@ -97,8 +98,9 @@ class HttpProvider:
         """Return what to look at when it is refused: where the key is set, or the address where there is none."""
         return " or ".join(("web.search.apiKey", *cls.variables)) if cls.variables else "web.search.baseUrl"
 
+    @abstractmethod
     async def search(self, query: WebQuery, /) -> dict[str, Any]:
-        raise NotImplementedError
+        """Ask for it, and return what the answer holds."""
 
     async def _get(self, path: str, headers: Mapping[str, str], params: Mapping[str, str]) -> Mapping[str, Any]:
         given = {name: value for name, value in params.items() if value}
