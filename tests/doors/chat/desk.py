@@ -53,6 +53,11 @@ class Desk:
     def ready(self, *words: str) -> None:
         """Wait for a prompt: what is typed before it the terminal itself would write somewhere."""
         self.until("toolcrib chat", *words)
+        self.prompted()
+
+    def prompted(self, *words: str) -> None:
+        """Wait until these stand on the screen and the next line may be typed behind them."""
+        self.until(*words)
         self.until_true(lambda: self.text.endswith(("\n›\n", "\n>\n")), "a prompt")
 
     def type(self, keys: str) -> None:

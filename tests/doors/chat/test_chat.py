@@ -295,11 +295,11 @@ def plainly(folder: Path, *args: str, **env: str) -> Desk:
         desk.type("run echo hi\n")
         desk.until("Run it?")
         desk.type("y\n")
-        desk.until("connects one")
+        desk.prompted("connects one")
         desk.type(f"{EDIT}\n")
-        desk.until("first at line 2.\n\n>")
+        desk.prompted("first at line 2.\n\n>")
         desk.type("/undo\n")
-        desk.until("is as it was")
+        desk.prompted("is as it was")
         desk.type("/quit\n")
         assert desk.left() == 0
         return desk
