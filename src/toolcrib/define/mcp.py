@@ -68,12 +68,14 @@ Progressed = Callable[[float, float | None, str], None]
 class LinkTerms:
     """How long a server is waited for, in seconds, and how much of it is taken.
 
-    `listing` is for a whole list, `call` for one call: longer than any tool's own deadline, which holds first.
+    `listing` is for a whole list, `call` for one call: longer than any tool's own deadline, which holds first. What
+    nobody asked for is counted over `window`.
     """
 
     handshake: float = 30.0
     listing: float = 60.0
     call: float = 3_600.0
+    window: float = 10.0
     most_tools: int = 500
     largest_tool: int = 64 * 1024
 

@@ -39,7 +39,7 @@ LIAR = HERE / "liar.py"
 SECRET = "s3cret-value"
 QUICK = McpTerms(first_delay=0.05, longest_delay=0.2, most_tries=3, nudge=0.0, patience=5.0, relist=0.05)
 HASTY = McpTerms(first_delay=30.0, longest_delay=30.0, nudge=30.0, patience=0.5)
-LINK = LinkTerms(handshake=60.0, listing=60.0)
+LINK = LinkTerms(handshake=60.0, listing=60.0, window=60.0)  # as a busy machine needs it
 
 
 def liar(how: str, file: Path | str = "", **more: Any) -> dict[str, Any]:

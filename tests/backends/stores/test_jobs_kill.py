@@ -59,13 +59,22 @@ async def live(seconds=3600.0):
         await asyncio.sleep(rng.random() * 0.02)
         return RunEnd("ok")
 
+    async def watch():  # a process that stands still misses slots, and catches up one for all of them
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.02)
+            if time.monotonic() - before > 0.1:
+                (folder / "stalled").touch()
+
     async def forget(runs): pass
     async def pause(seconds): await asyncio.sleep(seconds / SPEED)
 
     world = JobWorld(perform=perform, tell=lambda job, run: None, forget=forget, most=lambda: 100, now=now, pause=pause)
     clock = JobClock(store(), world)
     clock.start()
+    watching = asyncio.create_task(watch())
     await asyncio.sleep(seconds)
+    watching.cancel()
     await clock.close()
 
 def fork(work=live, *args):  # all in forks: threads that this process had would be missing in them
@@ -78,11 +87,12 @@ def fork(work=live, *args):  # all in forks: threads that this process had would
     return pid
 
 os.waitpid(fork(make), 0)
-children, stall = [fork(), fork()], 0.0
+children = [fork(), fork()]
 for at in range(kills):
     wait, before = rng.uniform(0.03, 0.09), time.monotonic()
     time.sleep(wait)
-    stall = max(stall, time.monotonic() - before - wait)
+    if time.monotonic() - before - wait > 0.1:
+        (folder / "stalled").touch()
     os.kill(children[at % 2], signal.SIGKILL)
     os.waitpid(children[at % 2], 0)
     children[at % 2] = fork()
@@ -103,7 +113,8 @@ async def tell():
 os.waitpid(fork(tell), 0)
 runs = json.loads((folder / "runs").read_text())
 due = {f"j{at}": list(range(START + EVERY + at * EVERY // MANY, end, EVERY)) for at in range(MANY)}
-print(json.dumps({"runs": runs, "due": due, "ran": (folder / "ran").read_text().split("\\n")[:-1], "stall": stall}))
+ran, stalled = (folder / "ran").read_text().split("\\n")[:-1], (folder / "stalled").exists()
+print(json.dumps({"runs": runs, "due": due, "ran": ran, "stalled": stalled}))
 """
 
 
@@ -121,15 +132,16 @@ def check(told: dict[str, Any]) -> int:
     assert len(effects) == len(set(effects)), "an effect happened twice"
     assert len(claimed) == len(set(claimed)), "a slot was claimed twice"
     assert set(effects) <= set(claimed), "something happened that nobody claimed"
-    due = {f"{id} {slot}" for id, times in told["due"].items() for slot in times}
-    lost = due - set(claimed)
-    # while the whole machine stands still more than a slot may pass, and then one is caught up for all of them
-    assert len(lost) <= (0 if told["stall"] < 0.2 else len(due) // 10), sorted(lost)
+    late = {id for id, times in told["due"].items() if times and max(told["runs"][id], default=0) < times[-1]}
+    assert not late, "what was due was never caught up"
+    lost = {f"{id} {slot}" for id, times in told["due"].items() for slot in times} - set(claimed)
+    # while the machine stands still more than a slot may pass, and then one is caught up for all of them
+    assert told["stalled"] or not lost, sorted(lost)
     return len(set(claimed))
 
 
 def test_killed_while_jobs_fire_no_slot_runs_twice_and_none_is_lost(tmp_path: Path) -> None:
-    assert check(kill(tmp_path, 10)) >= 40
+    assert check(kill(tmp_path, 10)) >= 40  # one of each job at least
 
 
 @pytest.mark.full

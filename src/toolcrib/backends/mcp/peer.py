@@ -23,8 +23,8 @@ log = logging.getLogger("toolcrib")
 
 MESSAGE_BYTES = 16 * 1024 * 1024  # bytes of one message
 _MAX_WAITING = 256  # requests of ours at once
-_MAX_UNASKED, _WINDOW = 5_000, 10.0  # messages that nobody waits for, and the seconds in which they may come
-_MAX_UNASKED_BYTES = 32 * 1024 * 1024  # bytes of such messages in that time
+# messages that nobody waits for, and their bytes, in one window of time
+_MAX_UNASKED, _MAX_UNASKED_BYTES = 5_000, 32 * 1024 * 1024
 _MAX_VALUES, _VALUE_BYTES = 250_000, 16  # values in one message, and how many bytes more each of them counts as
 # so many commas and brackets outside of texts
 _MANY_VALUES = re.compile(
@@ -48,13 +48,19 @@ class ServerPeer:
     """One server. `send` hands a message to its transport; what comes back is given to `heard`.
 
     `changed` is told when the server says that what it offers has changed, with an address when that resource has.
-    `redact` takes secrets out of its words.
+    `redact` takes secrets out of its words; `window` is the time over which is counted what nobody asked for.
     """
 
     def __init__(
-        self, name: str, send: SendMessage, *, changed: Callable[..., None], redact: Callable[[str], str] = str
+        self,
+        name: str,
+        send: SendMessage,
+        *,
+        changed: Callable[..., None],
+        redact: Callable[[str], str] = str,
+        window: float = 10.0,
     ) -> None:
-        self.name, self._send, self._changed, self.redact = name, send, changed, redact
+        self.name, self._send, self._changed, self.redact, self._window = name, send, changed, redact, window
         self._next = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._progress: dict[int, tuple[Progressed, float]] = {}
@@ -223,15 +229,17 @@ class ServerPeer:
     def _note(self, messages: int = 1, size: int = 0) -> None:
         """Count what nobody waits for; too much of it ends the connection."""
         now = asyncio.get_running_loop().time()
-        if now - self._since > _WINDOW:
+        if now - self._since > self._window:
             self._unasked, self._unasked_bytes, self._since = 0, 0, now
         self._unasked += messages
         self._unasked_bytes += size
         if self._unasked > _MAX_UNASKED:
-            self.lose(f"was cut off: it sent {_MAX_UNASKED:,} messages in {_WINDOW:g} seconds that nobody asked for")
+            self._cut_off(f"{_MAX_UNASKED:,} messages")
         elif self._unasked_bytes - size > _MAX_UNASKED_BYTES:  # the last one may be an answer
-            most = f"{_MAX_UNASKED_BYTES:,} bytes"
-            self.lose(f"was cut off: it sent more than {most} in {_WINDOW:g} seconds that nobody asked for")
+            self._cut_off(f"more than {_MAX_UNASKED_BYTES:,} bytes")
+
+    def _cut_off(self, what: str) -> None:
+        self.lose(f"was cut off: it sent {what} in {self._window:g} seconds that nobody asked for")
 
     def _call_off(self, id: int, method: str) -> None:
         """Tell the server that nobody waits any more. It must not be told so about its first request."""

@@ -60,7 +60,7 @@ class McpReach:
     ) -> Link:
         from .peer import ServerPeer  # noqa: PLC0415  only who has servers pays
 
-        make_peer = partial(ServerPeer, name, changed=changed, redact=redact)
+        make_peer = partial(ServerPeer, name, changed=changed, redact=redact, window=self._terms.window)
         if settings.url is not None:
             from .http import connect_over_http  # noqa: PLC0415  likewise
 
