@@ -168,7 +168,7 @@ async def test_a_private_origin_opens_for_the_session_that_was_permitted_and_for
             await stranger.perform("open", {"targetUrl": f"{origin}/"})
         assert near.heads == []
         await pages.perform("open", {"targetUrl": f"{origin}/out"})  # and from there, nothing else is reached
-        await until(lambda: "shop.test" in pages._places[origin].refused)
+        await until(lambda: ("shop.test", 80) in pages._places[origin].refused)
         await pages.close()
         await stranger.close()
     server.close()

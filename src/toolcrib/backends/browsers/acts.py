@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
+import orjson
 
 from toolcrib.define.errors import ToolError
 
@@ -26,6 +26,27 @@ _MAX_NUMBER = 1_000_000_000
 _MIN_SIDE, _MAX_SIDE = 50, 4_000  # of a window, in pixels
 MAX_MOVED_BYTES = 50 << 20  # that Playwright hands to a page at once
 _KEY_MS = 50  # between two keys of one who types slowly
+_VALUE_CHARS = 1_000_000  # of what a script returns
+# the last step calls nothing that a page could have replaced
+_WRITE = f"""async (...given) => {{
+  let value = (
+CODE
+  );
+  if (typeof value === "function") value = await value(...given);
+  const above = [];
+  const write = function (key, each) {{
+    if (typeof each === "bigint" || typeof each === "symbol" || typeof each === "function") return String(each);
+    if (each instanceof Error || each instanceof Node || each instanceof Window) return String(each);
+    if (typeof each !== "object" || each === null) return each;
+    while (above.length && above.at(-1) !== this) above.pop();
+    if (above.includes(each)) return "(itself)";
+    above.push(each);
+    return each instanceof Map || each instanceof Set ? [...each] : each;
+  }};
+  const text = JSON.stringify(await value, write) ?? "null";
+  if (typeof text !== "string" || text.length > {_VALUE_CHARS}) return 0;
+  return "" + text;
+}}"""
 
 
 def milliseconds(args: _Json) -> float:
@@ -153,10 +174,20 @@ async def _wait(page: "Page", args: _Json) -> None:
 
 
 async def _evaluate(page: "Page", args: _Json) -> dict[str, Any]:
-    if not (code := str(args.get("fn") or "")):
+    """Return what a script gives; it is written down in the page, so that what is too long never leaves it."""
+    if not (code := str(args.get("fn") or "").strip().rstrip(";")):
         raise ToolError("evaluate needs fn, like () => document.title", code="bad_arguments")
-    value = await ((await find_element(page, args)).evaluate(code) if args.get("ref") else page.evaluate(code))
-    return {"result": to_jsonable_python(value, fallback=str)}
+    written = _WRITE.replace("CODE", code)
+    told = await ((await find_element(page, args)).evaluate(written) if args.get("ref") else page.evaluate(written))
+    if not isinstance(told, str):
+        what = f"the script returned more than {_VALUE_CHARS:,} characters of JSON; have it return less"
+        raise ToolError(what, code="too_large")
+    try:
+        value = orjson.loads(told)
+        orjson.dumps(value)
+    except (ValueError, TypeError):  # nested too deep, or half a character: then it stays text
+        value = told
+    return {"result": value}
 
 
 async def _scroll(page: "Page", args: _Json) -> None:

@@ -28,11 +28,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib")
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# What Playwright switches off, since a second list replaces its own; and multicast, by which a page's WebRTC would ask
+# the local network for names.
+_OFF = (
+    "WebRtcHideLocalIpsWithMdns", "AimEnabled", "AvoidCorsURLLoaderRestartOnRedirect", "DestroyProfileOnBrowserClose",
+    "AvoidUnnecessaryBeforeUnloadCheckSync", "HttpsFirstBalancedModeAutoEnable", "HttpsUpgrades", "LensOverlay",
+    "MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints", "PaintHolding", "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)  # fmt: skip
 _FLAGS = (
     "--disable-gpu", "--no-first-run", "--disable-sync", "--disable-component-update", "--no-pings",
     "--disable-background-networking", "--disable-quic", "--dns-prefetch-disable",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--proxy-server=http://nowhere.invalid:1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    f"--disable-features={','.join(_OFF)}",
 )  # fmt: skip
 _LENT = (
     "PATH",
@@ -73,10 +82,10 @@ def load_errors() -> tuple[type[Exception], type[Exception]]:
 
 @dataclass(slots=True)
 class GuardedContext:
-    """A context of Chromium's, its proxy, and what that has refused, by host."""
+    """A context of Chromium's, its proxy, and what that has refused, by host and port."""
 
     context: "BrowserContext"
-    refused: dict[str, ToolError]
+    refused: dict[tuple[str, int], ToolError]
     _serving: "asyncio.Task[None]"
     _listener: socket.socket
 
@@ -89,6 +98,15 @@ class GuardedContext:
                         await self.context.close()
         finally:
             await _stop_serving(self._serving, self._listener)
+
+    async def close_pages(self) -> None:
+        """Close its pages, as far as they can be closed in time; the context stays."""
+        closing = [asyncio.ensure_future(page.close()) for page in self.context.pages]
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=_CLOSE_SECONDS)
+            for each in late:
+                each.cancel()
+            await asyncio.gather(*closing, return_exceptions=True)
 
     async def read_state(self) -> Mapping[str, Any] | None:
         """Return its cookies and what its pages have stored; None when that is not to be had any more."""
@@ -146,7 +164,7 @@ class Chromium:
     async def open_context(self, dial: Dial, state: Mapping[str, Any] | None = None) -> GuardedContext:
         """Return a new context whose every connection is made by `dial`."""
         browser = await self._start()
-        refused = dict[str, ToolError]()
+        refused = dict[tuple[str, int], ToolError]()
 
         async def dial_or_note(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             if host in _NEVER:
@@ -154,7 +172,7 @@ class Chromium:
             try:
                 return await dial(host, port)
             except ToolError as error:
-                refused[host] = error
+                refused[host, port] = error
                 raise
 
         credentials = secrets.token_urlsafe(18), secrets.token_urlsafe(24)

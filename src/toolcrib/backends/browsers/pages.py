@@ -93,8 +93,10 @@ class PageSet:
         """Close every page; where the profile is kept, what they have stored is."""
         async with self._turn:
             public = self._places.get("")
-            if self._keeps and public and self._chromium.is_running and (state := await public.read_state()):
-                await in_thread(self._profiles.keep, self._profile, state)
+            if self._keeps and public and self._chromium.is_running:
+                await public.close_pages()  # one that is busy with itself would not say what it has stored
+                if state := await public.read_state():
+                    await in_thread(self._profiles.keep, self._profile, state)
             await self._forget_all()
 
     async def _forget_all(self) -> None:
@@ -266,11 +268,11 @@ class PageSet:
             if "net::ERR_" in said:
                 with suppress(Error):  # the page that says so comes behind it, and would be in the way of the next
                     await page.wait_for_url(_is_failure, wait_until="commit", timeout=_FAILURE_SECONDS * 1000)
-                known = refused.get(_host_of(url)) or next(reversed(refused.values()), None)
+                known = refused.get(_place_of(url)) or next(reversed(refused.values()), None)
                 raise known if known and "ERR_TUNNEL" in said else error from None
             if "Download is starting" not in said and "interrupted by another navigation" not in said:
                 raise
-        if no := refused.get(_host_of(found.url if found else page.url)):
+        if no := refused.get(_place_of(found.url if found else page.url)):
             await page.goto("about:blank")
             raise no
         with suppress(TooLate):  # what there is can be looked at
@@ -335,16 +337,16 @@ class PageSet:
 
     async def _console(self, args: _Json) -> dict[str, Any]:
         tab, level = self._find(args), args.get("level")
-        said = [each for each in tab.console if not level or each["level"] == level]
-        return {"targetId": tab.id, "url": tab.url, "messages": said, "errors": list(tab.errors)}
+        said = [each for each in tab.read_notes("console") if not level or each["level"] == level]
+        return {"targetId": tab.id, "url": tab.url, "messages": said, "errors": tab.read_notes("errors")}
 
     async def _errors(self, args: _Json) -> dict[str, Any]:
         tab = self._find(args)
-        return {"targetId": tab.id, "url": tab.url, "errors": list(tab.errors)}
+        return {"targetId": tab.id, "url": tab.url, "errors": tab.read_notes("errors")}
 
     async def _requests(self, args: _Json) -> dict[str, Any]:
         tab = self._find(args)
-        return {"targetId": tab.id, "url": tab.url, "requests": list(tab.requests)}
+        return {"targetId": tab.id, "url": tab.url, "requests": tab.read_notes("requests")}
 
     # what is done to a page
 
@@ -463,11 +465,12 @@ def _is_failure(url: str) -> bool:
     return url.startswith("chrome-error:")
 
 
-def _host_of(url: str) -> str:
+def _place_of(url: str) -> tuple[str, int]:
     try:
-        return read_url(url).host
+        there = read_url(url)
     except ToolError:  # about:blank, or what a page made itself
-        return ""
+        return "", 0
+    return there.host, there.port
 
 
 def _need(args: _Json, *names: str) -> str:

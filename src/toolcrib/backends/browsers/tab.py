@@ -3,15 +3,16 @@
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .chromium import GuardedContext, load_errors
 
 if TYPE_CHECKING:
-    from playwright.async_api import Dialog, Download, Page
+    from playwright.async_api import ConsoleMessage, Dialog, Download, Page, Request, Response
 
 NOTE_CHARS = 2_000
 _MAX_NOTES, _MAX_DIALOGS, _URL_CHARS, _NAME_CHARS = 200, 10, 2_000, 255
+_MAX_HEARD = 2_000  # of what a page says while nobody looks: more of it would keep the driver from all else
 
 
 def cut_url(url: str) -> str:
@@ -33,6 +34,7 @@ class Tab:
     dialogs: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MAX_DIALOGS))
     answer: tuple[bool, str] | None = None  # to the next dialog
     download: "Download | None" = None
+    _heard: int = 0
 
     @property
     def url(self) -> str:
@@ -42,14 +44,42 @@ class Tab:
         """Take note of what the page says, and answer what it asks."""
         page = self.page
         page.on("dialog", self._answer_dialog)
-        page.on("console", lambda said: self.console.append({"level": said.type, "text": said.text[:NOTE_CHARS]}))
         page.on("pageerror", lambda error: self.errors.append({"message": str(error)[:NOTE_CHARS]}))
-        page.on("response", lambda found: self._note_request(found.request.method, found.url, found.status))
-        page.on("requestfailed", lambda failed: self._note_request(failed.method, failed.url, 0))
         page.on("download", self._hold_download)
+        self._listen_to_talk()
+
+    def read_notes(self, name: Literal["console", "errors", "requests"]) -> list[dict[str, Any]]:
+        """Return what it said last; what it says from now on is heard again, however much it was."""
+        if self._heard >= _MAX_HEARD:
+            self._listen_to_talk()
+        self._heard = 0
+        return list(getattr(self, name))
+
+    def _listen_to_talk(self) -> None:
+        self.page.on("console", self._note_console)
+        self.page.on("response", self._note_response)
+        self.page.on("requestfailed", self._note_failure)
+
+    def _count(self) -> None:
+        self._heard += 1
+        if self._heard == _MAX_HEARD:
+            self.page.remove_listener("console", self._note_console)
+            self.page.remove_listener("response", self._note_response)
+            self.page.remove_listener("requestfailed", self._note_failure)
+
+    def _note_console(self, said: "ConsoleMessage") -> None:
+        self.console.append({"level": said.type, "text": said.text[:NOTE_CHARS]})
+        self._count()
+
+    def _note_response(self, found: "Response") -> None:
+        self._note_request(found.request.method, found.url, found.status)
+
+    def _note_failure(self, failed: "Request") -> None:
+        self._note_request(failed.method, failed.url, 0)
 
     def _note_request(self, method: str, url: str, status: int) -> None:
         self.requests.append({"method": method, "url": cut_url(url), "status": status})
+        self._count()
 
     async def _answer_dialog(self, dialog: "Dialog") -> None:
         (accepts, text), self.answer = self.answer or (dialog.type == "beforeunload", ""), None
