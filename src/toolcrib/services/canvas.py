@@ -317,7 +317,7 @@ class Canvases:
         path = f"{path}index.html" if not path or path.endswith("/") else path
         kind, whole = _KINDS.get(PurePosixPath(path).suffix.lower()), f"{folder}/{path}".lstrip("/")
         parts = whole.split("/")
-        if canvas.kind not in ("file", "a2ui") or kind is None or not {"", ".", ".."}.isdisjoint(parts):
+        if canvas.kind not in ("file", "a2ui") or kind is None or _is_hidden(path) or "" in parts:
             raise ToolError("there is no such file in this canvas", code="not_found")
         files = self._open_files(canvas)
         entry = await _find_file(files, parts)
@@ -406,6 +406,11 @@ class Canvases:
             return await self._way_out.explain(url)
         except OSError as error:
             raise ToolError(f"{url[:200]!r} cannot be found: {error}", code="unavailable") from None
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a part of a path begins with a dot: `..`, and what people keep from others."""
+    return any(part.startswith(".") for part in path.split("/"))
 
 
 async def _find_file(files: Workspace, parts: Sequence[str]) -> Entry:
