@@ -96,6 +96,28 @@ async def test_pages_belong_to_a_session_and_end_with_it(tmp_path: Path) -> None
             await crib.ask("browser.request", {"method": "GET", "path": "/json"}, caller=one)
 
 
+@NEEDS_CHROMIUM
+async def test_programs_list_open_pick_and_close_tabs_by_their_place(tmp_path: Path) -> None:
+    async with crib_with(tmp_path) as (crib, site):
+
+        async def act(path: str, **body: Any) -> Any:
+            return await crib.ask("browser.request", {"method": "POST", "path": path, "body": body}, caller=OWNER)
+
+        await act("/tabs/open", url=site)
+        assert (await act("/tabs/action", action="new"))["url"] == "about:blank"
+        assert (await act("/tabs/action", action="select", index=0))["targetId"] == "t1"
+        assert [row["focused"] for row in (await act("/tabs/action", action="list"))["tabs"]] == [True, False]
+        await act("/tabs/action", action="close", index=1)
+        for wrong in ({"action": "close", "index": 7}, {"action": "shut"}, {"action": "select", "index": "x"}):
+            with pytest.raises(ToolError):
+                await act("/tabs/action", **wrong)
+        seen = await crib.ask("browser.request", {"method": "GET", "path": "/snapshot"}, caller=OWNER)
+        assert (await act("/highlight", ref=ref_of(seen["snapshot"], '"Order"')))["ok"]
+        await act("/act", kind="evaluate", fn="() => { setInterval(() => fetch('/again'), 200) }")
+        told = (await act("/response/body", url="*/again"))["response"]
+        assert (told["status"], told["body"], told["truncated"]) == (404, "", False)
+
+
 async def test_who_may_not_use_the_tool_has_no_other_way_to_the_pages(tmp_path: Path) -> None:
     async with crib_with(tmp_path) as (crib, _):
         stranger = Caller(owner=False, sender=Sender(id="7"), session="agent:main:one")

@@ -133,6 +133,7 @@ class NodeSettings(Section):
     cameras: Mapping[Words, Words] = Field(default_factory=dict)
     screen: Words | None = None
     location: LocationSettings | None = None
+    browser: Bool = False  # whether a gateway may use the browser here
     asks: Literal["gateway", "here"] = "gateway"  # whose people say yes to commands
     managed: Bool = False  # whether a gateway may change how commands are judged here
 

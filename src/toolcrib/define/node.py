@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import ToolError
 
-RUN, PREPARE = "system.run", "system.run.prepare"
+RUN, PREPARE, BROWSE = "system.run", "system.run.prepare", "browser.proxy"
 MAX_RESULT_BYTES = 64 << 20  # of what a node answers, as the bytes that it stands for
 MAX_ANSWER_CHARS = MAX_RESULT_BYTES * 4 // 3 + 65_536  # of the frame that carries it
 

@@ -7,6 +7,7 @@ names a plan of ours, is spent once, and counts only while the judge says the ve
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import secrets
 import shlex
@@ -29,7 +30,7 @@ from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ArgumentError, CribError, ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.node import PREPARE, RUN
+from toolcrib.define.node import BROWSE, PREPARE, RUN
 from toolcrib.define.plugin import Allow, Ask, Block
 from toolcrib.define.result import Result
 
@@ -40,6 +41,7 @@ _RUN_SECONDS, _MAX_RUN_SECONDS, _WINDOW_MS, _POLL_SECONDS = 120.0, 21_600.0, 1_0
 _MAX_AT_ONCE, _MAX_CHARS = 64, 200_000
 # a gateway may do what this machine's owner may: whoever starts a node lets it; how far is for `tools` to say
 _CALLER = replace(OWNER, session="agent:main:node:gateway")
+_ROUTE_PARAMS = ("method", "path", "query", "body", "timeoutMs", "profile")
 
 _Do = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
@@ -92,6 +94,8 @@ class NodeHost:
             self.answers["screen.record"] = self._record
         if settings.location:
             self.answers["location.get"] = self._locate
+        if settings.browser:
+            self.answers[BROWSE] = self._browse
 
     def describe(self) -> dict[str, Any]:
         """Return what this node says of itself when it connects."""
@@ -235,6 +239,16 @@ class NodeHost:
         return await self._show_rules({})
 
     # the machine
+
+    async def _browse(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Use the browser of this machine by its routes; each session of the gateway's has pages of its own."""
+        verdict = self._crib.belt(_CALLER).verdicts.get("browser")
+        if verdict is None or verdict.decision != "allow":
+            raise ToolError(verdict.reason if verdict else "this node has no browser", code="denied")
+        asked = {key: params[key] for key in _ROUTE_PARAMS if params.get(key) is not None}
+        session = hashlib.sha256(str(params.get("session")).encode()).hexdigest()[:16]
+        who = replace(_CALLER, session=f"{_CALLER.session}:{session}")
+        return {"result": await self._crib.ask("browser.request", asked, caller=who)}
 
     async def _notify(self, params: Mapping[str, Any]) -> dict[str, Any]:
         title, body = str(params.get("title") or ""), str(params.get("body") or "")

@@ -18,6 +18,7 @@ from toolcrib.config.services import BrowserSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
+from toolcrib.define.node import BROWSE
 from toolcrib.define.plugin import Hook, Word
 from toolcrib.define.ports import rpc
 from toolcrib.define.schema.annotations import JsonObject
@@ -25,11 +26,14 @@ from toolcrib.define.session import agent_from_key, to_agent
 
 from .exec.processes import remember
 from .feature import Core, Feature
+from .nodes import Nodes
 
 log = logging.getLogger("toolcrib")
 
 _TOOL = "browser"
 _MAX_PAGE_SETS, _IDLE_SECONDS = 16, 1_800.0
+_FAR_SECONDS, _MAX_MS = 60.0, 120_000  # a node may have to start a browser first
+_WORDS = ("url", "base64", "snapshot", "name")  # of an answer, each a text where it is there
 
 _Method = Literal["GET", "POST", "DELETE"]
 
@@ -40,7 +44,7 @@ _ROUTES: Mapping[tuple[str, str], str] = {
     ("POST", "/screenshot"): "screenshot", ("POST", "/pdf"): "pdf", ("POST", "/act"): "act",
     ("POST", "/hooks/file-chooser"): "upload", ("POST", "/hooks/dialog"): "dialog", ("POST", "/download"): "download",
     ("POST", "/wait/download"): "download", ("GET", "/console"): "console", ("GET", "/errors"): "errors",
-    ("GET", "/requests"): "requests",
+    ("GET", "/requests"): "requests", ("POST", "/highlight"): "highlight", ("POST", "/response/body"): "response",
 }  # fmt: skip
 
 
@@ -86,7 +90,7 @@ class OpenBackend(Protocol):
 
 def mount(core: Core, backend: OpenBackend) -> Feature:
     """Mount the browser, and the guard that lets its tool in."""
-    browser = Browser(lambda: core.config.browser, core.is_owner)
+    browser = Browser(lambda: core.config.browser, core.is_owner, core.find(Nodes))
     folder = None if core.state is None else core.state / "browser"
     browser.backend = backend(core.way_out.dial, browser.choose_launch, folder)
     core.session_ends.append(browser.end_session)
@@ -98,8 +102,10 @@ class Browser:
 
     backend: BrowserBackend
 
-    def __init__(self, settings: Callable[[], BrowserSettings], is_owner: Callable[[Caller], bool]) -> None:
-        self._settings, self._is_owner = settings, is_owner
+    def __init__(
+        self, settings: Callable[[], BrowserSettings], is_owner: Callable[[Caller], bool], nodes: Nodes
+    ) -> None:
+        self._settings, self._is_owner, self._nodes = settings, is_owner, nodes
         self._open: dict[Any, SessionPages] = {}
         self._used: dict[Any, float] = {}
         self._permits: dict[str, Caller] = {}
@@ -130,7 +136,7 @@ class Browser:
         return await self._answer(caller, method, path, given, profile)
 
     @rpc("browser.perform", scope="write")
-    async def perform(
+    async def perform(  # noqa: PLR0913  what a route is, and who asks
         self,
         caller: Caller,
         call: Annotated[str, Field(max_length=256)],
@@ -138,10 +144,13 @@ class Browser:
         path: Annotated[str, Field(max_length=256)],
         args: JsonObject | None = None,
         profile: str | None = None,
+        node: Annotated[str, Field(max_length=256)] | None = None,
     ) -> dict[str, Any]:
-        """Do what a call of the tool asks for."""
+        """Do what a call of the tool asks for; with `node` on that one, or on the only one that has a browser."""
         if self._permits.get(call) != caller:
             raise ToolError("no call of browser was permitted under this key", code="denied")
+        if node is not None:
+            return await self._answer_there(caller, node, method, path, args or {})
         return await self._answer(caller, method, path, args or {}, profile)
 
     @rpc("browser.permit", scope="write")
@@ -206,12 +215,40 @@ class Browser:
                 return {"ok": True, "profile": own}
             case "DELETE", at if at.startswith("/tabs/"):
                 return await self._use(caller, "close", {**args, "targetId": at.removeprefix("/tabs/")})
+            case "POST", "/tabs/action":
+                return await self._act_on_tabs(caller, args)
             case "GET", "/tabs" if key not in self._open:
                 return {"ok": True, "running": False, "tabs": []}
             case route:
                 if route not in _ROUTES:
                     raise ToolError(f"the browser has no route {method} {path[:64]!r}", code="not_found")
                 return await self._use(caller, _ROUTES[route], args)
+
+    async def _act_on_tabs(self, caller: Caller, args: Mapping[str, Any]) -> dict[str, Any]:
+        """List, open, close or bring to front a tab, by its place in the list where `index` names it."""
+        action, index = args.get("action"), args.get("index")
+        if action == "new":
+            return await self._use(caller, "open", {"targetUrl": "about:blank", **args})
+        told = await self._use(caller, "tabs", {})
+        if action == "list":
+            return told
+        if action not in ("close", "select"):
+            raise ToolError("an action on tabs is list, new, close or select", code="bad_arguments")
+        if index is not None and (not isinstance(index, int) or not 0 <= index < len(told["tabs"])):
+            raise ToolError(f"there is no tab at {str(index)[:64]}; there are {len(told['tabs'])}", code="not_found")
+        at = {} if index is None else {"targetId": told["tabs"][index]["targetId"]}
+        return await self._use(caller, "focus" if action == "select" else "close", {**args, **at})
+
+    async def _answer_there(
+        self, caller: Caller, node: str, method: str, path: str, args: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Have a node do it, in pages of this session's own; `source` says that all of it is the node's word."""
+        said = args.get("timeoutMs")
+        seconds = _FAR_SECONDS + (min(max(said, 0), _MAX_MS) / 1000 if isinstance(said, (int, float)) else 0)
+        params = {"method": method, "path": path, "query" if method == "GET" else "body": dict(args)}
+        session = f"{_profile_of(caller)} {_key_of(caller)!r}"
+        there, told = await self._nodes.ask_able(node, _TOOL, BROWSE, params | {"session": session}, seconds)
+        return _read_proxied(told, there.shown) | {"source": there.source}
 
     async def _use(self, caller: Caller, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if not self._settings().enabled:
@@ -252,6 +289,18 @@ class Browser:
                     await self._close_set(key)
                 except Exception:  # the others are to be closed all the same
                     log.exception("pages that nobody used could not be closed")
+
+
+def _read_proxied(told: Any, node: str) -> dict[str, Any]:
+    """Return what a node's browser answers, with the file that it may have put beside it; ToolError for nonsense."""
+    result = told.get("result") if isinstance(told, Mapping) else None
+    if not isinstance(result, Mapping) or any(not isinstance(result.get(key, ""), str) for key in _WORDS):
+        raise ToolError(f"{node} answered what no browser says", code="failed")
+    files = told.get("files")
+    beside = files[0] if isinstance(files, list) and files and isinstance(files[0], Mapping) else {}
+    dialogs = [each for each in result.get("dialogs") or () if isinstance(each, Mapping) and "message" in each]
+    taken = {"base64": beside["base64"]} if isinstance(beside.get("base64"), str) else {}
+    return {**result, **taken, **({"dialogs": dialogs} if dialogs else {})}
 
 
 def _key_of(caller: Caller) -> Any:

@@ -168,7 +168,7 @@ class Canvases:
             given["url"] = await self._check_url(str(given["url"]))
         if command == "canvas.a2ui.pushJSONL":
             read_a2ui(str(given.get("jsonl")))
-        there = self._nodes.find_canvas(node)
+        there = self._nodes.find_able(node, "canvas")
         canvas = await self._open(caller)
         if there is not None:
             return await self._perform_there(caller, call, there, canvas, command, given)

@@ -237,13 +237,21 @@ class Nodes:
             raise ToolError("no call was permitted under this key", code="denied")
         return permit
 
-    def find_canvas(self, query: str) -> Node | None:
-        """Return the node whose canvas is meant; None where nobody is named and no node that is connected has one."""
+    def find_able(self, query: str, cap: str) -> Node | None:
+        """Return the node whose canvas, say, is meant; None where nobody is named and no connected node has one."""
         known = self.list_known()
-        able = [node for node in known if node.connected_at and _CANVAS in node.caps]
+        able = [node for node in known if node.connected_at and cap in node.caps]
         if query.strip() or not able:
             return find_node(known, query) if query.strip() else None
-        return pick_default_node(able, _CANVAS) or find_node(able, "")
+        return pick_default_node(able, cap) or find_node(able, "")
+
+    async def ask_able(
+        self, query: str, cap: str, command: str, params: Mapping[str, Any], seconds: float
+    ) -> tuple[Node, Any]:
+        """Have the node that is meant do something that another service was permitted, and return both."""
+        if (node := self.find_able(query, cap)) is None:
+            raise ToolError(f"no node that is connected has a {cap}", code="unavailable")
+        return node, await self._ask(self._find_live(node.id), command, params, seconds)
 
     @rpc("node.invoke.result", scope="node")
     async def take_result(  # noqa: PLR0913  as the protocol spells it

@@ -6,6 +6,7 @@ import binascii
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,19 +15,20 @@ from toolcrib.define.errors import ToolError
 
 from .chromium import load_errors
 from .snapshot import parse_role_ref
+from .tab import cut_url
 
 if TYPE_CHECKING:
     from playwright.async_api import FileChooser, Locator, Page
 
 _Json = Mapping[str, Any]
-_Act = Callable[["Page", _Json], Awaitable[Mapping[str, Any] | None]]
+Act = Callable[["Page", _Json], Awaitable[Mapping[str, Any] | None]]
 
 _DEFAULT_MS, _MIN_MS, _MAX_MS = 20_000, 100, 120_000
 _MAX_NUMBER = 1_000_000_000
 _MIN_SIDE, _MAX_SIDE = 50, 4_000  # of a window, in pixels
 MAX_MOVED_BYTES = 50 << 20  # that Playwright hands to a page at once
 _KEY_MS = 50  # between two keys of one who types slowly
-_VALUE_CHARS = 1_000_000  # of what a script returns
+_VALUE_CHARS, _BODY_CHARS = 1_000_000, 200_000  # of what a script returns; of a response, unless more is asked for
 # the last step calls nothing that a page could have replaced
 _WRITE = f"""async (...given) => {{
   let value = (
@@ -194,6 +196,27 @@ async def _scroll(page: "Page", args: _Json) -> None:
     await (await find_element(page, args)).scroll_into_view_if_needed(timeout=milliseconds(args))
 
 
+async def highlight(page: "Page", args: _Json) -> None:
+    """Draw a frame around an element, for who looks on."""
+    await (await find_element(page, args)).highlight()
+
+
+async def read_response(page: "Page", args: _Json) -> dict[str, Any]:
+    """Return the body of the next response whose address is like this; * stands for anything."""
+    if not (pattern := str(args.get("url") or "")):
+        raise ToolError("url is missing; name an address like https://example.com/api/*", code="bad_arguments")
+    found = await page.wait_for_event(
+        "response", lambda each: fnmatchcase(each.url, pattern), timeout=milliseconds(args)
+    )
+    most = min(read_number(args, "maxChars") or _BODY_CHARS, _VALUE_CHARS)
+    length = found.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MAX_MOVED_BYTES:
+        raise ToolError(f"the body is larger than {MAX_MOVED_BYTES >> 20} MB", code="too_large")
+    body = "" if length == "0" else (await found.body()).decode(errors="replace")  # of nothing, Chromium knows nothing
+    told = {"url": cut_url(found.url), "status": found.status, "headers": dict(found.headers)}
+    return {"response": {**told, "body": body[:most], "truncated": len(body) > most}}
+
+
 def read_files(args: _Json) -> list[Any]:
     """Return files as Playwright takes them."""
     given = [each for each in _list(args, "files") if isinstance(each, Mapping)]
@@ -212,7 +235,7 @@ async def give_files(chooser: "FileChooser", files: list[Any]) -> None:
         await chooser.set_files(files)
 
 
-ACTS: Mapping[str, _Act] = {
+ACTS: Mapping[str, Act] = {
     "click": _click, "type": _type, "press": _press, "hover": _hover, "drag": _drag, "select": _select, "fill": _fill,
     "resize": _resize, "wait": _wait, "evaluate": _evaluate, "scrollIntoView": _scroll,
 }  # fmt: skip

@@ -5,10 +5,10 @@ reaches that origin and nothing else: no redirect and no script of another page 
 """
 
 import asyncio
-import base64
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,20 @@ from toolcrib.define.egress import judge_port, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.threads import in_thread
 
-from .acts import ACTS, MAX_MOVED_BYTES, find_element, give_files, milliseconds, read_files, read_number
+from .acts import (
+    ACTS,
+    MAX_MOVED_BYTES,
+    Act,
+    find_element,
+    give_files,
+    highlight,
+    milliseconds,
+    read_files,
+    read_response,
+)
 from .chromium import Chromium, GuardedContext, Profiles, find_executable, load_errors
-from .snapshot import Narrowing, build_role_snapshot, cut_lines, list_boxes, list_nodes
 from .tab import NOTE_CHARS, Tab, cut_url
+from .views import View, print_pdf, take_screenshot, take_snapshot, to_base64
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -28,25 +38,8 @@ if TYPE_CHECKING:
 _Json = Mapping[str, Any]
 
 _MAX_TABS = 20
-_SNAPSHOT_CHARS, _EFFICIENT_CHARS, _EFFICIENT_DEPTH = 80_000, 10_000, 6
-_NODES, _MAX_NODES, _MAX_LABELS = 500, 2_000, 150
 _LOAD_SECONDS, _TITLE_SECONDS, _FAILURE_SECONDS, _GRACE_SECONDS = 5.0, 1.0, 1.0, 3.0
 _CALL = re.compile(r"[A-Za-z]+\.[a-z_]+: (?:Error: )?")  # of Playwright's, where it failed
-_LABEL = """boxes => {
-  const root = document.createElement("div");
-  root.style.cssText = "all:initial;position:absolute;left:0;top:0;z-index:2147483647;pointer-events:none";
-  for (const [ref, x, y, width, height] of boxes) {
-    const box = document.createElement("div"), mark = document.createElement("span");
-    box.style.cssText = `all:initial;position:absolute;left:${x + scrollX}px;top:${y + scrollY}px;width:${width}px;`
-      + `height:${height}px;outline:2px solid #d00`;
-    mark.style.cssText = "all:initial;background:#d00;color:#fff;font:bold 11px monospace;padding:0 2px";
-    mark.textContent = ref;
-    box.append(mark);
-    root.append(box);
-  }
-  document.documentElement.append(root);
-  return root;
-}"""
 
 
 class PageSet:
@@ -59,9 +52,11 @@ class PageSet:
         self._current: Tab | None = None
         self._verbs: Mapping[str, Callable[[_Json], Any]] = {
             "tabs": self._list_tabs, "open": self._open, "focus": self._focus, "close": self._close_tab,
-            "navigate": self._navigate, "snapshot": self._snapshot, "screenshot": self._screenshot, "pdf": self._pdf,
+            "navigate": self._navigate, "snapshot": partial(self._look, take_snapshot),
+            "screenshot": partial(self._look, take_screenshot), "pdf": partial(self._look, print_pdf),
             "console": self._console, "errors": self._errors, "requests": self._requests, "upload": self._upload,
             "dialog": self._dialog, "download": self._download, "act": self._act, "start": self._begin,
+            "highlight": partial(self._do, highlight), "response": partial(self._do, read_response),
         }  # fmt: skip
 
     def permit(self, origin: str) -> None:
@@ -282,58 +277,8 @@ class PageSet:
 
     # what a page shows
 
-    async def _snapshot(self, args: _Json) -> dict[str, Any]:
-        tab, is_efficient = self._find(args), args.get("mode") == "efficient"
-        wanted = Narrowing(
-            interactive=bool(args.get("interactive", is_efficient)),
-            compact=bool(args.get("compact", is_efficient)),
-            depth=_EFFICIENT_DEPTH if is_efficient and args.get("depth") is None else read_number(args, "depth"),
-        )
-        outline = await self._read_outline(tab, args)
-        told: dict[str, Any] = {"targetId": tab.id, "url": tab.url}
-        if args.get("format", args.get("snapshotFormat")) == "aria":
-            most = min(read_number(args, "limit") or _NODES, _MAX_NODES)
-            return told | {"format": "aria", "nodes": list_nodes(outline, most)}
-        most = read_number(args, "maxChars") or (_EFFICIENT_CHARS if is_efficient else _SNAPSHOT_CHARS)
-        is_whole = wanted == Narrowing() and args.get("refs") != "role"
-        text, is_cut = cut_lines(outline if is_whole else build_role_snapshot(outline, wanted).text, most)
-        told |= {"format": "ai", "snapshot": text, "truncated": is_cut, "refs": text.count("[ref=")}
-        return told | (await self._screenshot(args) if args.get("labels") else {})
-
-    async def _read_outline(self, tab: Tab, args: _Json, *, boxes: bool = False) -> str:
-        page, frame, selector = tab.page, args.get("frame"), args.get("selector")
-        limit = milliseconds(args)
-        if frame:
-            inner = page.frame_locator(str(frame)).locator(str(selector or "body"))
-            return await inner.aria_snapshot(mode="ai", boxes=boxes, timeout=limit)
-        if selector:
-            return await page.locator(str(selector)).first.aria_snapshot(mode="ai", boxes=boxes, timeout=limit)
-        return await page.aria_snapshot(mode="ai", boxes=boxes, timeout=limit)
-
-    async def _screenshot(self, args: _Json) -> dict[str, Any]:
-        tab, limit = self._find(args), milliseconds(args)
-        kind: Any = "jpeg" if args.get("type") == "jpeg" else "png"
-        at = await find_element(tab.page, args) if args.get("ref") or args.get("element") else None
-        labels = await self._show_labels(tab, args) if args.get("labels") else None
-        try:
-            if at is not None:
-                data = await at.screenshot(type=kind, timeout=limit)
-            else:
-                data = await tab.page.screenshot(type=kind, full_page=bool(args.get("fullPage")), timeout=limit)
-        finally:
-            if labels is not None:
-                await labels.evaluate("root => root.remove()")
-        return {"targetId": tab.id, "url": tab.url, "type": kind, "base64": _encode(data)}
-
-    async def _show_labels(self, tab: Tab, args: _Json) -> Any:
-        """Write its ref onto everything that can be used."""
-        outline = await self._read_outline(tab, args, boxes=True)
-        return await tab.page.evaluate_handle(_LABEL, list_boxes(outline)[:_MAX_LABELS])
-
-    async def _pdf(self, args: _Json) -> dict[str, Any]:
-        tab = self._find(args)
-        data = await tab.page.pdf(print_background=True)
-        return {"targetId": tab.id, "url": tab.url, "base64": _encode(data)}
+    async def _look(self, view: View, args: _Json) -> dict[str, Any]:
+        return await view(self._find(args), args)
 
     async def _console(self, args: _Json) -> dict[str, Any]:
         tab, level = self._find(args), args.get("level")
@@ -351,7 +296,7 @@ class PageSet:
     # what is done to a page
 
     async def _act(self, args: _Json) -> dict[str, Any]:
-        tab, kind = self._find(args), str(args.get("kind"))
+        kind = str(args.get("kind"))
         if kind == "close":
             return await self._close_tab(args)
         if kind not in ACTS:
@@ -362,7 +307,11 @@ class PageSet:
             raise ToolError(
                 "an act names its element by ref; take a snapshot and use a ref of it", code="bad_arguments"
             )
-        told = await ACTS[kind](tab.page, args)
+        return await self._do(ACTS[kind], args)
+
+    async def _do(self, act: Act, args: _Json) -> dict[str, Any]:
+        tab = self._find(args)
+        told = await act(tab.page, args)
         return {"targetId": tab.id, "url": tab.url, **(told or {})}
 
     async def _dialog(self, args: _Json) -> dict[str, Any]:
@@ -411,7 +360,7 @@ class PageSet:
             await found.cancel()
             await found.delete()
         told = {"targetId": tab.id, "url": cut_url(found.url), "name": found.suggested_filename[:255]}
-        return told | {"base64": _encode(data)}
+        return told | {"base64": to_base64(data)}
 
 
 class ChromiumPages:
@@ -478,10 +427,6 @@ def _need(args: _Json, *names: str) -> str:
     if not isinstance(said, str):
         raise ToolError(f"{names[0]} is missing; name an address like https://example.com", code="bad_arguments")
     return said
-
-
-def _encode(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 def _explain(error: Exception, tab: Tab | None) -> ToolError:

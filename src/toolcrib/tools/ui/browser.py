@@ -1,6 +1,7 @@
 """browser: pages of the web, seen and used. What they show is from outside; files go to and come from the workspace."""
 
 import base64
+import binascii
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -77,8 +78,8 @@ _PARAMETERS = {
     "type": "object",
     "properties": {
         "action": _text("what to do", *_ROUTES),
-        "target": _text("where the browser runs: here", "sandbox", "host", "node"),
-        "node": _text("not used here"),
+        "target": _text("where the browser runs: here (host), or on a node", "sandbox", "host", "node"),
+        "node": _text("which node; else the only one that has a browser (target node)"),
         "profile": _text("the agent's own"),
         "targetUrl": _text("an http or https address (open, navigate)"),
         "targetId": _text("which tab; else the one in front"),
@@ -124,8 +125,9 @@ async def browser(ctx: Ctx, args: Args) -> Result:
     another. A dialog is dismissed unless the action dialog said before what to answer.
     """
     action = args["action"]
-    if args.get("target", "host") != "host" or args.get("node"):
-        raise ToolError("the browser runs on this machine only; leave out target and node", code="bad_arguments")
+    target = args.get("target", "node" if args.get("node") else "host")
+    if target == "sandbox" or (target == "host" and args.get("node")):
+        raise ToolError("the browser runs on host, or with target node on a node", code="bad_arguments")
     given = {key: value for key, value in args.items() if key not in _OURS and value is not None}
     if action == "act":
         given |= _need(args, "request")
@@ -135,20 +137,25 @@ async def browser(ctx: Ctx, args: Args) -> Result:
         given["files"] = [await _read_file(ctx, path) for path in _need(args, "paths")]
     method, path = _ROUTES[action]
     asked = {"call": ctx.call.key, "method": method, "path": path, "args": given, "profile": args.get("profile")}
+    asked["node"] = args.get("node", "") if target == "node" else None
     told = await ctx.rpc("browser.perform", {key: value for key, value in asked.items() if value is not None})
     return await _show(ctx, action, told)
 
 
 async def _show(ctx: Ctx, action: str, told: dict[str, Any]) -> Result:
     """Return what came of it: pictures and files written to the workspace, words between marks."""
-    source = f"web:{told['url']}" if told.get("url") else "browser"
-    data = base64.b64decode(told.pop("base64", ""))
-    if action in ("status", "profiles", "start", "stop"):
+    node, url = told.pop("source", ""), told.get("url")
+    source = f"web:{url}" if url else node or "browser"
+    try:
+        data = base64.b64decode(told.pop("base64", ""), validate=True)
+    except binascii.Error:
+        raise ToolError("the node sent a file that is no base64", code="failed") from None
+    if action in ("status", "profiles", "start", "stop") and not node:
         return Result.json(told)
     if action == "pdf":
         return await _keep_file(ctx, name_file(_FOLDER, "page", "pdf"), data, told, source)
     if action == "download":
-        name = PurePosixPath(told["name"])
+        name = PurePosixPath(told.get("name") or "file")
         return await _keep_file(ctx, name_file(_DOWNLOADS, name.stem, name.suffix[1:]), data, told, source)
     details = {key: value for key, value in told.items() if key != "snapshot"}
     words = () if action == "screenshot" else (_render(told, source),)
@@ -165,7 +172,7 @@ def _render(told: Mapping[str, Any], source: str) -> Text:
         return Text(plain, source)
     asked = [f"[a dialog said {each['message']!r}]" for each in told.get("dialogs", ())]
     cut = ["[cut here: ask for less by interactive, depth or selector, or for more by maxChars]"]
-    return Text("\n".join([*asked, told["snapshot"], *(cut if told["truncated"] else ())]), source)
+    return Text("\n".join([*asked, told["snapshot"], *(cut if told.get("truncated") else ())]), source)
 
 
 async def _keep_file(ctx: Ctx, path: str, data: bytes, told: Mapping[str, Any], source: str) -> Result:
