@@ -1,6 +1,8 @@
 """The tool browser in a whole crib: its text is fenced, its files stay in the workspace, its pages are private."""
 
+import asyncio
 import re
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -125,6 +127,36 @@ async def test_who_may_not_use_the_tool_has_no_other_way_to_the_pages(tmp_path: 
             await crib.ask("browser.request", {"method": "GET", "path": "/tabs"}, caller=stranger)
         peeked = await crib.belt(OWNER).call("peek")
         assert peeked.plain_text == "no call of browser was permitted under this key"
+
+
+HOLD = """
+import asyncio
+import toolcrib
+
+async def hold():
+    async with toolcrib.open({}) as crib:
+        asked = {"method": "POST", "path": "/tabs/open", "body": {"url": "about:blank"}}
+        await crib.ask("browser.request", asked, caller=toolcrib.OWNER)
+        print("open", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(hold())
+"""
+
+
+@NEEDS_CHROMIUM
+async def test_no_chromium_outlives_a_process_that_was_killed(tmp_path: Path) -> None:
+    before = chromium_ids()
+    holding = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLD, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
+    )
+    assert holding.stdout is not None
+    assert await holding.stdout.readline() == b"open\n"
+    began = chromium_ids() - before
+    assert began
+    holding.kill()
+    await holding.wait()
+    await until(lambda: not any(Path(f"/proc/{id}/exe").exists() for id in began))  # one that waits for init has none
 
 
 async def test_a_machine_without_chromium_is_told_what_to_install(tmp_path: Path) -> None:

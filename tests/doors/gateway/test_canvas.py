@@ -33,7 +33,7 @@ from .world import TOKEN, Client, World, client_of, gateway_of
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium and the extra browser are not installed"),
+    pytest.mark.skipif(CHROMIUM is None, reason="impossible here: there is no Chromium on this machine"),
 ]
 BRIDGES = {
     "ios": "window.webkit = {messageHandlers: {openclawCanvasA2UIAction: "
