@@ -63,7 +63,7 @@ async def test_pages_on_a_node_are_used_by_the_tool_under_the_rules_of_the_node(
 @contextlib.asynccontextmanager
 async def liar(world: World, name: str, answer: Any) -> AsyncIterator[Phone]:
     """Connect a node that says it has a browser, and answers this."""
-    about = {"client": {**PHONE["client"], "platform": "linux", "displayName": name}}
+    about: dict[str, Any] = {"client": {**PHONE["client"], "platform": "linux", "displayName": name}}
     about |= {"caps": ["browser"], "commands": ["browser.proxy"]}
     async with client_of(world, f"token-of-{name}", role="node", **about) as connected:
         node = Phone(connected, name, {"browser.proxy": answer})
