@@ -122,9 +122,10 @@ _MISTRAL = (
     _Family(r"mistral-large-2512", 262_144, 0, True, (0.50, 1.50, 0.50)),
     _Family(r"mistral-large-2411", 131_072, 0, False, (2, 6, 2)),
     _Family(r"mistral-medium-25\d\d", 131_072, 0, True, (0.40, 2, 0.40)),
+    _Family(r"pixtral", 131_072, 0, True),
     _Family(r"codestral", 262_144, 0, False, (0.30, 0.90, 0.30)),
     _Family(r"magistral-medium", 131_072, 0, False, (2, 5, 2)),
-    _Family(r"(?:mi[sx]tral|devstral|ministral|magistral|pixtral|open-mi[sx]tral)", 131_072),
+    _Family(r"(?:mi[sx]tral|devstral|ministral|magistral|open-mi[sx]tral)", 131_072),
 )
 _DEEPSEEK = (
     _Family(r"deepseek-v4", 1_048_576, 393_216),
@@ -145,6 +146,7 @@ _XAI = (
 _OPEN = (
     _Family(r"gpt-oss", 131_072),
     _Family(r"llama-?4", 131_072, 0, True),
+    _Family(r"(?:meta-)?llama-?3[-.]2-.*vision", 131_072, 0, True),
     _Family(r"(?:meta-)?llama-?3[-.][123]", 131_072),
     _Family(r"(?:meta-)?llama-?3", 8_192),
     _Family(r"qwen-?3[-.]?(?:coder|next)", 262_144),
@@ -152,6 +154,7 @@ _OPEN = (
     _Family(r"qwen-?3", 40_960),
     _Family(r"qwen-?2[.-]5", 32_768),
     _Family(r"gemma-?3(?!n|:1b|-1b)", 131_072, 0, True),
+    _Family(r"(?:bak)?llava|moondream|minicpm-v|internvl|granite.*vision", 8_192, 0, True),
     _Family(r"phi-?4", 16_384),
     _Family(r"smollm-?2", 8_192),
 )

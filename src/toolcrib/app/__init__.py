@@ -54,6 +54,7 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
+from .pictures import PictureModels
 from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
@@ -342,6 +343,7 @@ def build(
         admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
         way_out=(way_out := GuardedWayOut(settings)),
+        look=PictureModels(settings, models).look,
         redact=redact,
         redact_errors=redact_errors,
     )

@@ -14,6 +14,7 @@ from toolcrib.agent.session_log import recall
 from toolcrib.backends.browsers.pages import ChromiumPages
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.mcp.reach import McpReach
+from toolcrib.backends.ocr import Tesseract
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
@@ -40,6 +41,7 @@ from toolcrib.services import (
     session_send,
     sessions,
     toolbox,
+    vision,
 )
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
@@ -54,6 +56,7 @@ FEATURES: tuple[Mount, ...] = (
     nodes.mount,
     partial(browser.mount, backend=ChromiumPages),
     partial(search.mount, provider=make_provider),
+    partial(vision.mount, reader=Tesseract),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

@@ -67,17 +67,34 @@ class Models:
         return model
 
     def card(self, provider: str, model: str) -> ModelCard:
-        """Return what is known of a model that need not be at hand."""
+        """Return what is known of a model that need not be at hand; one that is named to look at pictures sees."""
+        if provider == CARD.provider:
+            return CARD
         given = self._providers().get(provider, ProviderSettings())
-        return CARD if provider == CARD.provider else card_for(provider, model, given.context_window)
+        card = card_for(provider, model, given.context_window)
+        looks = (model_name(name) for name in self._settings.config.list_image_models())
+        return card if card.sees or (provider, model) not in looks else replace(card, sees=True)
+
+    def list_seeing(self, agent: str) -> tuple[str, ...]:
+        """Return the models that can look at pictures for an agent, the likeliest first.
+
+        The one that is named for it stands alone. Keys of the environment count only where no model is configured: a
+        picture goes to nobody whom the operator has not chosen.
+        """
+        config = self._settings.config
+        if named := config.image_model(agent):
+            return (":".join(model_name(named)),)
+        chosen = (self.name_for(agent), config.default_model, *models_with_keys({}, self._providers()))
+        return tuple(name for name in dict.fromkeys(filter(None, chosen)) if self.card(*model_name(name)).sees)
 
     def find_named(self, word: str) -> str | None:
         """Return the model that a word of the conversation stands for, None when the configuration names no such one.
 
-        A conversation may choose among what the operator chose: the models of the agents, the default, the offline one.
+        A conversation may choose among what the operator chose: the models of the agents and those that look at
+        pictures for them, the default, the offline one.
         """
         own = (each.model for _, each in self._settings.config.list_agents())
-        known = [*own, self._settings.config.default_model, OFFLINE]
+        known = [*own, self._settings.config.default_model, *self._settings.config.list_image_models(), OFFLINE]
         names = [":".join(model_name(name)) for name in known if name]
         try:
             asked = ":".join(model_name(word))
@@ -137,7 +154,7 @@ class Models:
             headers=given.headers,
             env=self._env,
             patience=patience,
-            window=given.context_window,
+            card=self.card(provider, model),
         )
 
 

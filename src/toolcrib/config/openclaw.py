@@ -296,7 +296,9 @@ def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> No
     notes.ignored += [("agents", key) for key in agents if key not in ("list", "defaults")]
     path = ("agents", "defaults")
     defaults = notes.mapping(agents.get("defaults"), path)
-    used = {"sandbox", "subagents", *_model(told, defaults.get("model"), (*path, "model"), notes)}
+    used = {"sandbox", "subagents"}
+    for theirs, ours in (("model", "default"), ("imageModel", "image")):
+        used |= {theirs} if _model(told, ours, defaults.get(theirs), (*path, theirs), notes) else set()
     _sandbox(told, defaults.get("sandbox"), (*path, "sandbox"), notes)
     _subagents(told, defaults.get("subagents"), (*path, "subagents"), notes)
     notes.ignored += [(*path, key) for key in defaults if key not in used]
@@ -316,23 +318,24 @@ def _agent(agent: Any, path: KeyPath, notes: Notes) -> Any:
             notes.moved[*ours, "sandbox"] = (*path, "sandbox", "mode")
     if told.pop("heartbeat", None) is not None:  # it has more to it there, and would begin by itself
         notes.ignored.append((*path, "heartbeat"))
-    if isinstance(told.get("model"), Mapping):
-        model = set_keys(told.pop("model"))
-        if "primary" in model:
-            told["model"] = model["primary"]
-            notes.moved[*ours, "model"] = (*path, "model", "primary")
+    for key in ("model", "imageModel"):
+        if isinstance(told.get(key), Mapping):
+            model = set_keys(told.pop(key))
+            if "primary" in model:
+                told[key] = model["primary"]
+                notes.moved[*ours, key] = (*path, key, "primary")
     return told
 
 
-def _model(told: dict[str, Any], model: Any, path: KeyPath, notes: Notes) -> tuple[str, ...]:
-    """Take the model of agents that name none; it is `models.default` here."""
+def _model(told: dict[str, Any], ours: str, model: Any, path: KeyPath, notes: Notes) -> bool:
+    """Take the model of agents that name none; it is `models.default` here, or `models.image`."""
     if isinstance(model, Mapping):
         model, path = model.get("primary"), (*path, "primary")
     if not isinstance(model, str) or not isinstance(told.get("models", {}), Mapping):
-        return ()
-    told["models"] = {**told.get("models", {}), "default": model}
-    notes.moved["models", "default"] = path
-    return ("model",)
+        return False
+    told["models"] = {**told.get("models", {}), ours: model}
+    notes.moved["models", ours] = path
+    return True
 
 
 def _sandbox(told: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:

@@ -173,6 +173,7 @@ class AgentSettings(Section):
     id: AgentId | None = None
     name: Words | None = None
     model: Words | None = None
+    image_model: Words | None = Field(default=None, alias="imageModel")
     workspace: Words | None = None
     tools: ToolSettings = ToolSettings()
     sandbox: SandboxMode | None = None
@@ -330,9 +331,9 @@ def _plugins(plugins: Any) -> Any:
 
 def _models(models: Any) -> Any:
     for name, value in models.items() if isinstance(models, Mapping) else ():
-        if name == "default" and not isinstance(value, str):
-            raise ValueError("default: should be text, provider:model")
-        if name != "default" and not isinstance(value, (Mapping, ProviderSettings)):
+        if name in ("default", "image") and not isinstance(value, str):
+            raise ValueError(f"{name}: should be text, provider:model")
+        if name not in ("default", "image") and not isinstance(value, (Mapping, ProviderSettings)):
             raise ValueError(f"{name}: should be a mapping, like {{baseUrl: .., apiKey: ..}}")
         if name != "local" and isinstance(value, Mapping) and "file" in value:
             raise ValueError(f"{name}: has no file of its own; only models.local runs one")
@@ -399,6 +400,17 @@ class Config(Section):
         """`models.default`, blank for none: an agent without a model of its own has this one."""
         found = self.models.get("default")
         return found if isinstance(found, str) else ""
+
+    def image_model(self, agent: str) -> str:
+        """Return the model that looks at pictures for an agent: its own, else `models.image`; blank for none."""
+        own, shared = self.agent(agent), self.models.get("image")
+        return (own and own.image_model) or (shared if isinstance(shared, str) else "")
+
+    def list_image_models(self) -> tuple[str, ...]:
+        """Return every model that somebody named to look at pictures."""
+        shared = self.models.get("image")
+        named = (*(each.image_model for _, each in self.list_agents()), shared if isinstance(shared, str) else "")
+        return tuple(name for name in named if name)
 
     @cached_property
     def _agents_by_id(self) -> Mapping[str, tuple[str, AgentSettings]]:

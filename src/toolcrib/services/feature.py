@@ -20,9 +20,11 @@ from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
 from toolcrib.define.device import DeviceStore
 from toolcrib.define.errors import CribError
+from toolcrib.define.event import Replied
 from toolcrib.define.job import JobStore
 from toolcrib.define.log import Body, SessionStore
 from toolcrib.define.mcp import PinStore
+from toolcrib.define.model import Request
 from toolcrib.define.plugin import Hook
 from toolcrib.define.ports import Blobs
 from toolcrib.define.record import Record, Rows
@@ -34,6 +36,7 @@ from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
 
 T = TypeVar("T")
+Look = Callable[[Caller, Request, str], Awaitable[tuple[str, Replied] | None]]
 
 
 class RegisteredAgent(Protocol):
@@ -160,6 +163,8 @@ class Core:
     accepted; `admit_server` gives a server as it may be started, ToolError when its code was not accepted.
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
+    `look` asks the model that looks at pictures for a caller, or the one that a word names, and gives its name and its
+    reply; None where none that is configured sees.
     Whoever holds something for a session adds to `session_ends` what lets go of it when the session is deleted.
     """
 
@@ -176,6 +181,7 @@ class Core:
     admit_server: Callable[[McpSettings], McpSettings]
     secrets_below: Callable[..., Iterator[str]]
     way_out: WayOut
+    look: Look
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
     mounted: list[object] = field(default_factory=list)

@@ -18,6 +18,7 @@ from .fs.grep import grep
 from .fs.ls import ls
 from .fs.read import read
 from .fs.write import write
+from .media.image import image
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -69,7 +70,7 @@ SHELF: tuple[Tool, ...] = (
     Tool.declared(
         "memory_get", "Read a remembered passage.", group="memory", effects={"read"}, requires=("setting:memory",)
     ),
-    Tool.declared("image", "Look at an image.", group="media", effects={"read", "network"}),
+    image,
 )
 
 # Tools that come with a channel; they are declared here until the channel itself brings them.

@@ -11,9 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib import Ctx, Image, Result, ToolError
+
+if TYPE_CHECKING:
+    from ._shrink import Shrunk
 
 _KINDS = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive (or a document made of one)"),
@@ -24,6 +27,7 @@ _KINDS = (
     (b"II*\0", "a TIFF image"), (b"MM\0*", "a TIFF image"), (b"BM", "a BMP image"), (b"\0\0\1\0", "an icon"),
     (b"\0asm", "WebAssembly"), (b"wOF2", "a web font"), (b"wOFF", "a web font"),
 )  # fmt: skip
+_CONVERTIBLE = (b"BM", b"II*\0", b"MM\0*")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 _MAX_CONTROL_SHARE = 0.3
 
@@ -60,6 +64,7 @@ def file_kind(head: bytes) -> str:
 _MAX_SIDE = 2_000
 _MAX_BYTES = (9 << 20) // 2 * 3 // 4  # 4.5 MiB once it is written in base64
 _MAX_PIXELS = 40_000_000
+_MAX_FRAMES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,8 @@ def fit_picture(data: bytes, mime: str) -> Picture:
     width, height = sides
     if width * height > _MAX_PIXELS:
         raise ToolError(f"its {width}x{height} pixels are too many to open; make a smaller copy", code="too_large")
+    if mime == "image/gif" and count_frames(data) > _MAX_FRAMES:
+        raise ToolError(f"it moves for more than {_MAX_FRAMES:,} pictures; make a shorter copy", code="too_large")
     fits = max(sides) <= _MAX_SIDE and len(data) <= _MAX_BYTES
     as_it_is = Picture(data, mime, f"{mime}, {width}x{height}", sides)
     if fits and not (mime == "image/jpeg" and b"Exif\0\0" in data[:65_536]):
@@ -95,14 +102,54 @@ def fit_picture(data: bytes, mime: str) -> Picture:
             code="too_large",
         ) from None
     made = turn_and_shrink(data, mime, side=_MAX_SIDE, most=_MAX_BYTES)
-    if made is None:
-        return as_it_is
+    return as_it_is if made is None else _as_picture(made)
+
+
+def fit_any_picture(data: bytes) -> Picture:
+    """Return a picture of any kind that Pillow knows as models take it: of one that moves, the first."""
+    mime = Image.mime_of(data)
+    if mime is not None:
+        fitted = fit_picture(data, mime)  # which refuses what is too large to open
+        if mime != "image/gif":
+            return fitted
+    elif not data.startswith(_CONVERTIBLE) and data[4:12] != b"ftypavif":
+        raise ToolError(f"it is {file_kind(data)}, and no picture that can be shown", code="not_an_image")
+    try:
+        from ._shrink import convert_picture  # noqa: PLC0415  Pillow is an extra, and slow to load
+    except ImportError:
+        if mime is not None:
+            return fitted
+        raise ToolError(f"it is {file_kind(data)}, which needs Pillow; install toolcrib[media]") from None
+    return _as_picture(convert_picture(data, side=_MAX_SIDE, most=_MAX_BYTES, pixels=_MAX_PIXELS))
+
+
+def _as_picture(made: "Shrunk") -> Picture:
     size, full = f"{made.sides[0]}x{made.sides[1]}", f"{made.full[0]}x{made.full[1]}"
     note = f"{made.mime}, {full}"
     if size != full:
         times = f"{made.full[0] / made.sides[0]:.2f}"
         note = f"{made.mime}, shown at {size} instead of {full}; multiply coordinates by {times} for the original"
     return Picture(made.data, made.mime, note, made.full)
+
+
+def count_frames(data: bytes) -> int:
+    """Return how many pictures a GIF shows one after the other; it stops counting where that is too many."""
+    at, count, end = 13, 0, len(data)
+    if end > at and data[10] & 0x80:
+        at += 3 << (data[10] & 7) + 1
+    while at < end and count <= _MAX_FRAMES:
+        kind = data[at]
+        if kind == 0x2C and at + 9 < end:  # a picture: its place, its colours, how it is packed
+            count += 1
+            at += 11 + (3 << (data[at + 9] & 7) + 1 if data[at + 9] & 0x80 else 0)
+        elif kind == 0x21:
+            at += 2
+        else:
+            break
+        while at < end and data[at]:
+            at += data[at] + 1
+        at += 1
+    return count
 
 
 _ODD, _NO_KIND = re.compile(r"[^\w.-]+"), re.compile(r"[^A-Za-z0-9]+")

@@ -1,6 +1,7 @@
 """Pictures turned upright and made smaller, by Pillow."""
 
 import io
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,12 @@ from PIL import Image, ImageOps
 from toolcrib import ToolError
 
 _QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
+_CONVERTED = ("GIF", "BMP", "TIFF", "AVIF")
+# what Pillow raises at a file that is not what it says; a warning only where warnings are errors
+BROKEN = (
+    OSError, ValueError, SyntaxError, TypeError, LookupError, ArithmeticError, EOFError, RuntimeError, struct.error,
+    Image.DecompressionBombError, Image.DecompressionBombWarning, UserWarning,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +38,27 @@ def turn_and_shrink(data: bytes, mime: str, *, side: int, most: int) -> Shrunk |
             image: Image.Image = ImageOps.exif_transpose(opened) if turned else opened
             image.load()
             return _shrink(image, mime, side, most)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except BROKEN as error:
         raise ToolError(f"it begins like {mime} but cannot be opened: {error}", code="damaged") from error
+
+
+def convert_picture(data: bytes, *, side: int, most: int, pixels: int) -> Shrunk:
+    """Return a picture of a kind that models do not take, or the first of a moving one, as they take it."""
+    try:
+        with Image.open(io.BytesIO(data), formats=_CONVERTED) as opened:
+            if opened.width * opened.height > pixels:
+                raise ToolError(f"its {opened.width}x{opened.height} pixels are too many to open", code="too_large")
+            return _shrink(ImageOps.exif_transpose(opened), "image/png", side, most)
+    except BROKEN as error:
+        raise ToolError(f"it cannot be opened: {error}", code="damaged") from error
 
 
 def _shrink(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
     """Return the largest writing of the picture that fits."""
     full = image.size
     first = min(1.0, side / max(full))
+    if image.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lower ones
+        image = image.point(lambda value: value / 256).convert("L")
     if image.mode not in ("RGB", "RGBA", "L"):
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     for scale in _SCALES:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolcrib.adapter.cards import Api
+from toolcrib.adapter.cards import Api, card_for
 from toolcrib.backends.models.failures import is_at_home
 from toolcrib.backends.models.http import HOME_PATIENCE, PATIENCE, HttpModel, Patience, make_patience, model_for
 from toolcrib.backends.models.known import KNOWN, api_for, models_with_keys
@@ -187,6 +187,7 @@ async def test_a_request_that_may_still_be_worked_on_is_not_made_again() -> None
 
 def test_the_window_of_a_model_of_ones_own_is_what_its_owner_says() -> None:
     known = model_for("ollama", "qwen2.5-coder:1.5b", env={}).card
-    own = model_for("ollama", "qwen2.5-coder:1.5b", env={}, window=12_288).card
+    says = card_for("ollama", "qwen2.5-coder:1.5b", 12_288)
+    own = model_for("ollama", "qwen2.5-coder:1.5b", env={}, card=says).card
     assert (known.window, own.window, own.price) == (32_768, 12_288, known.price)
     assert make_patience(7_200).whole == 7_200

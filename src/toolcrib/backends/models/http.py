@@ -283,15 +283,15 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     headers: Mapping[str, str] = {},
     env: Mapping[str, str],
     patience: Patience | None = None,
-    window: int | None = None,
+    card: ModelCard | None = None,
 ) -> HttpModel:
     """Return the model that answers to these names.
 
     A provider that is not known speaks OpenAI's chat completions, at its `base_url`. `openai` speaks them too, except
     to models that only know the responses API; `openai-responses` speaks that to any. The key is `api_key`, else the
-    provider's variable in `env`. Without `patience`, a server at home gets more of it; `window` is how many tokens the
-    model can be shown, where that is not what is known of it. Raise CribError, in one sentence that says what to set,
-    when it cannot be asked.
+    provider's variable in `env`. Without `patience`, a server at home gets more of it; `card` is what its owner says of
+    the model, where that is not what is known of it. Raise CribError, in one sentence that says what to set, when it
+    cannot be asked.
     """
     known = KNOWN.get(provider)
     if known is None and not base_url:
@@ -310,7 +310,7 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     sent = {**_BASE_HEADERS, **wire.headers, **(wire.key_headers(key) if key else {}), **headers}
     _refuse_unsendable(provider, sent)
     is_here = is_loopback(parts.hostname or "")
-    card = card_for(provider, model, window)
+    card = card or card_for(provider, model)
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
     return HttpModel(
         card,

@@ -1,0 +1,73 @@
+"""What is written in a picture, read by the program tesseract.
+
+It gets the picture on its input and no name of a file, a small environment, a deadline and limits on memory and
+processes, and the supervisor ends it with the call and with us: a picture that is made to hang or to fill memory costs
+its reader, and nobody else.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolcrib.define.errors import ToolError
+from toolcrib.threads import in_thread
+
+from .exec.host import find_program, read_last_words, start_error
+from .exec.supervisor import Spawn, SupervisorClient, open_memory
+
+_SECONDS = 20.0
+_MEMORY_BYTES, _MAX_PROCESSES = 1 << 30, 16
+_MAX_PROGRAMS, _MAX_WAITING = 2, 16
+_TEXT_BYTES = 200_000
+
+
+class Tesseract:
+    """Reads with whatever languages are installed as its default; programs are looked up in `environ`."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None, seconds: float = _SECONDS) -> None:
+        self._environ, self._seconds = os.environ if environ is None else environ, seconds
+        self._supervisor = SupervisorClient(most=_MAX_PROGRAMS, waiting=_MAX_WAITING)
+
+    async def read(self, picture: bytes, /) -> str | None:
+        """Return the text in a picture, "" for none; None where tesseract is not installed."""
+        env = {"PATH": self._environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
+        try:
+            program = find_program("tesseract", env, "/", lambda _: True)
+        except ToolError:
+            return None
+        given = await in_thread(open_memory, picture)
+        try:
+            with tempfile.TemporaryFile() as out, Path(os.devnull).open("wb") as nowhere:
+                fds = {"stdin": given, "out": out.fileno(), "err": nowhere.fileno()}
+                argv = ("tesseract", "stdin", "stdout", "--psm", "3")
+                limits = {"memory": _MEMORY_BYTES, "pids": _MAX_PROCESSES}
+                await self._run(
+                    Spawn(program=program, argv=argv, env=env, fds=fds, seconds=self._seconds, limits=limits)
+                )
+                out.seek(0)
+                return out.read(_TEXT_BYTES).decode(errors="replace").replace("\f", "\n").strip()
+        finally:
+            os.close(given)
+
+    async def close(self) -> None:
+        """End what still runs."""
+        await self._supervisor.close()
+
+    async def _run(self, spawn: Spawn) -> None:
+        """Run the program to its end; ToolError when that is no good one."""
+        try:
+            started = await self._supervisor.start(spawn)
+        except OSError as error:
+            raise start_error(error, spawn.argv[0]) from None
+        try:
+            await asyncio.wait((started.ended,))
+        finally:
+            if not started.ended.done():  # cancelled
+                self._supervisor.stop(started.id, 0.0)
+                await asyncio.wait((started.ended,))
+        ended = read_last_words(started.ended.result(), 0.0)
+        if ended.reason != "exit" or ended.code != 0:
+            why = f"it took longer than {self._seconds:g} s" if ended.reason == "timeout" else "it cannot be read"
+            raise ToolError(f"tesseract read no text in it: {why}", code="failed")
