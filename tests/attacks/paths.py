@@ -23,7 +23,9 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import Labelled, Line, SessionHead
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool, tool
 from toolcrib.doors.gateway.canvas import CanvasHost
+from toolcrib.testing import call
 from toolcrib.tools import SHELF
 
 from . import LATER, Outcome, archives, broken, kept
@@ -32,8 +34,8 @@ from .lateness import Stopwatch
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NOT_BUILT = frozenset({"media", "memory_get"})
-_NO_TOOLS = frozenset({"image", "memory_get", "message", "tts", "web_fetch"})
+_NOT_BUILT = frozenset({"memory_get"})
+_NO_TOOLS = frozenset({"memory_get", "message", "tts", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -253,6 +255,26 @@ async def _move(world: _World, asked: Json) -> str:
     return ""
 
 
+async def _attach(world: _World, asked: Json) -> str:
+    """Fetch the file that `details` of a result would name: a line in a text names none, and attaches nothing."""
+    text = asked["text"]
+    told = await call(world_says(text))
+    assert (told.plain_text, told.details) == (text, None)
+    await world.workspace.read(text.removeprefix("MEDIA:"))
+    return ""
+
+
+def world_says(text: str) -> Tool:
+    """Return a tool that says this."""
+
+    @tool(effects=set())
+    async def say() -> str:
+        """Say it."""
+        return text
+
+    return say
+
+
 def _is_distinct(world: _World, before: Mapping[str, bytes], target: Path) -> bool:
     """Tell whether what was written is a file of its own, and all that was there is as it was."""
     after = _contents(world.base)
@@ -296,6 +318,7 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "move": _move,
     "session": _session,
     "extract": _extract,
+    "media": _attach,
 }
 
 

@@ -24,6 +24,7 @@ from . import (
     resources_commands,
     resources_fetch,
     resources_files,
+    resources_pictures,
     resources_turns,
     subagents,
 )
@@ -37,7 +38,7 @@ _NOT_BUILT = frozenset(
         *("log_flood", "ping_pong", "inbound_distinct", "inbound_flood", "inbound_same_id"),
     }
 )
-_NO_TOOLS = frozenset({"browser", "image", "memory_search", "message", "tts", "web_search"})
+_NO_TOOLS = frozenset({"browser", "memory_search", "message", "tts", "web_search"})
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
 
@@ -69,6 +70,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return resources_turns.judge_full_disk(case)
         case None, "web_fetch":
             return resources_fetch.judge(case, limits)
+        case None, "image":
+            return resources_pictures.judge(case)
         case None, "exec":
             return resources_commands.judge(case, profiles)
         case None, ("read" | "echo_args") if "json" in asked.get("args_gen", {}):

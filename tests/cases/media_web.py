@@ -1,8 +1,9 @@
-"""openclaw-media-web on the reading of pages (tools/web)."""
+"""openclaw-media-web on the reading of pages (tools/web), and on what a text can attach: nothing."""
 
 from collections.abc import Callable
 from typing import Any
 
+from toolcrib.define.result import Result
 from toolcrib.define.web import Page
 from toolcrib.tools.web._documents import read_answer, read_html
 
@@ -20,4 +21,14 @@ def _read(args: Json) -> str:
     return read_answer(page, "text").text
 
 
-ADAPTERS: dict[str, Callable[[Json], Any]] = {"htmlToMarkdown": _write, "markdownToText": _read}
+def _attach(args: Json) -> Json:
+    """Return what a result in these words is: only `details` name files, and words make none."""
+    told = Result.text(args["text"])
+    return {"text": told.plain_text, **(told.details or {})}
+
+
+ADAPTERS: dict[str, Callable[[Json], Any]] = {
+    "htmlToMarkdown": _write,
+    "markdownToText": _read,
+    "splitMediaFromOutput": _attach,
+}

@@ -370,8 +370,12 @@ def _same_chain(case: Case, ours: Any) -> str:
 
 
 def _coding_tools(args: Json) -> list[str]:
-    """Return the belt of the original's inventory: without its media, memory and channel tools, with its plugins."""
-    left_out = _NEWER | {"image", "memory_search", "memory_get", "whatsapp_login"}
+    """Return the belt of the original's inventory: with its plugins, without its memory and channel tools.
+
+    It has `image` only for an agent with a folder of its own.
+    """
+    left_out = _NEWER | {"memory_search", "memory_get", "whatsapp_login"}
+    left_out |= set() if "agentDir" in args else {"image"}
     tools = {tool.name: tool for tool in SHELF if tool.name not in left_out}
     for plugin in args.get("plugins") or ():
         for item in plugin["tools"]:

@@ -54,13 +54,12 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
-from .pictures import PictureModels
 from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
-from .turns import Running, SetupResolver, TurnStarter
+from .turns import PictureModels, Running, SetupResolver, TurnStarter
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
 
@@ -324,8 +323,7 @@ def build(
     folders = folders_for(loaded, env, folder, own=given.has_user)
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
     settings, whole = SettingsInForce(loaded, env), with_agents(catalog, agents, loaded.policy.tools.subagents)
-    own = (folders.own.parent,) if folders.own else ()
-    hidden = folders.make_hidden(folders.accepted.folder.parent, folders.accepted.folder, *own)
+    hidden = folders.make_hidden()
     kept, models, terms = state_in(folder), Models(settings, env), terms_of(settings, hidden, list_loaded_code(loaded))
     redact, redact_errors = redactors = lasting_redactors(settings, env)
     stores = stores_for(loaded, kept, folder, env, redactors)

@@ -271,8 +271,9 @@ class AgentFolders:
         places += [(folder / SKILLS_IN_WORKSPACE, "workspace") for folder in self.workspaces]
         return find_skills(places, map(_resolve_folder, self.workspaces), self.accepted)
 
-    def make_hidden(self, *kept: Path) -> tuple[Path, ...]:
+    def make_hidden(self) -> tuple[Path, ...]:
         """Make those of our folders that would lie in a workspace: what is not there cannot be hidden from commands."""
+        kept = (self.accepted.folder.parent, self.accepted.folder, *((self.own.parent,) if self.own else ()))
         for place in map(_resolve_folder, kept):
             if any(map(place.is_relative_to, self.guarded)):
                 with suppress(OSError):  # then no command can make it either

@@ -11,14 +11,17 @@ from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.prompt import subagent_prompt, system_prompt
+from toolcrib.agent.retry import Retries, ignore, reply_to
 from toolcrib.agent.turn import Turns
 from toolcrib.config.settings import Config, LimitSettings, SettingsSource
 from toolcrib.define import event as events
 from toolcrib.define import session
 from toolcrib.define.agent import prompts_of
+from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Message
+from toolcrib.define.model import Model, Request, model_name
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
@@ -31,6 +34,7 @@ from .subagents import describe_place, outside_entries, today, turn_of
 
 Emit = Callable[[events.Event], None]
 
+_SHOWN_CHARS = 64  # of a name of a model that is none
 _LINE_CHARS = 160  # of what is told of a tool that was found
 _UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out
 _NO_LOOP = (
@@ -270,6 +274,48 @@ class SetupResolver:
             effort=request.effort,
             after_outside=match_outside_tools(entries, held.selection, held.catalog.groups),
         )
+
+
+class PictureModels:
+    """Asks the model that looks at pictures for a caller, once, in the midst of whatever goes on."""
+
+    def __init__(self, settings: SettingsSource, models: Models) -> None:
+        self._settings, self._models = settings, models
+
+    async def look(self, caller: Caller, request: Request, word: str = "") -> tuple[str, events.Replied] | None:
+        """Return the name of the model that was asked and its reply; None where none that is configured sees.
+
+        `word` names one of the configured models. What the reply takes counts in the turn of the caller, as a summary
+        does, and a turn that has no tokens or money left asks nobody.
+        """
+        turn = turn_of(caller)
+        if turn is not None and (over := turn.spent.over_budget()) is not None:
+            raise ToolError(f"no model was asked: {over[1]}", code="unavailable")
+        try:
+            model = self._find(caller, word, turn.setup.model if turn else None)
+        except CribError as error:
+            raise ToolError(f"no model can look at it: {error}", code="unavailable") from error
+        if model is None:
+            return None
+        replied = await reply_to(request, model, ignore, Retries(tries=2))
+        if turn is not None:
+            turn.spent.add_aside(replied.usage, model.card.price)
+        return model.card.name, replied
+
+    def _find(self, caller: Caller, word: str, current: Model | None) -> Model | None:
+        """Return who looks: the model that is asked for, else the one configured for that, else the current one."""
+        agent = agent_of(caller)
+        names = self._models.list_seeing(agent)
+        if word:
+            named = self._models.find_named(word)
+            if named is None or not self._models.card(*model_name(named)).sees:
+                why = "sees no pictures" if named else "is not named in the configuration"
+                known = ", ".join(names) or "none; set models.image"
+                raise CribError(f"the model {word[:_SHOWN_CHARS]!r} {why}; there is {known}")
+            return self._models.get(named)
+        if current is not None and current.card.sees and not self._settings.config.image_model(agent):
+            return current
+        return self._models.get(names[0]) if names else None
 
 
 def limits_of(config: Config, agent: str) -> Limits:

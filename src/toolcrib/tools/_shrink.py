@@ -12,7 +12,7 @@ from toolcrib import ToolError
 _QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
 _CONVERTED = ("GIF", "BMP", "TIFF", "AVIF")
 # what Pillow raises at a file that is not what it says; a warning only where warnings are errors
-BROKEN = (
+DAMAGES = (
     OSError, ValueError, SyntaxError, TypeError, LookupError, ArithmeticError, EOFError, RuntimeError, struct.error,
     Image.DecompressionBombError, Image.DecompressionBombWarning, UserWarning,
 )  # fmt: skip
@@ -38,7 +38,7 @@ def turn_and_shrink(data: bytes, mime: str, *, side: int, most: int) -> Shrunk |
             image: Image.Image = ImageOps.exif_transpose(opened) if turned else opened
             image.load()
             return _shrink(image, mime, side, most)
-    except BROKEN as error:
+    except DAMAGES as error:
         raise ToolError(f"it begins like {mime} but cannot be opened: {error}", code="damaged") from error
 
 
@@ -49,7 +49,7 @@ def convert_picture(data: bytes, *, side: int, most: int, pixels: int) -> Shrunk
             if opened.width * opened.height > pixels:
                 raise ToolError(f"its {opened.width}x{opened.height} pixels are too many to open", code="too_large")
             return _shrink(ImageOps.exif_transpose(opened), "image/png", side, most)
-    except BROKEN as error:
+    except DAMAGES as error:
         raise ToolError(f"it cannot be opened: {error}", code="damaged") from error
 
 

@@ -63,3 +63,22 @@ def claim_webp(width: int, height: int) -> bytes:
     sides = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
     body = b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + sides
     return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def claim_jpeg(width: int, height: int) -> bytes:
+    """Return a JPEG that says it has these sides, with the data of a small one."""
+    data = bytearray(save(draw(size=(8, 8)), "JPEG"))
+    at = data.index(b"\xff\xc0") + 5
+    data[at : at + 4] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+def claim_tiff(width: int, height: int) -> bytes:
+    """Return a TIFF that says it has these sides, with the data of a small one."""
+    data = bytearray(save(draw(size=(8, 8)), "TIFF"))
+    first = struct.unpack_from("<I", data, 4)[0]
+    for at in range(first + 2, first + 2 + 12 * struct.unpack_from("<H", data, first)[0], 12):
+        tag = struct.unpack_from("<H", data, at)[0]
+        if tag in (256, 257):
+            struct.pack_into("<HII", data, at + 2, 4, 1, width if tag == 256 else height)
+    return bytes(data)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from toolcrib.tools._shrink import BROKEN
+from toolcrib.tools._shrink import DAMAGES
 
 _MADE_BY, _MODEL, _CHANGED, _DETAILS, _TAKEN = 0x010F, 0x0110, 0x0132, 0x8769, 0x9003  # where it was is not read
 _KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
@@ -34,7 +34,7 @@ def describe_plainly(data: bytes, sides: tuple[int, int]) -> PictureFacts:
             opened.draft("RGB", (_SIDE, _SIDE))
             opened.thumbnail((_SIDE, _SIDE))
             colours = _name_colours(opened.convert("RGBA"))
-    except BROKEN:
+    except DAMAGES:
         return PictureFacts((), "")
     width, height = sides
     shape = "square" if width == height else "wider than high" if width > height else "higher than wide"
@@ -56,7 +56,7 @@ def _read_camera(opened: Image.Image) -> tuple[str, str]:
         found = next((match for each in dates if (match := _DATE.match(str(each)))), None)
         named = (str(exif.get(tag, "")).strip("\0 ")[:64] for tag in (_MADE_BY, _MODEL))
         return "-".join(found.group(1, 2, 3)) + f" {found[4]}" if found else "", " ".join(filter(None, named))
-    except BROKEN:  # what cameras note is often damaged, and never needed
+    except DAMAGES:  # what cameras note is often damaged, and never needed
         return "", ""
 
 
