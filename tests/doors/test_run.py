@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.tools.media.pictures import draw, save
 
 from toolcrib.doors.cli.run import command
 
@@ -74,6 +75,26 @@ def test_several_arguments_are_named_and_several_calls_told_apart(
         '  ✓ grep pattern="b it" glob=*.txt: b.txt:1: b it is',
         "  ✓ read a.txt: a it is",
     ]
+
+
+def test_a_picture_goes_with_the_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.tiff").write_bytes(save(draw("Nuts", size=(3_000, 300)), "TIFF"))
+    with talking(HELLO) as server:
+        config = crib_with(server, tmp_path, "agents: {main: {imageModel: 'local:small'}}")
+        assert ask(capsys, "run", "what is it", "--image", "wide.tiff", "--config", config).code == 0
+    words, shown = server.asked[0].body["messages"][-1]["content"]
+    assert (words["text"], shown["image_url"]["url"][:22]) == ("what is it", "data:image/png;base64,")
+
+
+def test_a_picture_that_is_none_is_told_before_anybody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("note.txt").write_text("words")
+    for name, why in (
+        ("note.txt", "cannot be shown: it is text"),
+        ("gone.png", "No such file"),
+        (".", "director"),
+    ):
+        answer = ask(capsys, "run", "look", "--image", name)
+        assert (answer.code, why in answer.err, answer.out) == (2, True, ""), answer
 
 
 def test_what_is_denied_or_fails_is_told_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,9 +194,7 @@ def _bytes(data: str) -> bytes | None:
 
 
 def _image(data: str) -> Image | None:
-    raw = _bytes(data) or b""
-    mime = Image.mime_of(raw)
-    return Image(raw, mime) if mime else None
+    return Image.from_base64(data) if len(data) <= _MAX_BASE64_CHARS else None
 
 
 def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:

@@ -199,9 +199,9 @@ class Running(AsyncIterator[events.Event]):
         """Say something that is heard as soon as the calls under way are done."""
         self._inbox.steer(user_message(message) if isinstance(message, str) else message)
 
-    def follow_up(self, text: str) -> None:
+    def follow_up(self, message: str | Message) -> None:
         """Say something that is answered next, in the same turn."""
-        self._inbox.follow_up(user_message(text))
+        self._inbox.follow_up(user_message(message) if isinstance(message, str) else message)
 
     def stop(self) -> None:
         """End it: bodies and their processes are stopped, calls that have not started never start."""

@@ -63,6 +63,16 @@ class Image(NamedTuple):
                 return mime
         return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
 
+    @classmethod
+    def from_base64(cls, text: str) -> Self | None:
+        """Return the picture that a text holds; None when it is none that every model with eyes accepts."""
+        try:
+            data = base64.b64decode(text, validate=True)
+        except ValueError:
+            return None
+        mime = cls.mime_of(data)
+        return None if mime is None else cls(data, mime)
+
     @property
     def sides(self) -> tuple[int, int] | None:
         """Width and height as the picture itself says; None when it is cut off before, or none that we know."""

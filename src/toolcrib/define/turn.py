@@ -11,7 +11,7 @@ from .event import Event, TurnFinished
 from .message import Message
 from .model import Effort, Model
 from .ports import Approver
-from .result import Text
+from .result import Image, Text
 from .tool import Tool
 from .verdict import Layer
 
@@ -92,12 +92,12 @@ class FollowedTurn(TurnHandle, Protocol):
     def subscribe(self, after: int = 0) -> TurnReader:
         """Return one more reader of what happens in it, from its beginning, or after so many events."""
 
-    def follow_up(self, text: str, /) -> None:
+    def follow_up(self, message: str | Message, /) -> None:
         """Say something that is answered next, in the same turn."""
 
 
-def user_message(text: str) -> Message:
-    """Return what a person says as a message; a blank one is a CribError."""
-    if not text.strip():
+def user_message(text: str, pictures: tuple[Image, ...] = ()) -> Message:
+    """Return what a person says as a message, and shows with it; a blank one with no picture is a CribError."""
+    if not text.strip() and not pictures:
         raise CribError("the message is blank; say what is to be done")
-    return Message(role="user", content=(Text(text),))
+    return Message(role="user", content=(*((Text(text),) if text.strip() else ()), *pictures))

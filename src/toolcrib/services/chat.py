@@ -8,7 +8,7 @@ session that the door gave them, and those below it.
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -25,6 +25,8 @@ from toolcrib.define.gateway import Bus
 from toolcrib.define.log import Body, Ended, Said
 from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
+from toolcrib.define.result import Image
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
 from toolcrib.define.verdict import Layer
@@ -40,10 +42,12 @@ _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _MAX_TIMEOUT_MS = 24 * 3_600_000
 _BOUND = "?"  # behind the mark of a turn within bounds that whoever set them can set again
 _ALONE = "!"  # behind the mark of a turn that nobody can go on with: what bound it, or its tools, went with its process
+_PICTURE_CHARS = 5 * 1024 * 1024 * 4 // 3 + 4  # of base64
 _PAGE_CHARS = 200_000  # of events that are told at once
 
 Rebind = Callable[[str], Awaitable[tuple[Layer, ...] | None]]
 Key = Annotated[str, Field(min_length=1, max_length=256)]
+Attachments = Annotated[tuple[JsonObject, ...], Field(max_length=8), "pictures: {content, mimeType?, fileName?}"]
 TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
 
 
@@ -107,6 +111,7 @@ class AgentQuery:
 
     message: Annotated[str, Field(min_length=1)]
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    attachments: Attachments = ()
     agentId: str = ""  # noqa: N815
     sessionKey: str = ""  # noqa: N815
     timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None
@@ -124,6 +129,7 @@ class ChatQuery:
 
     message: str
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    attachments: Attachments = ()
     sessionKey: str = "main"  # noqa: N815
     agentId: str = ""  # noqa: N815
     model: Annotated[str, "which model answers; else the session's, the agent's or the configured one"] = ""
@@ -172,10 +178,10 @@ class Chats:
     async def send(self, caller: Caller, query: ChatQuery) -> dict[str, Any]:
         """Say something in a session; the events `chat` and `agent` tell what comes of it. `/stop` stops it."""
         placed, key = self.place(caller, query.sessionKey, query.agentId), query.idempotencyKey
-        if not query.plain and query.message.strip().lower() in _STOP_WORDS:
+        if not query.plain and not query.attachments and query.message.strip().lower() in _STOP_WORDS:
             return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
         if query.queue != "wait" and (run := self._running_in(placed.session or "")):
-            self._say_to(run, _to_message(query.message), key, query.queue)
+            self._say_to(run, _to_message(query), key, query.queue)
             return {"runId": run.id, "status": "in_flight"}
         waits = self._running_in(placed.session or "") is not None
         found = await self._begin(caller, placed, query)
@@ -242,7 +248,10 @@ class Chats:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
         placed = self.place(caller, query.sessionKey or "main", query.agentId)
         timeout_ms = None if query.timeout is None else query.timeout * 1000
-        said = ChatQuery(message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms)
+        said = ChatQuery(
+            message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms,
+            attachments=query.attachments,
+        )  # fmt: skip
         found = await self._begin(caller, placed, said)
         if isinstance(found, Past):
             return found.to_json(query.idempotencyKey)
@@ -338,7 +347,7 @@ class Chats:
 
     async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
         limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
-        said = TurnRequest(message=_to_message(query.message), caller=placed, limits=limits, model=query.model or None)
+        said = TurnRequest(message=_to_message(query), caller=placed, limits=limits, model=query.model or None)
         return await self.begin(caller, said, query.idempotencyKey)
 
     def _judge_start(self, run: ChatRun, event: events.Event) -> events.Event:
@@ -350,7 +359,7 @@ class Chats:
         """Say something to a run that goes on, once: a client that lost the answer says it again."""
         if key not in run.heard:
             run.heard.add(key)
-            run.turn.steer(message) if queue == "steer" else run.turn.follow_up(message.plain_text)
+            run.turn.steer(message) if queue == "steer" else run.turn.follow_up(message)
 
     async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[ChatRun, bool] | Past":
         """Return the run of this id, and whether it is a new one; or what became of it before a restart.
@@ -461,11 +470,20 @@ class Chats:
         return end
 
 
-def _to_message(text: str) -> Message:
+def _to_message(query: ChatQuery) -> Message:
     try:
-        return user_message(text)
+        return user_message(query.message, tuple(map(_read_picture, query.attachments)))
     except CribError as error:
         raise ToolError(str(error), code="bad_arguments") from error
+
+
+def _read_picture(given: Mapping[str, Any]) -> Image:
+    """Return the picture that is sent with a message: `content` in base64, or a data: address that holds it."""
+    said = str(given.get("content") or "").rpartition(";base64,")[2]
+    if len(said) > _PICTURE_CHARS or (picture := Image.from_base64(said)) is None:
+        what = "an attachment is a picture: PNG, JPEG, GIF or WebP of at most 5 MB, in base64 under `content`"
+        raise ToolError(what, code="bad_arguments")
+    return picture
 
 
 def _is_marked(body: Body, mark: str) -> bool:

@@ -1,8 +1,6 @@
 """Looking at pictures: a model that sees says what is in them; where there is none, what is written in them is read."""
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Protocol
 
@@ -93,10 +91,6 @@ class Vision:
 
 
 def _decode_picture(said: str) -> Image:
-    try:
-        data = base64.b64decode(said, validate=True)
-    except (binascii.Error, ValueError):
-        data = b""
-    if (mime := Image.mime_of(data)) is None:
+    if (picture := Image.from_base64(said)) is None:
         raise ToolError("a picture is a PNG, JPEG, GIF or WebP in base64", code="bad_arguments")
-    return Image(data, mime)
+    return picture

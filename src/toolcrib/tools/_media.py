@@ -27,6 +27,7 @@ _KINDS = (
     (b"II*\0", "a TIFF image"), (b"MM\0*", "a TIFF image"), (b"BM", "a BMP image"), (b"\0\0\1\0", "an icon"),
     (b"\0asm", "WebAssembly"), (b"wOF2", "a web font"), (b"wOFF", "a web font"),
 )  # fmt: skip
+_UNKNOWN = "binary data"
 _CONVERTIBLE = (b"BM", b"II*\0", b"MM\0*")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 _MAX_CONTROL_SHARE = 0.3
@@ -58,13 +59,14 @@ def file_kind(head: bytes) -> str:
     """Return what kind of binary file begins so."""
     if head[4:8] == b"ftyp":
         return "an MPEG-4 or HEIF file"
-    return next((kind for signature, kind in _KINDS if head.startswith(signature)), "binary data")
+    return next((kind for signature, kind in _KINDS if head.startswith(signature)), _UNKNOWN)
 
 
 _MAX_SIDE = 2_000
 _MAX_BYTES = (9 << 20) // 2 * 3 // 4  # 4.5 MiB once it is written in base64
 _MAX_PIXELS = 40_000_000
 _MAX_FRAMES = 2_000
+_HEAD_BYTES = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,9 @@ def fit_any_picture(data: bytes) -> Picture:
         if mime != "image/gif":
             return fitted
     elif not data.startswith(_CONVERTIBLE) and data[4:12] != b"ftypavif":
-        raise ToolError(f"it is {file_kind(data)}, and no picture that can be shown", code="not_an_image")
+        kind = file_kind(data)
+        kind = kind if kind != _UNKNOWN or is_binary(data[:_HEAD_BYTES]) else "text"
+        raise ToolError(f"it is {kind}, and no picture that can be shown", code="not_an_image")
     try:
         from ._shrink import convert_picture  # noqa: PLC0415  Pillow is an extra, and slow to load
     except ImportError:

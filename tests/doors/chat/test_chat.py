@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.world import crib_file
+from tests.tools.media.pictures import draw, save
 
 from .desk import Desk, at_the_desk, golden
 
@@ -349,6 +350,30 @@ def test_no_line_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
         # the emulator would have folded a line that is too long in the middle of a word
         assert "denied (" in desk.text
         assert [line for line in desk.text.splitlines() if len(line) >= columns] == []
+
+
+def test_a_picture_goes_with_the_next_message_and_no_other(folder: Path) -> None:
+    (folder / "my sign.png").write_bytes(save(draw("Nuts", size=(300, 100))))
+    with (
+        talking(Say(text="It says nuts.")) as server,
+        at_the_desk(folder, "--config", crib_with(server, folder.parent, "agents: {main: {imageModel: 'local:small'}}"))
+        as desk,
+    ):  # fmt: skip
+        desk.ready()
+        desk.say("/image gone.png")
+        desk.until("No such file")
+        desk.say("/image my sign.png")
+        desk.until("my sign.png goes with your next message.")
+        desk.say("what is it?")
+        desk.until("It says nuts.\n\n›")
+        desk.say("and now?")
+        desk.until_true(lambda: desk.text.count("It says nuts.\n\n") == 2, "the second answer")
+    shown = [
+        str(each["content"]).count("data:image/png")
+        for each in server.asked[-1].body["messages"]
+        if each["role"] == "user"
+    ]
+    assert shown == [1, 0]
 
 
 def test_other_sessions_wait_while_a_turn_runs(folder: Path) -> None:

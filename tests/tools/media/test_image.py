@@ -96,7 +96,7 @@ async def test_the_model_asked_for_is_handed_on_and_a_blank_prompt_is_none() -> 
         ("data:image/png;base64,???", "holds nothing that can be read"),
         ("data:image/png;base64", "holds nothing that can be read"),
         ("data:,", "holds nothing that can be read"),
-        ("note.txt", "'note.txt' cannot be looked at: it is binary data, and no picture that can be shown"),
+        ("note.txt", "'note.txt' cannot be looked at: it is text, and no picture that can be shown"),
         ("paper.pdf", "it is a PDF document, and no picture"),
         ("favicon.ico", "it is an icon, and no picture that can be shown"),
         ("cut.png", "begins like image/png but is cut off or damaged"),

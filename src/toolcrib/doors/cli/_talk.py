@@ -1,8 +1,10 @@
 """A talk with a crib, that of a gateway or one of our own: who talks, whom to ask, and the turns that answer."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
 
@@ -12,15 +14,17 @@ from toolcrib.adapter.events import follow_turn
 from toolcrib.app import Crib
 from toolcrib.client import GatewayClient
 from toolcrib.define.caller import OWNER, Caller
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Event
 from toolcrib.define.gateway import ServiceAsk
 from toolcrib.define.session import agent_from_key, check_key
+from toolcrib.tools._media import fit_any_picture
 
 from ._far import find_answering
 from ._options import CallerOptions, caller_from_options, crib_from_options
 from .approvals import FarQuestions, QuestionDesk
 
+_PICTURE_BYTES = 50 * 1024 * 1024
 _ALLOWED = ("agent", "model")  # options about a caller that a gateway is asked with
 
 AskAs = Callable[[Caller, str, Mapping[str, Any]], Awaitable[Any]]  # a service, for this caller
@@ -74,6 +78,23 @@ class Talk:
         if isinstance(self._opened, Crib):
             return await self._opened.ask(method, params, caller=caller)
         return await self._opened.ask(method, params)
+
+
+def read_attachment(path: Path) -> dict[str, str]:
+    """Return a picture of this machine as it goes with a message, small enough for every model."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_PICTURE_BYTES + 1)
+    except OSError as error:
+        raise CribError(f"the picture {str(path)!r} cannot be read: {error.strerror}") from None
+    if len(data) > _PICTURE_BYTES:
+        raise CribError(f"the picture {str(path)!r} has more than {_PICTURE_BYTES:,} bytes; make a smaller copy")
+    try:
+        picture = fit_any_picture(data)
+    except ToolError as error:
+        raise CribError(f"the picture {str(path)!r} cannot be shown: {error}") from None
+    content = b64encode(picture.data).decode()
+    return {"type": "image", "mimeType": picture.mime, "fileName": path.name, "content": content}
 
 
 class AskedTurn:

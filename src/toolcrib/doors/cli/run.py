@@ -6,12 +6,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from types import FrameType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import click
 
@@ -33,7 +34,7 @@ from ._options import (
     nearest_session,
     wait_for_servers,
 )
-from ._talk import AskedTurn, Talk
+from ._talk import AskedTurn, Talk, read_attachment
 from ._turn import JsonLines, RunScreen
 from .approvals import ask_at_terminal
 
@@ -44,6 +45,7 @@ Examples:
   toolcrib run "list the files in src"
   toolcrib run "find TODO in *.py and show the first file"
   toolcrib run "and now in *.md" --continue
+  toolcrib run "what is wrong here?" --image screenshot.png
   toolcrib run "run the tests" --model openai:gpt-5
   toolcrib run "mend the first one" --session agent:main:run:3f9c2a7b10de
   git diff | toolcrib run - --json
@@ -59,12 +61,14 @@ _Surface = JsonLines | RunScreen
 @gateway_options
 @caller_options
 @click.option("--continue", "-c", "last", is_flag=True, help="Go on with the agent's latest session.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="Show a picture with it; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line and nothing else.")
 @click.option("--verbose", "-v", is_flag=True, help="Show thoughts and the whole of results, too.")
 @headed_option
 def command(
-    words: tuple[str, ...], last: bool, as_json: bool, verbose: bool, headed: bool, **options: Unpack[CallerOptions]
-) -> int:
+    words: tuple[str, ...], images: tuple[str, ...], last: bool, as_json: bool, verbose: bool, headed: bool,
+    **options: Unpack[CallerOptions],
+) -> int:  # fmt: skip
     """Answer MESSAGE, one word or many, with the tools you may use; `-` reads it from stdin.
 
     The session is kept: `--session KEY` goes on with one. Without a model's key the offline model answers, which knows
@@ -76,18 +80,20 @@ def command(
     if last and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
+    said: dict[str, Any] = {"message": text, "model": options["model"] or ""}
+    said["attachments"] = [read_attachment(Path(each).expanduser()) for each in images]
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
     talk, shows = Talk(options, headed=headed), JsonLines() if as_json else RunScreen(verbose=verbose)
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
-            return asyncio.run(_answer(talk, text, options["model"] or "", shows, attended=attended, last=last))
+            return asyncio.run(_answer(talk, said, shows, attended=attended, last=last))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
 
 
-async def _answer(talk: Talk, text: str, model: str, shows: _Surface, *, attended: bool, last: bool) -> int:
+async def _answer(talk: Talk, said: Mapping[str, Any], shows: _Surface, *, attended: bool, last: bool) -> int:
     """Answer, in the latest session when it is to be the `last`, and return the exit code."""
     with _CtrlC() as ctrl_c:
         async with talk, ask_at_terminal(talk.questions) if attended else contextlib.nullcontext():
@@ -97,8 +103,7 @@ async def _answer(talk: Talk, text: str, model: str, shows: _Surface, *, attende
             if talk.crib is not None:
                 await wait_for_servers(talk.crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
             caller = mark_terminal_owner(replace(talk.caller, session=session))
-            said = {"message": text, "agentId": agent, "model": model}
-            turn = AskedTurn(partial(talk.ask, caller), session, said)
+            turn = AskedTurn(partial(talk.ask, caller), session, {**said, "agentId": agent})
             ctrl_c.stop, ctrl_c.tell = turn.stop, shows.break_line
             is_good = await _show(aiter(turn), shows, news)
     if ctrl_c.presses:

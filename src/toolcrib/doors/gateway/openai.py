@@ -389,13 +389,9 @@ def _blocks(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _picture(url: str) -> dict[str, Any]:
     head, _, data = url.partition(";base64,")
-    try:
-        mime = Image.mime_of(base64.b64decode(data, validate=True)) if head.startswith("data:") else None
-    except ValueError:
-        mime = None
-    if mime is None:
+    if not head.startswith("data:") or (picture := Image.from_base64(data)) is None:
         raise HttpError(400, "invalid_request", "a picture is a data: address with a PNG, JPEG, GIF or WebP in base64")
-    return {"type": "image", "data": data, "mimeType": mime}
+    return {"type": "image", "data": data, "mimeType": picture.mime}
 
 
 def _message_from(item: Any) -> Any:

@@ -1,5 +1,6 @@
 """What can be said to the chat itself: lines that begin with a slash."""
 
+import asyncio
 import os
 import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ HELP = {
     "session": ("[KEY]", "which session this is and what it took, or go on with another one"),
     "status": ("", "model, session, configuration, tools and where commands run, at a glance"),
     "new": ("", "begin a new session"),
+    "image": ("FILE", "show a picture with your next message"),
     "undo": ("", "take back the last change of files by write, edit or apply_patch"),
     "stop": ("", "stop the turn that runs (or press Ctrl-C)"),
     "help": ("", "this list"),
@@ -63,7 +65,7 @@ class ChatCommands:
         self._known: dict[str, _Command] = {
             "tools": self._tools, "why": self._why, "model": self._model, "agent": self._agent, "new": self._new,
             "session": self._session, "undo": self._undo_change, "stop": self._stop_turn, "help": self._help,
-            "quit": self._quit, "exit": self._quit, "status": self._status,
+            "quit": self._quit, "exit": self._quit, "status": self._status, "image": self._image,
         }  # fmt: skip
 
     async def run(self, line: str) -> After:
@@ -104,6 +106,12 @@ class ChatCommands:
             self._screen.say(head, style)
             wrapped = textwrap.wrap(", ".join(names), formatter.width - 3, break_on_hyphens=False)
             self._screen.put(formatter.lines(wrapped, indent=2))
+
+    async def _image(self, rest: str) -> None:
+        if not rest:
+            raise CribError("say which file it is, like /image photo.jpg")
+        await asyncio.to_thread(self._chat.attach, rest)
+        self._screen.say(f"{flatten(rest)} goes with your next message.", "dim")
 
     async def _why(self, rest: str) -> None:
         name, _, line = rest.partition(" ")
@@ -241,7 +249,7 @@ class ChatCompleter(Completer):
             if not blank:
                 yield from _matching(word, (f"/{each}" for each in self._commands))
                 return
-            if " " not in rest:
+            if " " not in rest and name != "/image":
                 yield from _matching(word, self._commands.get(name[1:], tuple)())
                 return
         yield from self._paths(word)

@@ -16,7 +16,7 @@ from toolcrib.define.gateway import ServiceAsk
 from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.doors.cli._format import flatten
-from toolcrib.doors.cli._talk import AskAs, AskedTurn
+from toolcrib.doors.cli._talk import AskAs, AskedTurn, read_attachment
 from toolcrib.policy.resolve import mark_terminal_owner
 
 _MAX_SESSIONS = 1000  # sessions that are looked through
@@ -132,6 +132,7 @@ class ChatSession:
         self.agents: Sequence[str] = ()
         self.models: Sequence[str] = ()
         self.tools: Sequence[str] = ()
+        self._pictures: list[dict[str, str]] = []
 
     async def open(self, *, anew: bool = False) -> None:
         """Take the session that was named, else the latest of this agent and folder; `anew` begins another one."""
@@ -194,7 +195,12 @@ class ChatSession:
         """Ask a service as the person at this terminal, whoever they talk as."""
         return await self._ask(OWNER, method, params)
 
+    def attach(self, name: str) -> None:
+        """Let a picture go with the next message."""
+        self._pictures.append(read_attachment(self.folder / Path(name).expanduser()))
+
     def start_turn(self, text: str) -> AskedTurn:
         """Start to answer a message."""
-        said = {"message": text, "agentId": self.agent, "model": self._model or ""}
+        said = {"message": text, "agentId": self.agent, "model": self._model or "", "attachments": self._pictures}
+        self._pictures = []
         return AskedTurn(self.ask, self.session, said)
