@@ -221,7 +221,7 @@ _MANY = {
     "`source:/target`": "`source:/target` pairs",
 }
 # keys that mean something of their own in a map of sections
-_RESERVED = {"models": ("default",), "plugins": ("folders", "allow")}
+_RESERVED = {"models": ("default", "image"), "plugins": ("folders", "allow")}
 
 
 def settings_table(section: str) -> str:
