@@ -129,6 +129,15 @@ async def test_a_key_in_the_environment_sends_no_picture_away_where_another_mode
         assert (await look_with(crib)).details["model"] is None
 
 
+async def test_a_key_in_the_environment_sends_no_picture_away_where_the_caller_has_another_model(
+    tmp_path: Path,
+) -> None:
+    env = {"OPENAI_API_KEY": "sk-not-for-pictures", "PATH": ""}
+    async with opened(tmp_path, env) as crib:
+        told = await look_with(crib, Caller(owner=True, provider="ollama", model="qwen3"))
+        assert told.details["model"] is None
+
+
 async def test_a_model_that_cannot_be_asked_is_told_with_the_reason(tmp_path: Path) -> None:
     async with opened(tmp_path, models={"image": "openai:gpt-5"}) as crib:
         told = await look_with(crib)

@@ -75,17 +75,19 @@ class Models:
         looks = (model_name(name) for name in self._settings.config.list_image_models())
         return card if card.sees or (provider, model) not in looks else replace(card, sees=True)
 
-    def list_seeing(self, agent: str) -> tuple[str, ...]:
-        """Return the models that can look at pictures for an agent, the likeliest first.
+    def list_seeing(self, caller: Caller) -> tuple[str, ...]:
+        """Return the models that can look at pictures for a caller, the likeliest first.
 
-        The one that is named for it stands alone. Keys of the environment count only where no model is configured: a
-        picture goes to nobody whom the operator has not chosen.
+        The one that is named for its agent stands alone. Else it is the caller's own, or one that the configuration
+        names: a picture goes to nobody whom neither of them has chosen.
         """
-        config = self._settings.config
+        config, agent = self._settings.config, agent_of(caller)
         if named := config.image_model(agent):
             return (":".join(model_name(named)),)
-        chosen = (self.name_for(agent), config.default_model, *models_with_keys({}, self._providers()))
-        return tuple(name for name in dict.fromkeys(filter(None, chosen)) if self.card(*model_name(name)).sees)
+        is_chosen = caller.provider and caller.model
+        first = f"{caller.provider}:{caller.model}" if is_chosen else self.name_for(agent)
+        known = (first, self._name_from_config(agent), config.default_model, *models_with_keys({}, self._providers()))
+        return tuple(name for name in dict.fromkeys(filter(None, known)) if self.card(*model_name(name)).sees)
 
     def find_named(self, word: str) -> str | None:
         """Return the model that a word of the conversation stands for, None when the configuration names no such one.

@@ -304,8 +304,7 @@ class PictureModels:
 
     def _find(self, caller: Caller, word: str, current: Model | None) -> Model | None:
         """Return who looks: the model that is asked for, else the one configured for that, else the current one."""
-        agent = agent_of(caller)
-        names = self._models.list_seeing(agent)
+        names = self._models.list_seeing(caller)
         if word:
             named = self._models.find_named(word)
             if named is None or not self._models.card(*model_name(named)).sees:
@@ -313,7 +312,7 @@ class PictureModels:
                 known = ", ".join(names) or "none; set models.image"
                 raise CribError(f"the model {word[:_SHOWN_CHARS]!r} {why}; there is {known}")
             return self._models.get(named)
-        if current is not None and current.card.sees and not self._settings.config.image_model(agent):
+        if current is not None and current.card.sees and not self._settings.config.image_model(agent_of(caller)):
             return current
         return self._models.get(names[0]) if names else None
 

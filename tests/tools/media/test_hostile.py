@@ -22,6 +22,7 @@ pytestmark = pytest.mark.anyio
 USES = b"".join(
     b'<g id="a%d">%s</g>' % (at, b'<use href="#a%d"/>' % (at - 1) * 10 if at else b"<rect/>") for at in range(9)
 )
+MANY = b"".join(b'<rect id="r%d"/>' % at for at in range(2_000))
 
 
 def drawn(inside: bytes, before: bytes = b"") -> bytes:
@@ -47,8 +48,11 @@ def drawn(inside: bytes, before: bytes = b"") -> bytes:
         (drawn(USES.replace(b"href", b"xlink:href")), "draw each other again and again"),
         (drawn(b'<g id="a"><use href="#a"/></g>'), "draw each other again and again"),
         (drawn(b'<g id="a"><use href="#b"/></g><g id="b"><use href="#a"/></g>'), "draw each other again and again"),
+        (drawn(b'<g id="a">' + MANY + b"</g>" + b'<use href="#a"/>' * 99), "draw each other again and again"),
+        (drawn(b"".join(b'<g id="%d"><use href="#%d"/></g>' % (at, at + 1) for at in range(9_999))), "again and again"),
         (drawn(b"<g>" * 300 + b"</g>" * 300), "too many within each other"),
         (drawn(b"<g/>" * 100_001), "too many elements"),
+        (drawn(b"".join(b"<g%d/>" % at for at in range(100_001))), "too many elements"),
         (b"<svg><g>", "cannot be read"),
     ],
 )  # fmt: skip

@@ -180,9 +180,9 @@ async def test_shape_and_colours_are_told(data: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"model": "", "texts": [""]}, "; no text was found in it."),
-        ({"model": "", "texts": [None]}, "; what is written in it was not read, tesseract is not installed."),
-        ({"model": "", "texts": [None], "note": "it took too long"}, "; it took too long."),
+        ({"model": "", "texts": [""]}, ".\nNo text was found in it."),
+        ({"model": "", "texts": [None]}, ".\nWhat is written in it was not read: tesseract is not installed."),
+        ({"model": "", "texts": [None], "note": "it took too long"}, ".\nit took too long."),
     ],
 )
 async def test_whether_what_is_written_in_it_was_read_is_told(answer: Any, said: str) -> None:

@@ -1,6 +1,9 @@
 """SVG drawings in words: how large they are, what they are made of, what is written in them. Nothing is drawn."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import count
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -21,15 +24,16 @@ class Drawing(NamedTuple):
 def is_drawing(data: bytes) -> bool:
     """Tell whether a file begins like an SVG drawing."""
     head = data[:1_024].lstrip(b"\xef\xbb\xbf \t\r\n")
-    return head.startswith(b"<svg") or (head.startswith((b"<?xml", b"<!")) and b"<svg" in data[:65_536])
+    is_markup = head.startswith((b"<?xml", b"<!")) and b"<html" not in head.lower()
+    return head.startswith(b"<svg") or (is_markup and b"<svg" in data[:65_536])
 
 
 def read_drawing(data: bytes) -> Drawing:
     """Return what an SVG drawing says of itself; raise ToolError when it is none, or made to be endless."""
     elements, words, opened = Counter[str](), list[str](), list[str]()
-    size = dict[str, str]()
-    named = dict[str, list[str]]()  # what each element with an id draws again
-    within = list[str]()  # the ids that are open
+    size, numbers = dict[str, str](), count(1)
+    drawn = dict[str, list[str]]({"": []})  # by the id of each part that has one: the parts in it, and drawn again
+    within = [""]
 
     def begin(name: str, given: dict[str, str]) -> None:
         name = name.rpartition(":")[2]
@@ -37,13 +41,15 @@ def read_drawing(data: bytes) -> Drawing:
             size.update(given)
         opened.append(name)
         elements[name] += 1
-        within.append(given.get("id", ""))
-        if len(opened) > _MAX_DEPTH or elements.total() > _MAX_ELEMENTS:
+        part = given.get("id", within[-1])
+        if part not in drawn:
+            drawn[part] = []
+            drawn[within[-1]].append(part)
+        within.append(part)
+        if len(opened) > _MAX_DEPTH or next(numbers) > _MAX_ELEMENTS:
             raise ToolError("it has too many elements, or too many within each other", code="too_large")
         if name == "use":
-            target = given.get("href", given.get("xlink:href", "")).removeprefix("#")
-            for id in filter(None, within):
-                named.setdefault(id, []).append(target)
+            drawn[part].append(given.get("href", given.get("xlink:href", "")).removeprefix("#"))
 
     def end(name: str) -> None:
         opened.pop()
@@ -64,24 +70,19 @@ def read_drawing(data: bytes) -> Drawing:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise ToolError(f"it begins like an SVG drawing but cannot be read: {error}", code="damaged") from None
-    _refuse_endless(named)
+    _refuse_endless(drawn)
     sides = "x".join(size[side][:16] for side in ("width", "height") if side in size) or size.get("viewBox", "")[:64]
-    parts = ", ".join(f"{count} {name[:32]}" for name, count in elements.most_common(_LISTED))
+    parts = ", ".join(f"{many} {name[:32]}" for name, many in elements.most_common(_LISTED))
     return Drawing(f"{sides or 'of no stated size'}; {parts}", "\n".join(words)[:_TEXT_CHARS])
 
 
-def _refuse_endless(named: dict[str, list[str]]) -> None:
+def _refuse_endless(drawn: Mapping[str, Sequence[str]]) -> None:
     """Refuse a drawing whose parts draw each other again and again."""
-    drawn = dict[str, int]()
-    waiting = [*named]
-    rounds = 0
-    while waiting and rounds <= _MAX_DEPTH:  # each round settles what draws nothing that is not settled
-        settled = [id for id in waiting if all(each not in named or each in drawn for each in named[id])]
-        for id in settled:
-            drawn[id] = sum(drawn.get(each, 1) for each in named[id])
-        waiting = [id for id in waiting if id not in drawn]
-        rounds += 1
-        if not settled:
-            break
-    if waiting or any(count > _MAX_ELEMENTS for count in drawn.values()):
+    counts = dict[str, int]()
+    try:
+        for part in TopologicalSorter(drawn).static_order():
+            counts[part] = min(_MAX_ELEMENTS + 1, 1 + sum(counts[each] for each in drawn.get(part, ())))
+    except CycleError:
+        counts[""] = _MAX_ELEMENTS + 1
+    if max(counts.values()) > _MAX_ELEMENTS:
         raise ToolError("its parts draw each other again and again", code="too_large")

@@ -21,6 +21,7 @@ _SHOWN_CHARS = 200  # of an address
 _OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PROMPT = "Describe the picture."
 _NOBODY = "No model looked at it: none that is configured sees pictures (models.image names one). Without one:"
+_NO_READER = "What is written in it was not read: tesseract is not installed"
 
 Reference = Annotated[str, Field(min_length=1, max_length=40_000_000)]
 
@@ -45,7 +46,7 @@ async def image(
     images: Annotated[list[Reference] | None, Field(max_length=7, description="more, to look at together")] = None,
     prompt: Annotated[str, Field(max_length=16_000, description="what to look for")] = _PROMPT,
     model: Annotated[str | None, Field(max_length=256, description="a configured one that sees")] = None,
-    maxBytesMb: Annotated[float, Field(gt=0, le=100, description="largest file, in MB")] = _MAX_MB,  # noqa: N803
+    maxBytesMb: Annotated[float, Field(gt=0, le=50, description="largest file, in MB")] = _MAX_MB,  # noqa: N803
 ) -> Result:
     """Look at pictures: ask a question about them, or have them described."""
     found = [await _load(ctx, each, int(maxBytesMb * _MB)) for each in (image, *(images or ()))]
@@ -81,8 +82,9 @@ async def _load(ctx: Ctx, reference: str, most: int) -> _Loaded:
         data = await ctx.workspace.read(path, 0, most + 1)
     name = repr(path[:_SHOWN_CHARS]) if path else "the data: URL"
     if len(data) > most:
-        raise ToolError(f"{name} has more than {format_size(most)}; raise maxBytesMb, or make a smaller copy",
-                        code="too_large")  # fmt: skip
+        raise ToolError(
+            f"{name} has more than {format_size(most)}; raise maxBytesMb, or make a smaller copy", code="too_large"
+        )
     try:
         shown = await asyncio.to_thread(_open, data)
     except ToolError as error:
@@ -99,8 +101,10 @@ def _find_path(text: str) -> str:
     if text[:5].lower() == "file:":
         parts = urlsplit(text)
         if parts.netloc not in ("", "localhost"):
-            raise ToolError(f"{text[:_SHOWN_CHARS]!r} is on another machine; give a path in the workspace",
-                            code="unsupported_image_reference")  # fmt: skip
+            raise ToolError(
+                f"{text[:_SHOWN_CHARS]!r} is on another machine; give a path in the workspace",
+                code="unsupported_image_reference",
+            )
         return unquote(parts.path)
     if _OTHER_SCHEME.match(text):
         raise ToolError(
@@ -121,8 +125,9 @@ def _decode_data(text: str, most: int) -> bytes:
     except (binascii.Error, ValueError):
         data = b""
     if not comma or not data:
-        raise ToolError("the data: URL holds nothing that can be read; write data:image/png;base64,...",
-                        code="bad_arguments")  # fmt: skip
+        raise ToolError(
+            "the data: URL holds nothing that can be read; write data:image/png;base64,...", code="bad_arguments"
+        )
     return data
 
 
@@ -135,8 +140,11 @@ def _show(each: _Loaded) -> Sequence[Text | Image]:
     """Return what was looked at: the line that names it, and the picture; a drawing in words alone."""
     if isinstance(each.shown, Drawing):
         media = f"MEDIA:{each.path}\n" if each.path.isprintable() and each.path else ""
-        about = Text(f"{media}An SVG drawing, which is text: no model is shown it, and `read` gives all of it.")
-        return about, Text(f"{each.shown.about}\n{each.shown.words}".strip(), each.source or f"image:{each.path}")
+        whole = ", and `read` gives all of it" if each.path and not each.source else ""
+        about = Text(f"{media}An SVG drawing, which is text: no model is shown it{whole}.")
+        return about, Text(
+            f"{each.shown.about}\n{each.shown.words}".strip(), each.source or f"image:{each.path or 'data'}"
+        )
     shown = Result.image(each.shown.data, mime=each.shown.mime, label=each.shown.note, path=each.path)
     return [part._replace(source=each.source) if isinstance(part, Image) else part for part in shown.content]
 
@@ -149,11 +157,8 @@ def _describe_without_model(found: Sequence[_Loaded], texts: Sequence[str | None
             continue
         ours, camera = _find_facts(each.data, each.shown)
         text = next(read, None)
-        if text is None:
-            ours = (*ours, note or "what is written in it was not read, tesseract is not installed")
-        elif not text:
-            ours = (*ours, "no text was found in it")
-        said.append(Text(f"{_NOBODY} {'; '.join(ours)}."))
+        why = "No text was found in it." if text == "" else f"{note or _NO_READER}." if text is None else ""
+        said.append(Text("\n".join(filter(None, (f"{_NOBODY} {'; '.join(ours) or 'nothing'}.", why)))))
         inside = "\n".join(filter(None, (camera and f"Camera: {camera}", text and f"Text in it:\n{text}")))
         if inside:
             said.append(Text(inside, each.source or f"image:{each.path or 'data'}"))
@@ -164,6 +169,6 @@ def _find_facts(data: bytes, shown: Picture) -> tuple[tuple[str, ...], str]:
     try:
         from ._facts import describe_plainly  # noqa: PLC0415  Pillow is an extra, and slow to load
     except ImportError:
-        return ("its colours are not known, Pillow is not installed (toolcrib[media])",), ""
+        return ("its shape and colours are not known, Pillow is not installed (toolcrib[media])",), ""
     facts = describe_plainly(data, shown.sides)
     return facts.ours, facts.camera
