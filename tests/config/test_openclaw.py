@@ -492,3 +492,11 @@ def test_a_file_is_known_by_its_name(tmp_path: Path) -> None:
 def test_a_file_of_another_name_is_told_how_it_is_read() -> None:
     with pytest.raises(ConfigError, match="reads like an OpenClaw file: add --from openclaw"):
         load({"agents": {"list": [{"id": "main"}]}}, {})
+
+
+@pytest.mark.parametrize("named", ["openai/gpt-5", {"primary": "openai/gpt-5", "fallbacks": ["x/y"]}])
+def test_the_models_that_look_at_pictures_are_taken_over(named: object) -> None:
+    agents = {"defaults": {"imageModel": named}, "list": [{"id": "main"}, {"id": "painter", "imageModel": named}]}
+    config = load({"agents": agents}, {}, openclaw=True).config
+    assert (config.image_model("main"), config.models) == ("openai/gpt-5", {"image": "openai/gpt-5"})
+    assert config.list_image_models() == ("openai/gpt-5",) * 2
