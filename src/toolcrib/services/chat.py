@@ -25,6 +25,7 @@ from toolcrib.define.gateway import Bus
 from toolcrib.define.log import Body, Ended, Said
 from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
 from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
 from toolcrib.define.verdict import Layer
@@ -33,6 +34,7 @@ from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 from .chat_events import Teller, to_ms
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
+from .voice import Voice
 
 _KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long they can be asked about
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
@@ -132,6 +134,7 @@ class ChatQuery:
     timeoutMs: TimeoutMs | None = None  # noqa: N815
     deliver: bool = False
     plain: Annotated[bool, "a message whatever it says: `stop` is no command"] = False
+    attachments: Annotated[tuple[JsonObject, ...], Field(max_length=8), "recordings: {mimeType, content}"] = ()
 
 
 class Past(NamedTuple):
@@ -162,7 +165,7 @@ class Chats:
     def __init__(self, core: TurnCore, now: Callable[[], float] = time.time) -> None:
         self.bus, self._start_turn, self._store = core.find(Bus), core.start_turn, core.stores.sessions
         self._is_owner, self._judge, self._running = core.is_owner, core.find(CommandRunner).judge_call, core.running
-        self._now = now
+        self._now, self._voice = now, core.find(Voice)
         self._began, self.left = now(), set[str]()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
         self._by_session = defaultdict[str, list[ChatRun]](list)
@@ -174,6 +177,8 @@ class Chats:
         placed, key = self.place(caller, query.sessionKey, query.agentId), query.idempotencyKey
         if not query.plain and query.message.strip().lower() in _STOP_WORDS:
             return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
+        if query.attachments and (owner_of_runs(caller), key) not in self._runs:
+            query = replace(query, message=await self._voice.add_transcripts(query.message, query.attachments))
         if query.queue != "wait" and (run := self._running_in(placed.session or "")):
             self._say_to(run, _to_message(query.message), key, query.queue)
             return {"runId": run.id, "status": "in_flight"}

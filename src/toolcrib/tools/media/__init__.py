@@ -1,0 +1,1 @@
+"""group:media: pictures and speech."""
