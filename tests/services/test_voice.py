@@ -2,14 +2,16 @@
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib.config.services import HearingSettings, MediaSettings, SpeechSettings
+from toolcrib.config.services import MediaSettings, SpeechSettings
 from toolcrib.define.caller import OWNER, Caller, Sender
+from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.voice import Speech, Transcript, Utterance
 from toolcrib.services.router import Router
@@ -41,6 +43,14 @@ class Mouth:
         if self.fails:
             raise self.fails
         return Speech(f"{self.name}:{utterance.text}".encode(), 1.234 if self.is_local else None)
+
+
+@dataclass(frozen=True)
+class Message:
+    """What somebody sends."""
+
+    message: str
+    attachments: tuple[Mapping[str, Any], ...] = ()
 
 
 class Backend:
@@ -80,9 +90,8 @@ class World:
     """A voice over all that, settings that may change, a clock and one workspace."""
 
     def __init__(self, **tts: Any) -> None:
-        self.settings = MediaSettings(
-            tts=SpeechSettings(**tts), stt=HearingSettings(enabled=True, baseUrl="http://w/v1")
-        )
+        hearing = {"enabled": True, "baseUrl": "http://w/v1"}
+        self.settings = MediaSettings.model_validate({"tts": tts, "stt": hearing})
         self.backend, self.files, self.time = Backend(), MemoryWorkspace(), 1_800_000_000.0
         self.voice = Voice(
             lambda: self.settings,
@@ -95,6 +104,11 @@ class World:
 
     async def ask(self, method: str, *, caller: Caller = OWNER, **params: Any) -> Any:
         return await self.router.rpc_for(caller)(method, params)
+
+    async def permit(self, ctx: Ctx) -> None:
+        word = self.voice.guard.run(ctx, {})
+        assert isinstance(word, Awaitable)
+        assert await word is None
 
     async def say(self, text: str = "hello", **more: Any) -> Any:
         return await self.ask("tts.convert", text=text, **more)
@@ -214,10 +228,10 @@ async def test_others_than_the_owner_speak_by_the_tool_alone() -> None:
     ctx = fake_ctx(caller=GUEST)
     with pytest.raises(ToolError, match="no call of tts was permitted"):
         await world.ask("tts.perform", caller=GUEST, call=ctx.call.key, text="hi")
-    assert await world.voice.guard.run(ctx, {}) is None
+    await world.permit(ctx)
     with pytest.raises(ToolError, match="no call of tts was permitted"):  # it was another's
         await world.ask("tts.perform", caller=OWNER, call=ctx.call.key, text="hi")
-    await world.voice.guard.run(ctx, {})
+    await world.permit(ctx)
     told = await world.ask("tts.perform", caller=GUEST, call=ctx.call.key, text="hi")
     assert told["outputFormat"] == "opus", "it came by telegram"
     with pytest.raises(ToolError, match="no call of tts was permitted"):  # a permit is spent
@@ -266,29 +280,29 @@ async def test_a_recording_becomes_text_marked_as_a_transcript() -> None:
     said = base64.b64encode(b"water the plants").decode()
     assert await world.ask("stt.transcribe", audio=said) == {"text": "water the plants", "seconds": 2.4}
     voice_note = {"type": "audio", "mimeType": "audio/ogg", "content": said}
-    told = await world.voice.add_transcripts("please", [voice_note, voice_note])
+    told = await world.voice.write_down(Message("please", (voice_note, voice_note)))
     spoken = "[transcript of a voice message, 2 s]\nwater the plants"
-    assert told == f"please\n\n{spoken}\n\n{spoken}"
-    assert await world.voice.add_transcripts("", [voice_note]) == spoken
+    assert told == Message(f"please\n\n{spoken}\n\n{spoken}")
+    picture = {"content": "aGk="}
+    address = {"mimeType": "audio/ogg", "content": f"data:audio/ogg;base64,{said}"}
+    assert await world.voice.write_down(Message("", (address, picture))) == Message(spoken, (picture,))
 
 
-@pytest.mark.parametrize(
-    "attachment",
-    [{"mimeType": "image/png", "content": "aGk="}, {"content": "aGk="}, {"mimeType": "audio/ogg", "content": "%"},
-     {"mimeType": "audio/ogg"}, {"mimeType": "audio/ogg", "content": ""}],
-)  # fmt: skip
-async def test_what_is_no_recording_is_refused_and_nobody_hears_it(attachment: dict[str, Any]) -> None:
+@pytest.mark.parametrize("content", ["%", "", None, "aGk", "é"])
+async def test_what_is_no_recording_is_refused_and_nobody_hears_it(content: Any) -> None:
     world = World()
     with pytest.raises(ToolError) as caught:
-        await world.voice.add_transcripts("hi", [attachment])
+        await world.voice.write_down(Message("hi", ({"mimeType": "audio/ogg", "content": content or ""},)))
     assert (caught.value.code, world.backend.heard) == ("bad_arguments", [])
 
 
 async def test_recordings_are_listened_to_only_where_that_is_switched_on_and_only_small_ones() -> None:
     world = World()
-    world.settings = MediaSettings(maxMb=1, stt=HearingSettings(enabled=True, baseUrl="http://w"))
+    world.settings = MediaSettings.model_validate({"maxMb": 1, "stt": {"enabled": True, "baseUrl": "http://w"}})
     with pytest.raises(ToolError, match=r"media\.maxMb is 1"):
         await world.voice.hear(bytes((1 << 20) + 1))
+    with pytest.raises(ToolError, match=r"media\.maxMb is 1"):  # before it is decoded
+        await world.ask("stt.transcribe", audio="é" * (2 << 20))
     world.settings = MediaSettings()
     with pytest.raises(ToolError, match=r"media\.stt\.enabled is false"):
         await world.voice.hear(b"hi")

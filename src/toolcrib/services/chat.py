@@ -46,6 +46,7 @@ _PAGE_CHARS = 200_000  # of events that are told at once
 
 Rebind = Callable[[str], Awaitable[tuple[Layer, ...] | None]]
 Key = Annotated[str, Field(min_length=1, max_length=256)]
+Attachments = Annotated[tuple[JsonObject, ...], Field(max_length=8), "recordings: {content, mimeType}"]
 TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
 
 
@@ -109,6 +110,7 @@ class AgentQuery:
 
     message: Annotated[str, Field(min_length=1)]
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    attachments: Attachments = ()
     agentId: str = ""  # noqa: N815
     sessionKey: str = ""  # noqa: N815
     timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None
@@ -126,6 +128,7 @@ class ChatQuery:
 
     message: str
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    attachments: Attachments = ()
     sessionKey: str = "main"  # noqa: N815
     agentId: str = ""  # noqa: N815
     model: Annotated[str, "which model answers; else the session's, the agent's or the configured one"] = ""
@@ -134,7 +137,6 @@ class ChatQuery:
     timeoutMs: TimeoutMs | None = None  # noqa: N815
     deliver: bool = False
     plain: Annotated[bool, "a message whatever it says: `stop` is no command"] = False
-    attachments: Annotated[tuple[JsonObject, ...], Field(max_length=8), "recordings: {mimeType, content}"] = ()
 
 
 class Past(NamedTuple):
@@ -175,10 +177,9 @@ class Chats:
     async def send(self, caller: Caller, query: ChatQuery) -> dict[str, Any]:
         """Say something in a session; the events `chat` and `agent` tell what comes of it. `/stop` stops it."""
         placed, key = self.place(caller, query.sessionKey, query.agentId), query.idempotencyKey
-        if not query.plain and query.message.strip().lower() in _STOP_WORDS:
+        if not query.plain and not query.attachments and query.message.strip().lower() in _STOP_WORDS:
             return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
-        if query.attachments and (owner_of_runs(caller), key) not in self._runs:
-            query = replace(query, message=await self._voice.add_transcripts(query.message, query.attachments))
+        query = await self._voice.write_down(query)
         if query.queue != "wait" and (run := self._running_in(placed.session or "")):
             self._say_to(run, _to_message(query.message), key, query.queue)
             return {"runId": run.id, "status": "in_flight"}
@@ -247,8 +248,11 @@ class Chats:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
         placed = self.place(caller, query.sessionKey or "main", query.agentId)
         timeout_ms = None if query.timeout is None else query.timeout * 1000
-        said = ChatQuery(message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms)
-        found = await self._begin(caller, placed, said)
+        said = ChatQuery(
+            message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms,
+            attachments=query.attachments,
+        )  # fmt: skip
+        found = await self._begin(caller, placed, await self._voice.write_down(said))
         if isinstance(found, Past):
             return found.to_json(query.idempotencyKey)
         run, _ = found
@@ -342,6 +346,8 @@ class Chats:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
+        if query.attachments:
+            raise ToolError("an attachment is a recording: mimeType audio/.., content in base64", code="bad_arguments")
         limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
         said = TurnRequest(message=_to_message(query.message), caller=placed, limits=limits, model=query.model or None)
         return await self.begin(caller, said, query.idempotencyKey)

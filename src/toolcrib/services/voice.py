@@ -9,12 +9,12 @@ import base64
 import binascii
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 
@@ -58,6 +58,20 @@ class VoiceBackend(Protocol):
     def read_choice(self) -> dict[str, Any]: ...
     def keep_choice(self, choice: Mapping[str, Any], /) -> None: ...
     async def close(self) -> None: ...
+
+
+class SpokenQuery(Protocol):
+    """A message that may have been spoken: a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def message(self) -> str: ...
+    @property
+    def attachments(self) -> tuple[Mapping[str, Any], ...]: ...
+
+
+SpokenQueryT = TypeVar("SpokenQueryT", bound=SpokenQuery)
 
 
 class OpenWorkspaces(Protocol):
@@ -252,49 +266,50 @@ class Voice:
     async def transcribe(self, caller: Caller, audio: Annotated[str, "a recording in base64"]) -> dict[str, Any]:
         """Write down what is said in a recording, for a program of the owner's."""
         self._require_owner(caller)
-        heard = await self.hear(decode_recording(audio))
+        heard = await self.hear(self._decode(audio))
         return {"text": heard.text, "seconds": round(heard.seconds, 2)}
 
+    async def write_down(self, query: SpokenQueryT) -> SpokenQueryT:
+        """Return what somebody sends with its recordings as text, marked as what it is; other attachments stay."""
+        text, others = query.message, list[Mapping[str, Any]]()
+        for each in query.attachments:
+            if not str(each.get("mimeType", "")).startswith(("audio/", "video/")):  # some send a voice as a video
+                others.append(each)
+                continue
+            heard = await self.hear(self._decode(str(each.get("content", ""))))
+            said = heard.text or "(nothing was understood)"
+            text = f"{text}\n\n[transcript of a voice message, {heard.seconds:.0f} s]\n{said}".strip()
+        return replace(query, message=text, attachments=tuple(others)) if query.attachments else query
+
     async def hear(self, recording: bytes) -> Transcript:
-        """Return what is said in a recording; whoever sent it may be anybody."""
+        """Return what is said in a recording: what a channel calls for a voice note."""
         settings = self._settings()
         if not settings.stt.enabled:
             what = "recordings are not listened to here: media.stt.enabled is false; write it, or have it switched on"
             raise ToolError(what, code="unavailable")
-        if len(recording) > settings.max_mb << 20:
-            what = (
-                f"the recording has {len(recording):,} bytes, and media.maxMb is {settings.max_mb}; send a shorter one"
-            )
-            raise ToolError(what, code="too_large")
+        self._check_size(len(recording))
         async with self._hearing:
             return await self._backend.transcribe(recording, settings.stt)
 
-    async def add_transcripts(self, text: str, attachments: Iterable[Mapping[str, Any]]) -> str:
-        """Return a message with what was said in the recordings that came with it, marked as what it is."""
-        for each in attachments:
-            if not str(each.get("mimeType", "")).startswith(("audio/", "video/")):  # some send a voice as a video
-                raise ToolError(
-                    "of what is attached only recordings are taken: mimeType audio/..", code="bad_arguments"
-                )
-            heard = await self.hear(decode_recording(str(each.get("content", ""))))
-            said = heard.text or "(nothing was understood)"
-            text = f"{text}\n\n[transcript of a voice message, {heard.seconds:.0f} s]\n{said}".strip()
-        return text
+    def _decode(self, encoded: str) -> bytes:
+        """Return the bytes of a recording in base64, or in a data: address."""
+        self._check_size(len(encoded) * 3 // 4 - 64)
+        try:
+            recording = base64.b64decode(encoded.rpartition(";base64,")[2], validate=True)
+        except (binascii.Error, ValueError):
+            recording = b""
+        if not recording:
+            raise ToolError("the recording is empty, or no base64", code="bad_arguments")
+        return recording
+
+    def _check_size(self, size: int) -> None:
+        if size > (most := self._settings().max_mb) << 20:
+            what = f"the recording has {size:,} bytes, and media.maxMb is {most}; send a shorter one"
+            raise ToolError(what, code="too_large")
 
     async def _let_in(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
         remember(self._permits, ctx.call.key, ctx.caller)
         return None
-
-
-def decode_recording(encoded: str) -> bytes:
-    """Return the bytes of a recording."""
-    try:
-        recording = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        recording = b""
-    if not recording:
-        raise ToolError("the recording is empty or no base64", code="bad_arguments")
-    return recording
 
 
 def _name_at(time: float) -> str:

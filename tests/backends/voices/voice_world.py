@@ -149,9 +149,10 @@ def whisper(asked: Asked) -> Answer:
     parts = {each.get_param("name", header="content-disposition"): each for each in form.iter_parts()}
     fields = {name: part.get_content().strip() for name, part in parts.items() if name != "file"}
     sound = parts["file"].get_payload(decode=True)
+    assert isinstance(sound, bytes)
     is_good = (
         form.get_content_type() == "multipart/form-data"
-        and parts["file"].get_filename().endswith(".wav")
+        and str(parts["file"].get_filename()).endswith(".wav")
         and {"model", "response_format"} <= fields.keys() <= {"model", "response_format", "language"}
         and fields["response_format"] == "json"
     )

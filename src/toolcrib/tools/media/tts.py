@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-from pydantic import Field
-
 from toolcrib import Ctx, Result, tool
 
 _DETAILS = ("provider", "seconds", "note", "removed")
@@ -12,7 +10,7 @@ _DETAILS = ("provider", "seconds", "note", "removed")
 @tool(group="media", effects={"write", "network"}, requires=("setting:media.tts",))
 async def tts(
     ctx: Ctx,
-    text: Annotated[str, Field(min_length=1, description="what to say: words, at most 4,096 characters")],
+    text: Annotated[str, "what to say: words, at most 4,096 characters"],
     channel: Annotated[str | None, "where it will be sent, like telegram; decides the form of the file"] = None,
 ) -> Result:
     """Turn text into speech. Send the file that MEDIA names with the answer, and do not repeat the text."""
