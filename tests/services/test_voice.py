@@ -272,6 +272,22 @@ async def test_a_provider_is_chosen_among_those_that_can_speak() -> None:
     ]  # fmt: skip
 
 
+async def test_a_choice_that_is_none_is_told_and_two_at_once_are_both_kept() -> None:
+    world = World()
+    world.backend.choice = {"provider": "edge"}
+    with pytest.raises(ToolError, match="'edge' was chosen to speak, and is nobody"):
+        await world.say()
+    await asyncio.gather(world.ask("tts.setProvider", provider="openai"), world.ask("tts.disable"))
+    assert world.backend.choice == {"provider": "openai", "enabled": False}
+
+
+async def test_speech_of_one_moment_has_two_names() -> None:
+    world = World()
+    paths = {(await world.say())["path"] for _ in range(3)}
+    assert paths == set(world.files.files)
+    assert len(paths) == 3
+
+
 # who listens
 
 
@@ -309,12 +325,16 @@ async def test_recordings_are_listened_to_only_where_that_is_switched_on_and_onl
     assert world.backend.heard == []
 
 
-async def test_no_more_than_four_are_listened_to_at_once() -> None:
+async def test_no_more_than_four_are_listened_to_at_once_and_few_wait() -> None:
     world = World()
     world.backend.may_answer.clear()
     tasks = [asyncio.ensure_future(world.voice.hear(b"hi")) for _ in range(6)]
     for _ in range(4):
         await world.backend.listening.acquire()
     assert len(world.backend.heard) == 4
+    tasks += [asyncio.ensure_future(world.voice.hear(b"hi")) for _ in range(30)]
+    told = asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     world.backend.may_answer.set()
-    assert len(await asyncio.gather(*tasks)) == 6
+    failed = [each for each in await told if isinstance(each, BaseException)]
+    assert [str(each) for each in failed] == ["32 recordings are being listened to; send it again later"] * 4

@@ -245,7 +245,7 @@ class HearingSettings(Section):
     api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
     model: Words | None = None
     language: Words | None = None
-    max_seconds: Annotated[Int, Field(ge=1, le=3_600)] = Field(default=600, alias="maxSeconds")
+    max_seconds: Annotated[Int, Field(ge=1, le=1_800)] = Field(default=600, alias="maxSeconds")
 
     @model_validator(mode="after")
     def _says_who_listens(self) -> Self:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ from .exec.processes import remember
 from .feature import Core, Feature
 
 _TOOL = "tts"
-_MAX_HEARD = 4  # recordings at once
+_MAX_HEARD, _MAX_WAITING = 4, 32  # recordings at once, and those with the ones that wait
 _FOLDER = "media"
 _KEPT_SECONDS, _KEPT_BYTES = 24 * 3_600.0, 64 << 20  # of what was spoken in a workspace
 _OURS = re.compile(r"speech-[0-9]{8}-[0-9]{6}-[0-9]{6}\.(?:ogg|mp3|wav)")
@@ -138,7 +138,8 @@ class Voice:
         self._settings, self._backend, self._is_owner = settings, backend, is_owner
         self._open_workspace, self._now = open_workspace, now
         self._permits: dict[str, Caller] = {}
-        self._hearing = asyncio.Semaphore(_MAX_HEARD)
+        self._hearing, self._choosing = asyncio.Semaphore(_MAX_HEARD), asyncio.Lock()
+        self._waiting, self._latest = 0, 0.0
         self.guard = Hook(run=self._let_in, name="the guard of tts", tools=frozenset({_TOOL}))
 
     # who speaks
@@ -186,12 +187,15 @@ class Voice:
     async def _choose(self) -> dict[str, Any]:
         kept, settings = await in_thread(self._backend.read_choice), self._settings().tts
         named = kept.get("provider") or settings.provider or "espeak"
-        return {"enabled": settings.enabled and kept.get("enabled", True), "provider": named}
+        if named not in get_args(ProviderName):
+            raise ToolError(f"{str(named)[:64]!r} was chosen to speak, and is nobody; choose anew by tts.setProvider")
+        return {"enabled": settings.enabled and kept.get("enabled", True) is True, "provider": named}
 
     async def _change(self, caller: Caller, **choice: Any) -> dict[str, Any]:
         self._require_owner(caller)
-        kept = await in_thread(self._backend.read_choice)
-        await in_thread(self._backend.keep_choice, {**kept, **choice})
+        async with self._choosing:
+            kept = await in_thread(self._backend.read_choice)
+            await in_thread(self._backend.keep_choice, {**kept, **choice})
         return await self._choose()
 
     def _require_owner(self, caller: Caller) -> None:
@@ -242,7 +246,8 @@ class Voice:
     async def _keep(self, caller: Caller, spoken: Spoken) -> dict[str, Any]:
         """Write what was spoken to the workspace, and let go of the oldest there."""
         workspace, folder = self._open_workspace(caller)
-        path = f"{_FOLDER}/{_name_at(self._now())}.{SPEECH_SUFFIXES[spoken.format]}"
+        self._latest = max(self._now(), self._latest + 1e-5)  # no two are called alike
+        path = f"{_FOLDER}/{_name_at(self._latest)}.{SPEECH_SUFFIXES[spoken.format]}"
         await workspace.write(path, spoken.speech.data)
         removed = await self._remove_old(workspace, path)
         told = {"path": path, "audioPath": str(folder / path)}
@@ -288,8 +293,14 @@ class Voice:
             what = "recordings are not listened to here: media.stt.enabled is false; write it, or have it switched on"
             raise ToolError(what, code="unavailable")
         self._check_size(len(recording))
-        async with self._hearing:
-            return await self._backend.transcribe(recording, settings.stt)
+        if self._waiting >= _MAX_WAITING:
+            raise ToolError(f"{_MAX_WAITING} recordings are being listened to; send it again later", code="busy")
+        self._waiting += 1
+        try:
+            async with self._hearing:
+                return await self._backend.transcribe(recording, settings.stt)
+        finally:
+            self._waiting -= 1
 
     def _decode(self, encoded: str) -> bytes:
         """Return the bytes of a recording in base64, or in a data: address."""

@@ -80,6 +80,14 @@ async def test_an_address_may_end_with_v1_or_not() -> None:
             assert (await made.list_providers(terms)["openai"].speak(Utterance("hi", "mp3"))).data
 
 
+async def test_a_server_of_ones_own_may_want_no_key() -> None:
+    def keyless(asked: Asked) -> Answer:
+        assert "authorization" not in asked.headers
+        return 200, "audio/mpeg", b"ID3" + bytes(64)
+
+    assert (await speak("openai", answer=keyless, api_key=None)).data
+
+
 async def test_a_key_goes_to_the_provider_it_was_set_for_and_to_no_other() -> None:
     terms = Terms(provider="openai", api_key=KEYS["openai"], base_url="http://127.0.0.1:9", voice="nova")
     async with voices(lambda url: FakeHttp()) as made:

@@ -25,7 +25,7 @@ from toolcrib.define.voice import SpeechFormat
 
 _MAX_PROGRAMS, _MAX_WAITING = 4, 16
 _SECONDS, _NEURAL_SECONDS = 30.0, 90.0  # the latter loads a model first
-_MEMORY_BYTES, _SOUND_BYTES = 2 << 30, 64 << 20
+_MEMORY_BYTES, _SOUND_BYTES, _HELD_BYTES = 2 << 30, 64 << 20, 1 << 20  # the last in our memory, not on the disk
 _LINE_CHARS = 300
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _NOWHERE = "/voices"  # a folder of the sandbox, with nothing in it
@@ -101,7 +101,9 @@ class VoicePrograms:
         shell = self._host if self._is_bare() else sandbox or self._sandbox
         told = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", **env}  # noqa: S108  the sandbox's own
         command = Command(argv=("/bin/sh", "-c", _APART, "sh", *argv), env=told, stdin=given)
-        limits = CommandLimits(seconds=seconds, memory=_MEMORY_BYTES, processes=64, whole=_SOUND_BYTES)
+        limits = CommandLimits(
+            seconds=seconds, memory=_MEMORY_BYTES, processes=64, output=_HELD_BYTES, whole=_SOUND_BYTES
+        )
         running = await shell.start(command, limits)
         try:
             ended = await running.wait()
@@ -116,7 +118,7 @@ class VoicePrograms:
             raise ToolError(f"{program} failed: {why}")
         whole = await running.whole()
         if whole.missing:
-            raise ToolError(f"{program} made more than {_SOUND_BYTES:,} bytes; give it less", code="too_large")
+            raise ToolError(f"what {program} made is too much: {whole.why}; give it less", code="too_large")
         return whole.data
 
 

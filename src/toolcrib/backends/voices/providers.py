@@ -136,7 +136,7 @@ class HostedVoice(ABC):
     def explain_absence(self) -> str:
         """Return that it has no key, or one that is none."""
         where = " or ".join(("media.tts.apiKey", *self.variables))
-        if not self._key:
+        if not self._key and self._base == _find_root(self.base_url):  # a server of one's own may want none
             return f"{self.name} needs an API key: set {where}"
         is_plain = self._key.isascii() and self._key.isprintable()
         return "" if is_plain else f"the API key for {self.name} holds what no key has; check {where}"
@@ -177,7 +177,8 @@ class OpenAiVoice(HostedVoice):
             "voice": utterance.voice or self._voice,
             "response_format": utterance.format,
         }
-        sound = await self._ask("/v1/audio/speech", {"authorization": f"Bearer {self._key}"}, body)
+        signed = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        sound = await self._ask("/v1/audio/speech", signed, body)
         return self._check(sound, utterance.format)
 
 
