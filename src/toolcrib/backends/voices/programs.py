@@ -23,7 +23,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits
 from toolcrib.define.voice import SpeechFormat
 
-_MAX_PROGRAMS, _MAX_WAITING = 4, 16
+_MAX_PROGRAMS, _MAX_WAITING = 4, 64
 _SECONDS, _NEURAL_SECONDS = 30.0, 90.0  # the latter loads a model first
 _MEMORY_BYTES, _SOUND_BYTES, _HELD_BYTES = 2 << 30, 64 << 20, 1 << 20  # the last in our memory, not on the disk
 _LINE_CHARS = 300
@@ -40,6 +40,7 @@ _ENCODERS: dict[SpeechFormat, tuple[str, ...]] = {
 # no lists of further files, and nothing that is drawn
 _RECORDINGS = "aac,aiff,amr,caf,flac,matroska,mov,mp3,ogg,wav"
 _HEARD_RATE = 16_000
+_GIVEN = "file:/proc/self/fd/0"  # opened anew: in some kinds ffmpeg goes back, which no pipe allows
 
 
 class VoicePrograms:
@@ -84,7 +85,7 @@ class VoicePrograms:
         """Return the beginning of a recording of any kind as WAV, as it is heard by those who write it down."""
         limits = ("-format_whitelist", _RECORDINGS, "-protocol_whitelist", "file")
         heard = ("-map", "0:a:0", "-t", f"{most_seconds:.0f}", "-ac", "1", "-ar", str(_HEARD_RATE), "-f", "wav")
-        return await self.run((*_QUIET, *limits, "-i", "file:/proc/self/fd/0", *heard, "pipe:1"), recording)
+        return await self.run((*_QUIET, *limits, "-i", _GIVEN, *heard, "pipe:1"), recording)
 
     async def close(self) -> None:
         """End what still runs."""
@@ -114,7 +115,7 @@ class VoicePrograms:
             raise ToolError(f"{program} took longer than {seconds:.0f} s and was ended; give it less", code="timeout")
         if not ended.ok:
             lines = running.tail(_LINE_CHARS).decode(errors="replace").strip().splitlines()
-            why = escape(lines[-1]) if lines else ended.sentence()
+            why = escape(lines[-1]).replace(_GIVEN, "the recording") if lines else ended.sentence()
             raise ToolError(f"{program} failed: {why}")
         whole = await running.whole()
         if whole.missing:
