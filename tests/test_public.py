@@ -229,7 +229,7 @@ async def test_what_fails_comes_back_as_a_result_that_says_so() -> None:
     for name, args, code in (
         ("greet", {"name": "Ann"}, "denied"),
         ("gret", {}, "not_found"),
-        ("tts", {"text": "hello"}, "unavailable"),
+        ("message", {"action": "send"}, "unavailable"),
         ("read", {"path": "no such file"}, "not_found"),
     ):
         result = await belt.call(name, args)

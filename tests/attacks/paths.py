@@ -35,7 +35,7 @@ Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
 _NOT_BUILT = frozenset({"memory_get"})
-_NO_TOOLS = frozenset({"memory_get", "message", "tts", "web_fetch"})
+_NO_TOOLS = frozenset({"memory_get", "message", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 

@@ -388,7 +388,8 @@ def _coding_tools(args: Json) -> list[str]:
         )
         caller = replace(caller, sandboxed=True)
     web = loaded.config.web
-    switches = {"web.search": web.search.enabled, "web.fetch": web.fetch.enabled, "browser": True, "cron": True}
+    always = dict.fromkeys(("browser", "cron", "media.tts"), True)
+    switches = {"web.search": web.search.enabled, "web.fetch": web.fetch.enabled, **always}
     host = {f"setting:{name}" for name, on in switches.items() if on} | {f"model:{model_family(caller.provider or '')}"}
     facts = Facts(host=frozenset(host), mentions=mentions_of(resolve(settings, caller)), additive=True)
     return sorted(gate(tools, groups_of(tools.values()), layers_for(settings, caller), facts).tools)

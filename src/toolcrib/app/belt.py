@@ -255,6 +255,7 @@ def _host_facts(config: Config) -> frozenset[str]:
     switches = {
         "browser": config.browser.enabled,
         "cron": config.cron.enabled,
+        "media.tts": config.media.tts.enabled,
         "memory": config.memory.enabled,
         "web.fetch": config.web.fetch.enabled,
         "web.search": config.web.search.enabled,

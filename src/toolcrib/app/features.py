@@ -13,9 +13,11 @@ from toolcrib.agent.replay import judge_from
 from toolcrib.agent.session_log import recall
 from toolcrib.backends.browsers.pages import ChromiumPages
 from toolcrib.backends.exec.shells import LocalShells
+from toolcrib.backends.files.local import Workspaces
 from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.ocr import Tesseract
 from toolcrib.backends.stores.sessions_json import read_log, write_log
+from toolcrib.backends.voices.providers import LocalAndHostedVoices
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
 from toolcrib.define.errors import CribError
@@ -42,6 +44,7 @@ from toolcrib.services import (
     sessions,
     toolbox,
     vision,
+    voice,
 )
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
@@ -57,6 +60,7 @@ FEATURES: tuple[Mount, ...] = (
     partial(browser.mount, backend=ChromiumPages),
     partial(search.mount, provider=make_provider),
     partial(vision.mount, reader=Tesseract),
+    partial(voice.mount, backend=LocalAndHostedVoices, workspaces=Workspaces),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

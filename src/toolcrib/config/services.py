@@ -1,4 +1,4 @@
-"""The settings of services: MCP servers, the gateway and its hooks, logs, clocks, memory, browser and web."""
+"""The settings of services: MCP servers, the gateway and its hooks, logs, clocks, memory, browser, web and media."""
 
 import os
 from collections.abc import Mapping
@@ -219,6 +219,48 @@ class WebSettings(Section):
     fetch: FetchSettings = FetchSettings()
     ssrf: SsrfSettings = SsrfSettings()
     proxy: Proxy | None = Field(default=None, repr=False)
+
+
+class SpeechSettings(Section):
+    """Who speaks; all but `enabled` is about `provider`, espeak where none is named."""
+
+    enabled: Bool = True
+    provider: Literal["espeak", "piper", "openai", "elevenlabs"] | None = None
+    voice: Words | None = None
+    model: Words | None = None
+    api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
+    base_url: Url | None = Field(default=None, alias="baseUrl", repr=False)
+
+    @model_validator(mode="after")
+    def _says_whose_key_it_is(self) -> Self:
+        if self.provider not in ("openai", "elevenlabs") and (self.api_key or self.base_url or self.model):
+            raise ValueError("apiKey, baseUrl and model are for provider: openai or elevenlabs; name whose they are")
+        return self
+
+
+class HearingSettings(Section):
+    """Who writes down what is said in recordings: a server with /v1/audio/transcriptions."""
+
+    enabled: Bool = False
+    base_url: Url | None = Field(default=None, alias="baseUrl", repr=False)
+    api_key: Words | None = Field(default=None, alias="apiKey", repr=False)
+    model: Words | None = None
+    language: Words | None = None
+    max_seconds: Annotated[Int, Field(ge=1, le=1_800)] = Field(default=600, alias="maxSeconds")
+
+    @model_validator(mode="after")
+    def _says_who_listens(self) -> Self:
+        if self.enabled and self.base_url is None:
+            raise ValueError("stt needs baseUrl: https://api.openai.com/v1, or the address of your own whisper server")
+        return self
+
+
+class MediaSettings(Section):
+    """Sound and pictures; `maxMb` is what one file that somebody sends may have."""
+
+    max_mb: Annotated[Int, Field(ge=1, le=100)] = Field(default=16, alias="maxMb")
+    tts: SpeechSettings = SpeechSettings()
+    stt: HearingSettings = HearingSettings()
 
 
 class AuditSettings(Section):

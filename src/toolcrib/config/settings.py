@@ -36,6 +36,7 @@ from .services import (
     HookSettings,
     LoggingSettings,
     McpSettings,
+    MediaSettings,
     MemorySettings,
     NodeSettings,
     SessionSettings,
@@ -370,6 +371,7 @@ class Config(Section):
     memory: MemorySettings = MemorySettings()
     browser: BrowserSettings = BrowserSettings()
     web: WebSettings = WebSettings()
+    media: MediaSettings = MediaSettings()
     audit: AuditSettings = AuditSettings()
     secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
     expect: tuple[Expectation, ...] = ()

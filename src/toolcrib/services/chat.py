@@ -8,9 +8,9 @@ session that the door gave them, and those below it.
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
@@ -25,135 +25,25 @@ from toolcrib.define.gateway import Bus
 from toolcrib.define.log import Body, Ended, Said
 from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
-from toolcrib.define.result import Image
-from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
-from toolcrib.define.turn import FollowedTurn, Limits, TurnRequest, user_message
+from toolcrib.define.turn import Limits, TurnRequest
 from toolcrib.define.verdict import Layer
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .chat_events import Teller, to_ms
+from .chat_run import AgentQuery, ChatQuery, ChatRun, Key, Past, TimeoutMs, owner_of_runs, to_message
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
+from .voice import Voice
 
 _KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long they can be asked about
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
-_MAX_TIMEOUT_MS = 24 * 3_600_000
 _BOUND = "?"  # behind the mark of a turn within bounds that whoever set them can set again
 _ALONE = "!"  # behind the mark of a turn that nobody can go on with: what bound it, or its tools, went with its process
-_PICTURE_CHARS = 5 * 1024 * 1024 * 4 // 3 + 4  # of base64
 _PAGE_CHARS = 200_000  # of events that are told at once
 
 Rebind = Callable[[str], Awaitable[tuple[Layer, ...] | None]]
-Key = Annotated[str, Field(min_length=1, max_length=256)]
-Attachments = Annotated[tuple[JsonObject, ...], Field(max_length=8), "pictures: {content, mimeType?, fileName?}"]
-TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
-
-
-@dataclass(slots=True)
-class ChatRun:
-    """A message that is being answered, or was."""
-
-    id: str
-    caller: Caller
-    began: float
-    turn: FollowedTurn
-    is_kept: bool = False  # whether what was said is on the disk
-    heard: set[str] = field(default_factory=set)  # what was said to it since, by the keys of its senders
-    _decided: asyncio.Event = field(default_factory=asyncio.Event)
-    task: "asyncio.Task[events.TurnFinished] | None" = None
-    ended: float | None = None
-    on_started: Callable[[], None] | None = None
-
-    @property
-    def session(self) -> str:
-        return self.caller.session or ""
-
-    def decide(self, *, is_kept: bool) -> None:
-        """Say whether what was said is kept; the first word holds."""
-        self.is_kept = self.is_kept or is_kept
-        self._decided.set()
-        self.tell_started()
-
-    def tell_started(self) -> None:
-        """Tell whoever waits behind it that it has begun, or that nobody need wait for that; once."""
-        started, self.on_started = self.on_started, None
-        if started is not None:
-            started()
-
-    async def wait_until_kept(self) -> None:
-        """Wait until what was said is on the disk; raise ToolError when it never will be."""
-        await self._decided.wait()
-        if not self.is_kept:
-            raise ToolError(self.error() or "it was stopped before it began", code="failed")
-
-    def status(self) -> Literal["in_flight", "ok", "error"]:
-        if self.task is None or not self.task.done():
-            return "in_flight"
-        return "ok" if not self.error() else "error"
-
-    def error(self) -> str:
-        """Return why it did not end well, "" when it did or goes on."""
-        if self.task is None or not self.task.done():
-            return ""
-        if self.task.cancelled():
-            return "stopped before it was done"
-        if failed := self.task.exception():
-            return str(failed)
-        end = self.task.result()
-        return "" if end.reason == "done" else end.sentence or end.reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentQuery:
-    """What an agent is asked; where its answer would be delivered changes nothing here."""
-
-    message: Annotated[str, Field(min_length=1)]
-    idempotencyKey: Key  # noqa: N815  as the protocol spells it
-    attachments: Attachments = ()
-    agentId: str = ""  # noqa: N815
-    sessionKey: str = ""  # noqa: N815
-    timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None
-    thinking: str = ""
-    deliver: bool = False
-    lane: str = ""
-    label: str = ""
-    to: str = ""
-    channel: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatQuery:
-    """What is said in a session; `thinking` and `deliver` change nothing here."""
-
-    message: str
-    idempotencyKey: Key  # noqa: N815  as the protocol spells it
-    attachments: Attachments = ()
-    sessionKey: str = "main"  # noqa: N815
-    agentId: str = ""  # noqa: N815
-    model: Annotated[str, "which model answers; else the session's, the agent's or the configured one"] = ""
-    queue: Annotated[Literal["wait", "steer", "followup"], "where a turn runs already"] = "wait"
-    thinking: str = ""
-    timeoutMs: TimeoutMs | None = None  # noqa: N815
-    deliver: bool = False
-    plain: Annotated[bool, "a message whatever it says: `stop` is no command"] = False
-
-
-class Past(NamedTuple):
-    """A run of an earlier process, by how it ended."""
-
-    end: events.TurnFinished
-
-    @property
-    def error(self) -> str:
-        """Why it did not end well, "" when it did."""
-        return "" if self.end.reason == "done" else self.end.sentence or self.end.reason
-
-    def to_json(self, id: str) -> dict[str, Any]:
-        if self.error:
-            return {"runId": id, "status": "error", "summary": self.error}
-        return {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
 
 
 def mount(core: TurnCore) -> Feature:
@@ -168,7 +58,7 @@ class Chats:
     def __init__(self, core: TurnCore, now: Callable[[], float] = time.time) -> None:
         self.bus, self._start_turn, self._store = core.find(Bus), core.start_turn, core.stores.sessions
         self._is_owner, self._judge, self._running = core.is_owner, core.find(CommandRunner).judge_call, core.running
-        self._now = now
+        self._now, self._voice = now, core.find(Voice)
         self._began, self.left = now(), set[str]()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
         self._by_session = defaultdict[str, list[ChatRun]](list)
@@ -180,8 +70,9 @@ class Chats:
         placed, key = self.place(caller, query.sessionKey, query.agentId), query.idempotencyKey
         if not query.plain and not query.attachments and query.message.strip().lower() in _STOP_WORDS:
             return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
+        query = await self._voice.write_down(query)
         if query.queue != "wait" and (run := self._running_in(placed.session or "")):
-            self._say_to(run, _to_message(query), key, query.queue)
+            self._say_to(run, to_message(query), key, query.queue)
             return {"runId": run.id, "status": "in_flight"}
         waits = self._running_in(placed.session or "") is not None
         found = await self._begin(caller, placed, query)
@@ -252,7 +143,7 @@ class Chats:
             message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms,
             attachments=query.attachments,
         )  # fmt: skip
-        found = await self._begin(caller, placed, said)
+        found = await self._begin(caller, placed, await self._voice.write_down(said))
         if isinstance(found, Past):
             return found.to_json(query.idempotencyKey)
         run, _ = found
@@ -347,7 +238,7 @@ class Chats:
 
     async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
         limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
-        said = TurnRequest(message=_to_message(query), caller=placed, limits=limits, model=query.model or None)
+        said = TurnRequest(message=to_message(query), caller=placed, limits=limits, model=query.model or None)
         return await self.begin(caller, said, query.idempotencyKey)
 
     def _judge_start(self, run: ChatRun, event: events.Event) -> events.Event:
@@ -470,30 +361,9 @@ class Chats:
         return end
 
 
-def _to_message(query: ChatQuery) -> Message:
-    try:
-        return user_message(query.message, tuple(map(_read_picture, query.attachments)))
-    except CribError as error:
-        raise ToolError(str(error), code="bad_arguments") from error
-
-
-def _read_picture(given: Mapping[str, Any]) -> Image:
-    """Return the picture that is sent with a message: `content` in base64, or a data: address that holds it."""
-    said = str(given.get("content") or "").rpartition(";base64,")[2]
-    if len(said) > _PICTURE_CHARS or (picture := Image.from_base64(said)) is None:
-        what = "an attachment is a picture: PNG, JPEG, GIF or WebP of at most 5 MB, in base64 under `content`"
-        raise ToolError(what, code="bad_arguments")
-    return picture
-
-
 def _is_marked(body: Body, mark: str) -> bool:
     return (
         isinstance(body, Said)
         and body.message.role == "user"
         and body.message.by in (mark, mark + _BOUND, mark + _ALONE)
     )
-
-
-def owner_of_runs(caller: Caller) -> str:
-    """Return what tells the runs of one principal from another's."""
-    return f"{caller.channel}:{caller.sender.id}" if caller.sender else caller.channel or ""

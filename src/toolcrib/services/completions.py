@@ -30,7 +30,8 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
-from .chat import ChatRun, Chats, Past, owner_of_runs
+from .chat import Chats
+from .chat_run import ChatRun, Past, owner_of_runs
 from .feature import Feature, TurnCore
 from .peers import MAX_CLIENT_TOOLS, CallBoard, fence_outside, make_client_tool, read_blocks, source_of_client
 

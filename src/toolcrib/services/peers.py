@@ -34,7 +34,8 @@ from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
-from .chat import Chats, Key, Past, owner_of_runs
+from .chat import Chats
+from .chat_run import Key, Past, owner_of_runs
 from .feature import Feature, TurnCore
 
 MAX_CLIENT_TOOLS = 128

@@ -18,7 +18,8 @@ from toolcrib.define.session import agent_from_key, may_message
 from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of, child_of
 
-from .chat import Chats, Past
+from .chat import Chats
+from .chat_run import Past
 from .feature import Feature, TurnCore
 from .session_desk import SessionDesk
 

@@ -19,6 +19,7 @@ from .fs.ls import ls
 from .fs.read import read
 from .fs.write import write
 from .media.image import image
+from .media.tts import tts
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -52,7 +53,7 @@ SHELF: tuple[Tool, ...] = (
     nodes,
     cron,
     Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
-    Tool.declared("tts", "Turn text into speech.", group="media", effects={"write"}),
+    tts,
     gateway,
     agents_list,
     sessions_list,

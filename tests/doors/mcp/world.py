@@ -119,6 +119,7 @@ REFUSALS: Mapping[str, str] = {
     "sessions_history": "sessions_history: sessionKey is required",
     "sessions_send": "sessions_send: message is required",
     "image": "image: image is required",
+    "tts": "tts: text is required",
     "web_search": "web_search: query is required",
     "session_status": "this call belongs to no session; name one by its key",
     "web_fetch": "web_fetch: url is required",

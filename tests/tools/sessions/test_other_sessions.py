@@ -11,7 +11,7 @@ from toolcrib import Caller, Sender, ToolError
 from toolcrib.app import Crib
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.turn import TurnRequest
-from toolcrib.services.chat import Past
+from toolcrib.services.chat_run import Past
 from toolcrib.services.session_send import SessionSend
 
 pytestmark = pytest.mark.anyio

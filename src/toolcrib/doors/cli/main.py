@@ -34,6 +34,7 @@ _COMMANDS = {
     "nodes": "See, pair and use devices that do things for a gateway.",
     "plugins": "List, add and remove plugins.",
     "run": "Answer a message with the tools you may use.",
+    "say": "Speak a text aloud, or into a file.",
     "sessions": "List, show, export and import what is kept of conversations.",
     "skills": "List, show, add and remove skills.",
     "tools": "List, show and call tools.",

@@ -15,7 +15,8 @@ from toolcrib.define.session import SessionKey
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.resolve import agent_of
-from toolcrib.services.chat import Chats, Past
+from toolcrib.services.chat import Chats
+from toolcrib.services.chat_run import Past
 from toolcrib.services.devices import Devices
 from toolcrib.services.feature import TurnCore
 from toolcrib.services.subagents.service import parse_effort

@@ -1,0 +1,1 @@
+"""Voices: who speaks a text, and who writes down what was said."""

@@ -1,0 +1,153 @@
+"""What is asked in a chat, the run that answers it, and how it ended."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from toolcrib.define import event as events
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.message import Message
+from toolcrib.define.result import Image
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.turn import FollowedTurn, user_message
+
+_MAX_TIMEOUT_MS = 24 * 3_600_000
+_PICTURE_CHARS = 5 * 1024 * 1024 * 4 // 3 + 4  # of base64
+
+Key = Annotated[str, Field(min_length=1, max_length=256)]
+Attachments = Annotated[
+    tuple[JsonObject, ...], Field(max_length=8), "pictures and recordings: {content, mimeType?, fileName?}"
+]
+TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
+
+
+@dataclass(slots=True)
+class ChatRun:
+    """A message that is being answered, or was."""
+
+    id: str
+    caller: Caller
+    began: float
+    turn: FollowedTurn
+    is_kept: bool = False  # whether what was said is on the disk
+    heard: set[str] = field(default_factory=set)  # what was said to it since, by the keys of its senders
+    _decided: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[events.TurnFinished] | None" = None
+    ended: float | None = None
+    on_started: Callable[[], None] | None = None
+
+    @property
+    def session(self) -> str:
+        return self.caller.session or ""
+
+    def decide(self, *, is_kept: bool) -> None:
+        """Say whether what was said is kept; the first word holds."""
+        self.is_kept = self.is_kept or is_kept
+        self._decided.set()
+        self.tell_started()
+
+    def tell_started(self) -> None:
+        """Tell whoever waits behind it that it has begun, or that nobody need wait for that; once."""
+        started, self.on_started = self.on_started, None
+        if started is not None:
+            started()
+
+    async def wait_until_kept(self) -> None:
+        """Wait until what was said is on the disk; raise ToolError when it never will be."""
+        await self._decided.wait()
+        if not self.is_kept:
+            raise ToolError(self.error() or "it was stopped before it began", code="failed")
+
+    def status(self) -> Literal["in_flight", "ok", "error"]:
+        if self.task is None or not self.task.done():
+            return "in_flight"
+        return "ok" if not self.error() else "error"
+
+    def error(self) -> str:
+        """Return why it did not end well, "" when it did or goes on."""
+        if self.task is None or not self.task.done():
+            return ""
+        if self.task.cancelled():
+            return "stopped before it was done"
+        if failed := self.task.exception():
+            return str(failed)
+        end = self.task.result()
+        return "" if end.reason == "done" else end.sentence or end.reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentQuery:
+    """What an agent is asked; where its answer would be delivered changes nothing here."""
+
+    message: Annotated[str, Field(min_length=1)]
+    idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    attachments: Attachments = ()
+    agentId: str = ""  # noqa: N815
+    sessionKey: str = ""  # noqa: N815
+    timeout: Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS // 1000, description="seconds")] | None = None
+    thinking: str = ""
+    deliver: bool = False
+    lane: str = ""
+    label: str = ""
+    to: str = ""
+    channel: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatQuery:
+    """What is said in a session; `thinking` and `deliver` change nothing here."""
+
+    message: str
+    idempotencyKey: Key  # noqa: N815  as the protocol spells it
+    attachments: Attachments = ()
+    sessionKey: str = "main"  # noqa: N815
+    agentId: str = ""  # noqa: N815
+    model: Annotated[str, "which model answers; else the session's, the agent's or the configured one"] = ""
+    queue: Annotated[Literal["wait", "steer", "followup"], "where a turn runs already"] = "wait"
+    thinking: str = ""
+    timeoutMs: TimeoutMs | None = None  # noqa: N815
+    deliver: bool = False
+    plain: Annotated[bool, "a message whatever it says: `stop` is no command"] = False
+
+
+class Past(NamedTuple):
+    """A run of an earlier process, by how it ended."""
+
+    end: events.TurnFinished
+
+    @property
+    def error(self) -> str:
+        """Why it did not end well, "" when it did."""
+        return "" if self.end.reason == "done" else self.end.sentence or self.end.reason
+
+    def to_json(self, id: str) -> dict[str, Any]:
+        if self.error:
+            return {"runId": id, "status": "error", "summary": self.error}
+        return {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
+
+
+def owner_of_runs(caller: Caller) -> str:
+    """Return what tells the runs of one principal from another's."""
+    return f"{caller.channel}:{caller.sender.id}" if caller.sender else caller.channel or ""
+
+
+def to_message(query: ChatQuery) -> Message:
+    """Return what is said as a message; raise ToolError for a blank one, and for what is no picture."""
+    try:
+        return user_message(query.message, tuple(map(_read_picture, query.attachments)))
+    except CribError as error:
+        raise ToolError(str(error), code="bad_arguments") from error
+
+
+def _read_picture(given: Mapping[str, Any]) -> Image:
+    """Return the picture that is sent with a message: `content` in base64, or a data: address that holds it."""
+    said = str(given.get("content") or "").rpartition(";base64,")[2]
+    if len(said) > _PICTURE_CHARS or (picture := Image.from_base64(said)) is None:
+        kinds = "a picture (PNG, JPEG, GIF or WebP of at most 5 MB) or a recording (with its mimeType, audio/..)"
+        what = f"an attachment is {kinds}, in base64 under `content`"
+        raise ToolError(what, code="bad_arguments")
+    return picture
