@@ -69,6 +69,10 @@ SyncProgress = Callable[[int, int], None]  # so many of so many files are read
 class MemoryIndex(Protocol):
     """Finds passages of one memory. Every method raises ToolError in one sentence when it cannot do its work."""
 
+    @property
+    def state(self) -> MemoryState:
+        """What it held when it was last asked; its `problem` says why a search went by words alone."""
+
     async def sync(
         self, documents: Sequence[MemoryDocument] = (), *, anew: bool = False, progress: SyncProgress | None = None
     ) -> MemoryState:
