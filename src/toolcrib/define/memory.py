@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 
-class MemoryPlaces(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MemoryPlaces:
     """Where one memory lies: the folder with its files, further files and folders, and where its index is kept.
 
     `index` is None where nothing outlives the process.
