@@ -31,7 +31,7 @@ class MemoryDocument(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class MemoryPassage:
     """One place that was found; lines count from 1. `source` is "memory" or "sessions"."""
 
     path: str
@@ -81,7 +81,7 @@ class MemoryIndex(Protocol):
 
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
-    ) -> list[Passage]:
+    ) -> list[MemoryPassage]:
         """Return the best passages of what is on disk now, best first."""
 
     async def close(self) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.memory import MemoryDocument, MemoryPlaces, MemoryState, Passage, SyncProgress
+from toolcrib.define.memory import MemoryDocument, MemoryPassage, MemoryPlaces, MemoryState, SyncProgress
 from toolcrib.threads import in_thread, in_turn
 
 from .chunks import chunk_markdown
 from .embedders import Embedder
 from .notes import Note, list_notes, read_note
-from .table import FileKey, ChunkedFile, MemoryTable
+from .table import ChunkedFile, FileKey, MemoryTable
 
 if TYPE_CHECKING:
     from .embedders import Vectors
@@ -74,7 +74,7 @@ class DiskMemory:
 
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
-    ) -> list[Passage]:
+    ) -> list[MemoryPassage]:
         """Return the best passages of what is on disk now, best first."""
         async with self._lock:
             await self._take_in(documents)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -90,35 +90,35 @@ class StaticEmbedder:
     async def embed(self, texts: Sequence[str], /) -> "Vectors":
         return await in_thread(self._embed, texts)
 
-    @cached_property
-    def _parts(self) -> tuple[Any, Any]:
-        from safetensors.numpy import load_file  # noqa: PLC0415  heavy, and optional
-        from tokenizers import Tokenizer  # noqa: PLC0415  likewise
-
-        found = find_spec(_STATIC)
-        if found is None or found.origin is None:
-            raise ToolError("the static vectors are gone; install toolcrib[memory-local]")
-        folder = Path(found.origin).parent  # its own loader would ask the network for what lies here
-        try:
-            (weights,) = load_file(folder / _WEIGHTS).values()
-            tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-        except Exception as error:  # whatever these two raise when a file is not theirs
-            raise ToolError(
-                f"the static vectors cannot be read ({error}); install toolcrib[memory-local] anew"
-            ) from error
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        return weights, tokenizer
-
     def _embed(self, texts: Sequence[str]) -> "Vectors":
         import numpy as np  # noqa: PLC0415  heavy, and optional
 
-        weights, tokenizer = self._parts
+        weights, tokenizer = _load_static()
         made = np.zeros((len(texts), weights.shape[1]), np.float32)
         for at, encoded in enumerate(tokenizer.encode_batch(list(texts), add_special_tokens=False)):
             if encoded.ids:
                 made[at] = weights[encoded.ids].astype(np.float32).mean(axis=0)
         return normalize_rows(made)
+
+
+@cache
+def _load_static() -> tuple[Any, Any]:
+    """Return the vectors of words, and what tells them apart; once for all memories."""
+    from safetensors.numpy import load_file  # noqa: PLC0415  heavy, and optional
+    from tokenizers import Tokenizer  # noqa: PLC0415  likewise
+
+    found = find_spec(_STATIC)
+    if found is None or found.origin is None:
+        raise ToolError("the static vectors are gone; install toolcrib[memory-local]")
+    folder = Path(found.origin).parent  # its own loader would ask the network for what lies here
+    try:
+        (weights,) = load_file(folder / _WEIGHTS).values()
+        tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+    except Exception as error:  # whatever these two raise when a file is not theirs
+        raise ToolError(f"the static vectors cannot be read ({error}); install toolcrib[memory-local] anew") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return weights, tokenizer
 
 
 class OpenAIEmbedder:

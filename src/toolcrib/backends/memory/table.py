@@ -18,7 +18,7 @@ import orjson
 from toolcrib.backends.files.stage import write_synced
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
-from toolcrib.define.memory import Passage
+from toolcrib.define.memory import MemoryPassage
 
 from .chunks import Chunk, cut_text, list_terms, space_words
 
@@ -286,12 +286,12 @@ class MemoryTable:
 
     # Searches.
 
-    def search(self, question: str, vector: "Vectors | None", count: int) -> list[Passage]:
+    def search(self, question: str, vector: "Vectors | None", count: int) -> list[MemoryPassage]:
         """Return the passages that are best by words and, with a vector of length 1, by meaning."""
         most = max(_CANDIDATES, 4 * count)
         terms = list_terms(question)
 
-        def step(db: apsw.Connection) -> list[Passage]:
+        def step(db: apsw.Connection) -> list[MemoryPassage]:
             lists = [_rank_by_words(db, terms, most)]
             if vector is not None:
                 lists.append(self._rank_by_vector(db, vector, most))
@@ -329,7 +329,7 @@ class ChunkPlace(NamedTuple):
     text: str
 
 
-def fuse(lists: Sequence[Mapping[int, float]], places: Mapping[int, ChunkPlace], count: int) -> list[Passage]:
+def fuse(lists: Sequence[Mapping[int, float]], places: Mapping[int, ChunkPlace], count: int) -> list[MemoryPassage]:
     """Return the best of several lists by reciprocal rank; 1 is what is first in all of them.
 
     Each list says how good a chunk is; how much better one is than the next does not count, only that it is.
@@ -343,10 +343,10 @@ def fuse(lists: Sequence[Mapping[int, float]], places: Mapping[int, ChunkPlace],
     return [_passage(places[id], round(scores[id], 6)) for id in best]
 
 
-def _passage(place: ChunkPlace, score: float) -> Passage:
+def _passage(place: ChunkPlace, score: float) -> MemoryPassage:
     snippet = cut_text(place.text.strip(), SNIPPET_CHARS)
     source, path, start, end, _ = place
-    return Passage(path=path, start_line=start, end_line=end, score=score, snippet=snippet, source=source)
+    return MemoryPassage(path=path, start_line=start, end_line=end, score=score, snippet=snippet, source=source)
 
 
 def _places(db: apsw.Connection, ids: Iterable[int]) -> dict[int, ChunkPlace]:
