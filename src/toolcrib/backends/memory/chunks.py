@@ -24,10 +24,10 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
+# Signs that are left out by whoever types in a hurry: accents, and the vowels of Arabic and Hebrew.
+_SIGNS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]+")
 # A word, with the marks that are part of it in scripts like Devanagari, which are no letters.
-_WORD = re.compile(
-    f"([{_UNSPACED}]+)|((?:[^\\W_{_UNSPACED}]|[\\u0300-\\u036f\\u0591-\\u05c7\\u064b-\\u0670\\u0900-\\u0dff])+)"
-)
+_WORD = re.compile(f"([{_UNSPACED}]+)|((?:[^\\W_{_UNSPACED}]|[\u0900-\u0dff])+)")
 
 
 class Chunk(NamedTuple):
@@ -146,7 +146,12 @@ def _joins(before: str, after: str) -> bool:
 
 def space_words(text: str) -> str:
     """Return a text for FTS5: a script without blanks as pairs of characters, everything else as it is."""
-    return _RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", unicodedata.normalize("NFKC", text))
+    return _RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", _fold(text))
+
+
+def _fold(text: str) -> str:
+    """Return a text as it is compared: one spelling of each character, without accents."""
+    return unicodedata.normalize("NFC", _SIGNS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def _pairs(run: str) -> list[str]:
@@ -159,7 +164,7 @@ def list_terms(question: str) -> list[str]:
     FTS5 knows the endings of English; a word with other letters is looked for by its beginning.
     """
     terms: dict[str, None] = {}
-    for found in _WORD.finditer(unicodedata.normalize("NFKC", question)):
+    for found in _WORD.finditer(_fold(question)):
         run, word = found.groups()
         if run:
             pairs = _pairs(run)[:-1]  # the last is one character, which only ends a text

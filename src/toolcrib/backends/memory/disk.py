@@ -25,7 +25,7 @@ log = logging.getLogger("toolcrib")
 _FILE_BATCH, _TEXT_BATCH = 64, 128
 _QUESTION_CHARS = 2_000
 _SEARCH_SECONDS = 20.0  # that a search waits for vectors of what is new
-_PAUSE_SECONDS = 60.0  # after a failure, before a search asks for vectors of what is new again
+_PAUSE_SECONDS = 60.0  # after a failure, before a search asks for vectors again
 
 
 class _Changes(NamedTuple):
@@ -162,24 +162,29 @@ class DiskMemory:
             return
         try:
             await in_turn(table.use_model, embedder.model)
-            missing = await in_thread(table.missing)
-            for at in range(0, len(missing), _TEXT_BATCH):
-                if until is not None and self._now() > until:
-                    self._problem = f"{len(missing) - at} chunks have no vectors yet, and were searched by words alone"
-                    return
-                texts = await in_turn(table.texts, missing[at : at + _TEXT_BATCH])
-                vectors = await embedder.embed([text for _, text in texts])
-                await in_turn(table.add_vectors, embedder.model, [hash for hash, _ in texts], vectors)
+            version, missing = await in_thread(table.missing)
+            while missing:  # chunks that others replaced meanwhile are missing again
+                for at in range(0, len(missing), _TEXT_BATCH):
+                    if until is not None and self._now() > until:
+                        self._problem = f"{len(missing) - at} chunks without vectors yet were searched by words alone"
+                        return
+                    await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
+                version, missing = await in_thread(table.missing)
             await in_thread(table.compact)
         except ToolError as error:
             self._fail(error)
             return
-        self._problem = ""
-        self._filled = (await in_turn(table.state)).version
+        self._problem, self._filled = "", version
+
+    async def _fill_batch(self, embedder: Embedder, ids: Sequence[int]) -> None:
+        texts = await in_turn(self._table.texts, ids)
+        if texts:
+            vectors = await embedder.embed([text for _, text in texts])
+            await in_turn(self._table.add_vectors, embedder.model, [hash for hash, _ in texts], vectors)
 
     async def _embed_question(self, question: str) -> "Vectors | None":
         embedder = await self._embedder()
-        if embedder is None:
+        if embedder is None or self._now() < self._pause_until:
             return None
         try:
             vectors = await embedder.embed([question[:_QUESTION_CHARS]])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toolcrib.backends.files.beneath import Beneath
+from toolcrib.backends.files.os_errors import as_tool_errors
 from toolcrib.define.errors import ToolError
 from toolcrib.define.memory import MemoryPlaces
 
@@ -118,7 +119,7 @@ def list_notes(places: MemoryPlaces) -> NoteList:
             if path.is_symlink():
                 continue
             if path.is_dir():
-                listed.add_folder(path, f"{shown.as_posix()}/")
+                listed.add_folder(path, "" if path == places.folder else f"{shown.as_posix()}/")
             elif path.suffix.lower() == ".md":
                 listed.add_file(path, shown.as_posix())
         except FileNotFoundError:
@@ -130,14 +131,17 @@ def list_notes(places: MemoryPlaces) -> NoteList:
 
 def read_note(note: Note) -> tuple[str, str]:
     """Return the text of a file and its version, "" while it may still change unseen; raise ToolError for no file."""
-    with closing(Beneath(os.fspath(note.root))) as beneath:
+    with as_tool_errors(note.path), closing(Beneath(os.fspath(note.root))) as beneath:
         fd = beneath.open(note.name, os.O_RDONLY | os.O_NOFOLLOW)
-    with open(fd, "rb") as file:  # noqa: PTH123  a descriptor
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > NOTE_BYTES:
-            raise ToolError(f"{note.path!r} is no longer a file that can be searched", code="denied")
-        now = time.time_ns()
-        data = file.read(NOTE_BYTES)
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > NOTE_BYTES:
+                raise ToolError(f"{note.path!r} is no longer a file that can be searched", code="denied")
+            now = time.time_ns()
+            with open(fd, "rb", closefd=False) as file:
+                data = file.read(NOTE_BYTES)
+        finally:
+            os.close(fd)
     is_settled = abs(now - found.st_ctime_ns) > _TICK
     return data.decode("utf-8-sig", "replace"), _version(found) if is_settled else ""
 

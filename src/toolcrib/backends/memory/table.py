@@ -42,6 +42,10 @@ _PLACES = """
 _NEAR = "SELECT chunks.id, row FROM vectors JOIN chunks USING (hash) WHERE row IN (SELECT value FROM json_each(?))"
 _MAX_DEAD = 1_000  # rows of the matrix that may belong to nobody
 
+_ADD_CHUNK = "INSERT INTO chunks (file, start_line, end_line, hash, above, text) VALUES (?, ?, ?, ?, ?, ?)"
+_NOTE_DEAD = "UPDATE vectors SET is_dead = NOT EXISTS (SELECT 1 FROM chunks WHERE hash = ?1) WHERE hash = ?1"
+_NOTE_MISSING = "INSERT OR IGNORE INTO missing SELECT ?1 WHERE ?1 NOT IN (SELECT hash FROM vectors)"
+
 _TABLES = (
     """
     CREATE TABLE state (
@@ -58,10 +62,13 @@ _TABLES = (
     ) STRICT;
     CREATE INDEX chunks_by_file ON chunks (file);
     CREATE INDEX chunks_by_hash ON chunks (hash);
-    CREATE TABLE vectors (hash BLOB PRIMARY KEY, row INTEGER NOT NULL UNIQUE) STRICT, WITHOUT ROWID;
+    CREATE TABLE vectors (
+        hash BLOB PRIMARY KEY, row INTEGER NOT NULL UNIQUE, is_dead INTEGER NOT NULL DEFAULT 0
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX dead_vectors ON vectors (row) WHERE is_dead;
+    CREATE TABLE missing (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
     CREATE VIRTUAL TABLE words USING fts5 (
-        text, content = '', contentless_delete = 1,
-        tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'"
+        text, content = '', contentless_delete = 1, tokenize = "porter unicode61 categories 'L* N* M* Co'"
     );
     CREATE VIRTUAL TABLE word_counts USING fts5vocab (words, row);
     """,
@@ -148,22 +155,21 @@ class MemoryTable:
         """Take in files, each whole, and forget those that are gone, in one transaction."""
 
         def step(db: apsw.Connection) -> None:
+            touched: set[bytes] = set()
             for key in gone:
-                _forget(db, key)
+                touched |= _forget(db, key)
             for file in files:
-                _forget(db, file.key)
+                touched |= _forget(db, file.key)
                 db.execute("INSERT INTO files (source, path, version) VALUES (?, ?, ?)", (*file.key, file.version))
                 id = db.last_insert_rowid()
                 for chunk in file.chunks:
-                    where = (id, chunk.start_line, chunk.end_line, chunk.hash, chunk.above, chunk.text)
-                    db.execute(
-                        "INSERT INTO chunks (file, start_line, end_line, hash, above, text) VALUES (?, ?, ?, ?, ?, ?)",
-                        where,
-                    )
-                    db.execute(
-                        "INSERT INTO words (rowid, text) VALUES (?, ?)",
-                        (db.last_insert_rowid(), space_words(chunk.whole)),
-                    )
+                    hash = chunk.hash
+                    touched.add(hash)
+                    db.execute(_ADD_CHUNK, (id, chunk.start_line, chunk.end_line, hash, chunk.above, chunk.text))
+                    row = (db.last_insert_rowid(), space_words(chunk.whole))
+                    db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", row)
+            db.executemany(_NOTE_DEAD, ((hash,) for hash in touched))
+            db.executemany(_NOTE_MISSING, ((hash,) for hash in touched))
             db.execute("UPDATE state SET version = version + 1")
 
         self._transact(step, writes=True)
@@ -179,10 +185,10 @@ class MemoryTable:
     def state(self) -> IndexState:
         return self._transact(_state)
 
-    def missing(self) -> list[int]:
-        """Return a chunk for every text that has no vector."""
-        wanted = "SELECT min(id) FROM chunks WHERE hash NOT IN (SELECT hash FROM vectors) GROUP BY hash ORDER BY 1"
-        return self._transact(lambda db: [id for (id,) in db.execute(wanted)])
+    def missing(self) -> tuple[int, list[int]]:
+        """Return a chunk for every text that has no vector, and in which version of the tables that is so."""
+        wanted = "SELECT min(id) FROM missing JOIN chunks USING (hash) GROUP BY hash ORDER BY 1"
+        return self._transact(lambda db: (_state(db).version, [id for (id,) in db.execute(wanted)]))
 
     def texts(self, ids: Sequence[int]) -> list[tuple[bytes, str]]:
         """Return the hashes and the texts of chunks; of those that are gone by now, none."""
@@ -201,7 +207,8 @@ class MemoryTable:
             if state.model == model and self._is_whole(state):
                 return
             db.execute("DELETE FROM vectors")
-            self._begin_matrix(db, model, 0, 0)
+            db.execute("INSERT OR IGNORE INTO missing SELECT hash FROM chunks")
+            _begin_matrix(db, model, 0, 0)
 
         state = self.state()
         if state.model != model or not self._is_whole(state):
@@ -231,7 +238,11 @@ class MemoryTable:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            db.executemany("INSERT INTO vectors VALUES (?, ?)", zip(fresh, range(state.rows, 1 << 62), strict=False))
+            db.executemany(
+                "INSERT INTO vectors (hash, row) VALUES (?, ?)", zip(fresh, range(state.rows, 1 << 62), strict=False)
+            )
+            db.executemany(_NOTE_DEAD, ((hash,) for hash in fresh))
+            db.executemany("DELETE FROM missing WHERE hash = ?", ((hash,) for hash in hashes))
             counts = (vectors.shape[1], state.rows + len(fresh))
             db.execute("UPDATE state SET version = version + 1, dims = ?, rows = ?", counts)
 
@@ -241,31 +252,30 @@ class MemoryTable:
             raise self._file.failure(error) from error
 
     def compact(self) -> None:
-        """Write the matrix anew when many of its rows belong to nobody, and take away what older ones left."""
+        """Write the matrix anew when many of its rows belong to nobody, and take away those of before."""
 
         def step(db: apsw.Connection) -> None:
             state = _state(db)
-            for each in self._matrices():
-                if each != self._matrix(state.generation):
-                    each.unlink(missing_ok=True)
-            live = "SELECT hash, row FROM vectors WHERE hash IN (SELECT hash FROM chunks) ORDER BY row"
-            rows: list[Any] = db.execute(live).fetchall()
-            dead = state.rows - len(rows)
+            (dead,) = next(db.execute("SELECT count(*) FROM vectors WHERE is_dead"))
             if dead <= max(_MAX_DEAD, state.rows // 4) or not self._is_whole(state):
                 return
-            matrix = self._map(state)
-            db.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
-            db.executemany(
-                "UPDATE vectors SET row = ? WHERE hash = ?", ((at, hash) for at, (hash, _) in enumerate(rows))
-            )
-            write_synced(self._matrix(state.generation + 1), matrix[[row for _, row in rows]].tobytes())
-            self._begin_matrix(db, state.model, state.dims, len(rows))
+            db.execute("DELETE FROM vectors WHERE is_dead")
+            rows: list[Any] = db.execute("SELECT hash, row FROM vectors ORDER BY row").fetchall()
+            whole = self._map(state)[[row for _, row in rows]].tobytes()
+            renumbered = ((at, hash) for at, (hash, _) in enumerate(rows))
+            db.executemany("UPDATE vectors SET row = ? WHERE hash = ?", renumbered)
+            write_synced(self._matrix(state.generation + 1), whole)
+            _begin_matrix(db, state.model, state.dims, len(rows))
+
+        def sweep(db: apsw.Connection) -> None:
+            used = self._matrix(_state(db).generation)
+            for each in self._matrices():
+                if each != used:
+                    each.unlink(missing_ok=True)
 
         self._transact(step, writes=True)
-
-    def _begin_matrix(self, db: apsw.Connection, model: str, dims: int, rows: int) -> None:
-        changed = "version = version + 1, generation = generation + 1, model = ?, dims = ?, rows = ?"
-        db.execute(f"UPDATE state SET {changed}", (model, dims, rows))  # noqa: S608  no value of others
+        if len(self._matrices()) > 1:  # only now, as what is in use is on the disk
+            self._transact(sweep, writes=True)
 
     def _matrix(self, generation: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{generation}.vectors")
@@ -309,7 +319,7 @@ class MemoryTable:
             return {}
         view = self._view
         if view is None or view.version != state.version:
-            dead = db.execute("SELECT row FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
+            dead = db.execute("SELECT row FROM vectors WHERE is_dead")
             view = _View(state.version, self._map(state), np.array([row for (row,) in dead], np.int64))
             self._view = view
         scores = view.matrix @ vector
@@ -355,20 +365,39 @@ def _places(db: apsw.Connection, ids: Iterable[int]) -> dict[int, ChunkPlace]:
 
 def _rank_by_words(db: apsw.Connection, terms: Sequence[str], most: int) -> dict[int, float]:
     """Return the chunks that hold some of the terms, each with how much that says."""
+    terms = _leave_common(db, terms)
     if not terms:
         return {}
     found = "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?"
     return dict(db.execute(found, (" OR ".join(terms), most)))
 
 
+def _leave_common(db: apsw.Connection, terms: Sequence[str]) -> Sequence[str]:
+    """Return the terms without those that stand in very many chunks: they say little, and take most of the time."""
+    (chunks,) = next(db.execute("SELECT ifnull(max(id), 0) FROM chunks"))
+    most = max(_COMMON, chunks // 8)
+    if chunks <= most:
+        return terms
+    counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    return [term for term in terms if next(db.execute(counted, (term, most + 1)))[0] <= most] or terms
+
+
 def _state(db: apsw.Connection) -> IndexState:
     return IndexState(*next(db.execute("SELECT version, model, dims, rows, generation FROM state")))
 
 
-def _forget(db: apsw.Connection, key: FileKey) -> None:
+def _begin_matrix(db: apsw.Connection, model: str, dims: int, rows: int) -> None:
+    changed = "version = version + 1, generation = generation + 1, model = ?, dims = ?, rows = ?"
+    db.execute(f"UPDATE state SET {changed}", (model, dims, rows))  # noqa: S608  no value of others
+
+
+def _forget(db: apsw.Connection, key: FileKey) -> set[bytes]:
+    """Take a file out; return the hashes of its chunks."""
+    hashes: set[bytes] = set()
     for (id,) in db.execute("DELETE FROM files WHERE source = ? AND path = ? RETURNING id", key).fetchall():
         db.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE file = ?)", (id,))
-        db.execute("DELETE FROM chunks WHERE file = ?", (id,))
+        hashes.update(hash for (hash,) in db.execute("DELETE FROM chunks WHERE file = ? RETURNING hash", (id,)))
+    return hashes
 
 
 def _pack(numbers: Iterable[int]) -> str:
