@@ -14,6 +14,9 @@ from toolcrib.agent.session_log import recall
 from toolcrib.backends.browsers.pages import ChromiumPages
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.mcp.reach import McpReach
+from toolcrib.backends.memory.disk import DiskMemory
+from toolcrib.backends.memory.embedders import make_embedder
+from toolcrib.backends.memory.folder import MemoryFolder
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
@@ -33,6 +36,7 @@ from toolcrib.services import (
     exec,
     gateway,
     mcp,
+    memory,
     nodes,
     peers,
     search,
@@ -54,6 +58,7 @@ FEATURES: tuple[Mount, ...] = (
     nodes.mount,
     partial(browser.mount, backend=ChromiumPages),
     partial(search.mount, provider=make_provider),
+    partial(memory.mount, index=DiskMemory, embedder=make_embedder, files=MemoryFolder),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

@@ -4,10 +4,13 @@ A memory is a folder: `MEMORY.md`, `memory.md` and what lies under `memory/`, of
 the memory, and what an index keeps beside them can be made anew at any time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from .caller import Caller
+from .ports import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +89,21 @@ class MemoryIndex(Protocol):
 
     async def close(self) -> None:
         """Let go of files; it may be used again."""
+
+
+class MemoryInTurn(NamedTuple):
+    """What a turn has of the memory of whoever speaks: words for its prompt, and where they are from.
+
+    `source` is None where nothing in them is from outside. `notes` is where what must last is written, None: nowhere.
+    """
+
+    prompt: str = ""
+    source: str | None = None
+    notes: Workspace | None = None
+
+
+class TurnMemory(Protocol):
+    """Gives turns what is remembered."""
+
+    async def open_for(self, caller: Caller, tools: Collection[str], /) -> MemoryInTurn:
+        """Return what a caller with these tools has in its turn; nothing where that cannot be read."""

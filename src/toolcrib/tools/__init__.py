@@ -18,6 +18,8 @@ from .fs.grep import grep
 from .fs.ls import ls
 from .fs.read import read
 from .fs.write import write
+from .memory.memory_get import memory_get
+from .memory.memory_search import memory_search
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -63,12 +65,8 @@ SHELF: tuple[Tool, ...] = (
     result_get,
     web_search,
     web_fetch,
-    Tool.declared(
-        "memory_search", "Search what was remembered.", group="memory", effects={"read"}, requires=("setting:memory",)
-    ),
-    Tool.declared(
-        "memory_get", "Read a remembered passage.", group="memory", effects={"read"}, requires=("setting:memory",)
-    ),
+    memory_search,
+    memory_get,
     Tool.declared("image", "Look at an image.", group="media", effects={"read", "network"}),
 )
 
