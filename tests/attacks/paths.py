@@ -32,8 +32,8 @@ from .lateness import Stopwatch
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NOT_BUILT = frozenset({"media", "memory_get"})
-_NO_TOOLS = frozenset({"image", "memory_get", "message", "tts", "web_fetch"})
+_NOT_BUILT = frozenset({"media"})
+_NO_TOOLS = frozenset({"image", "message", "tts", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -171,6 +171,8 @@ class _World:
         """Return what a tool of the shelf says."""
         tool = _TOOLS[name]
         given = {key: value for key, value in args.items() if value is not None}
+        if tool.group == "memory":
+            return await self._remember(name, given)
         if name == "nodes":
             given.setdefault("node", "phone")
         ctx = Ctx(
@@ -182,6 +184,15 @@ class _World:
         if result.status == "error":
             raise ToolError(text)
         return text
+
+    async def _remember(self, name: str, args: Json) -> str:
+        """Return what a tool says that asks for the memory of this workspace."""
+        config = {"workspace": {"root": str(self.root)}, "memory": {"provider": "none"}}
+        async with toolcrib.open(config, env={}, state=self.base / "journal") as crib:
+            result = await crib.belt(toolcrib.OWNER).call(name, args)
+        if result.status == "error":
+            raise ToolError(result.plain_text)
+        return result.plain_text
 
     async def _answer_tool(self, method: str, params: Mapping[str, Any], progress: Any = None) -> Json:
         """Answer as the services of nodes and of the browser do, with a file."""
@@ -288,6 +299,9 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "list": lambda world, asked: world.tool("ls", {"path": asked["path"]}),
     "grep": lambda world, asked: world.tool("grep", {"path": asked["path"], "pattern": asked["pattern"]}),
     "patch": lambda world, asked: world.tool("apply_patch", {"input": asked["text"]}),
+    "memory_get": lambda world, asked: world.tool(
+        "memory_get", {key: asked.get(key) for key in ("path", "from", "lines")}
+    ),
     "tool_params": lambda world, asked: world.tool(asked["tool"], asked["params"]),
     "canvas": _look_at_canvas,
     "download": lambda world, asked: world.tool("browser", {"action": "download"}),
