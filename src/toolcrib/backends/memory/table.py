@@ -264,7 +264,9 @@ class MemoryTable:
             whole = self._map(state)[[row for _, row in rows]].tobytes()
             renumbered = ((at, hash) for at, (hash, _) in enumerate(rows))
             db.executemany("UPDATE vectors SET row = ? WHERE hash = ?", renumbered)
-            write_synced(self._matrix(state.generation + 1), whole)
+            fresh = self._matrix(state.generation + 1)
+            fresh.unlink(missing_ok=True)  # of one who was killed at this
+            write_synced(fresh, whole)
             _begin_matrix(db, state.model, state.dims, len(rows))
 
         def sweep(db: apsw.Connection) -> None:
