@@ -1,16 +1,11 @@
-"""openclaw-memory, as far as it is about files and settings: on services/memory.py, backends/memory and config/."""
+"""openclaw-memory, as far as it is about paths and settings: on services/memory.py and config/."""
 
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from toolcrib.backends.memory.notes import list_notes
 from toolcrib.config.load import load
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import join_parts
-from toolcrib.define.memory import MemoryPlaces
 from toolcrib.services.memory import is_memory_file, spell_memory_path
 
 from .load import Case
@@ -23,20 +18,6 @@ def _is_memory_path(args: Json) -> bool:
         return is_memory_file(spell_memory_path(args["path"]))
     except ToolError:
         return False
-
-
-def _list_files(args: Json) -> list[str]:
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name).resolve()
-        for path, content in args["files"].items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, str):
-                (root / path).write_text(content)
-            else:
-                (root / path).symlink_to(content["symlink"].replace("{ROOT}", str(root)))
-        extra = tuple(root / each.strip() for each in args.get("extraPaths", ()))
-        found = list_notes(MemoryPlaces(root, extra)).notes
-        return sorted(f"{{ROOT}}/{os.path.relpath(root / path, root)}" for path in found)
 
 
 def _resolve(args: Json) -> Json | None:
@@ -59,7 +40,6 @@ def _same_settings(case: Case, ours: Any) -> str:
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "isMemoryPath": _is_memory_path,
-    "listMemoryFiles": _list_files,
     "normalizeRelPath": lambda args: join_parts(spell_memory_path(args["value"])),
     "resolveMemorySearchConfig": _resolve,
 }

@@ -57,7 +57,7 @@ def test_a_file_with_a_second_name_is_left_out_and_told(tmp_path: Path) -> None:
 def test_a_file_that_became_something_else_is_not_read(tmp_path: Path) -> None:
     fill(tmp_path, {"home/memory/a.md": "text", "secret.md": "secret"})
     home = tmp_path / "home"
-    note = list_notes(MemoryPlaces(home)).notes["memory/a.md"]
+    found = list_notes(MemoryPlaces(home))
     path = home / "memory/a.md"
     path.unlink()
     becomes: list[Callable[[], None]] = [
@@ -69,13 +69,13 @@ def test_a_file_that_became_something_else_is_not_read(tmp_path: Path) -> None:
     for become in becomes:
         become()
         with pytest.raises(ToolError):
-            read_note(note)
+            read_note(found, "memory/a.md")
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     (home / "memory").rmdir()
     (home / "memory").symlink_to(tmp_path)
     (tmp_path / "a.md").write_text("outside")
     with pytest.raises(ToolError):
-        read_note(note)
+        read_note(found, "memory/a.md")
 
 
 @pytest.mark.anyio

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,7 @@ from toolcrib.threads import in_thread, in_turn
 
 from .chunks import chunk_markdown
 from .embedders import Embedder
-from .notes import Note, list_notes, read_note
+from .notes import NoteList, NoteVersion, list_notes, read_note
 from .table import ChunkedFile, FileKey, MemoryTable
 
 if TYPE_CHECKING:
@@ -28,12 +28,24 @@ _SEARCH_SECONDS = 20.0  # that a search waits for vectors of what is new
 _PAUSE_SECONDS = 60.0  # after a failure, before a search asks for vectors again
 
 
-class _Changes(NamedTuple):
-    """What differs between disk and index: what to read, what to forget, and what cannot be searched."""
+class _Look(NamedTuple):
+    """What is on disk, and what of it the index does not have."""
 
-    changed: list[tuple[FileKey, Note | MemoryDocument]]
-    gone: list[FileKey]
-    left_out: str
+    listed: NoteList
+    documents: Mapping[str, MemoryDocument]
+    changed: Sequence[FileKey] = ()
+    gone: Sequence[FileKey] = ()
+
+    def list_all(self) -> tuple[Mapping[str, NoteVersion], Mapping[str, str]]:
+        return self.listed.notes, {path: each.version for path, each in self.documents.items()}
+
+    def read(self, key: FileKey) -> ChunkedFile:
+        """Return a file as it is now."""
+        if key.source == "memory":
+            text, version = read_note(self.listed, key.path)
+        else:
+            text, version = self.documents[key.path].read(), self.documents[key.path].version
+        return ChunkedFile(key, version, chunk_markdown(text))
 
 
 class DiskMemory:
@@ -54,6 +66,7 @@ class DiskMemory:
         self._state = MemoryState(files=0, chunks=0, provider="none")
         self._counted = 0  # the version of the tables that the state counts
         self._filled = 0  # the version in which nothing lacks a vector
+        self._seen: tuple[int, _Look] | None = None  # the version that was the same as the disk
         self._left_out = self._problem = ""
         self._pause_until = 0.0
 
@@ -67,21 +80,20 @@ class DiskMemory:
     ) -> MemoryState:
         """Take in what has changed on disk, or everything when `anew`; vectors of the same text are kept."""
         async with self._lock:
-            await self._take_in(documents, anew=anew, progress=progress)
             self._pause_until = 0.0
-            await self._fill(None)
-        return await self._tell_state()
+            version = await self._take_in(documents, anew=anew, progress=progress)
+            return await self._tell_state(await self._fill(version, None))
 
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
     ) -> list[MemoryPassage]:
         """Return the best passages of what is on disk now, best first."""
         async with self._lock:
-            await self._take_in(documents)
-            await self._fill(self._now() + _SEARCH_SECONDS)
+            version = await self._take_in(documents)
+            version = await self._fill(version, self._now() + _SEARCH_SECONDS)
         vector = await self._embed_question(query)
         found = await in_turn(self._table.search, query, vector, max(1, count))
-        await self._tell_state()
+        await self._tell_state(version)
         return [passage for passage in found if passage.score >= min_score]
 
     async def close(self) -> None:
@@ -91,7 +103,7 @@ class DiskMemory:
                 await in_turn(self._opened.close)
             if self._own is not None:
                 self._own.cleanup()
-            self._opened = self._own = None
+            self._opened = self._own = self._seen = None
             self._counted = self._filled = 0
 
     @property
@@ -106,40 +118,44 @@ class DiskMemory:
 
     async def _take_in(
         self, documents: Sequence[MemoryDocument], *, anew: bool = False, progress: SyncProgress | None = None
-    ) -> None:
-        changes = await in_turn(self._look, documents, anew)
-        failed, done = 0, 0
-        if changes.gone:
-            await in_thread(self._table.write, (), changes.gone)
-        for at in range(0, len(changes.changed), _FILE_BATCH):
-            batch = changes.changed[at : at + _FILE_BATCH]
-            failed += await in_thread(self._read, batch)
-            done += len(batch)
+    ) -> int:
+        """Bring the index up to date; return the version of the tables that then holds."""
+        look, version = await in_turn(self._look, {each.path: each for each in documents}, anew)
+        failed = 0
+        if look.gone:
+            await in_thread(self._table.write, (), look.gone)
+        for at in range(0, len(look.changed), _FILE_BATCH):
+            failed += await in_thread(self._read, look, look.changed[at : at + _FILE_BATCH])
             if progress is not None:
-                progress(done, len(changes.changed))
-        self._left_out = "; ".join(filter(None, (changes.left_out, f"{failed} could not be read" if failed else "")))
+                progress(min(at + _FILE_BATCH, len(look.changed)), len(look.changed))
+        self._left_out = "; ".join(
+            filter(None, (look.listed.describe(), f"{failed} could not be read" if failed else ""))
+        )
+        if look.gone or look.changed:
+            return (await in_turn(self._table.state)).version
+        self._seen = version, look
+        return version
 
-    def _look(self, documents: Sequence[MemoryDocument], anew: bool) -> _Changes:
-        listed = list_notes(self._places)
-        known = self._table.list_versions()
-        wanted: dict[FileKey, Note | MemoryDocument] = {
-            FileKey("memory", path): note for path, note in sorted(listed.notes.items())
-        }
-        wanted.update((FileKey("sessions", document.path), document) for document in documents)
-        changed = [(key, each) for key, each in wanted.items() if anew or known.get(key) != each.version]
-        return _Changes(changed, [key for key in known if key not in wanted], listed.describe())
+    def _look(self, documents: Mapping[str, MemoryDocument], anew: bool) -> tuple[_Look, int]:
+        """Return what is on disk now, and the version of the tables that it was compared with."""
+        look = _Look(list_notes(self._places), documents)
+        version, known = self._table.list_versions()
+        if self._seen and not anew and version == self._seen[0] and self._seen[1].list_all() == look.list_all():
+            return look, version
+        wanted = {FileKey("memory", path): str(look.listed.notes[path]) for path in sorted(look.listed.notes)}
+        wanted.update((FileKey("sessions", path), each.version) for path, each in documents.items())
+        changed = [key for key in wanted if anew or known.get(key) != wanted[key]]
+        return look._replace(changed=changed, gone=[key for key in known if key not in wanted]), version
 
-    def _read(self, batch: Sequence[tuple[FileKey, Note | MemoryDocument]]) -> int:
+    def _read(self, look: _Look, keys: Sequence[FileKey]) -> int:
         """Put files into the index, whole; return how many could not be read, of which nothing stays there."""
         files, gone = [], []
-        for key, each in batch:
+        for key in keys:
             try:
-                text, version = read_note(each) if isinstance(each, Note) else (each.read(), each.version)
+                files.append(look.read(key))
             except ToolError as error:
                 log.info("the memory %s is not searched: %s", key.path, error)
                 gone.append(key)
-                continue
-            files.append(ChunkedFile(key, version, chunk_markdown(text)))
         self._table.write(files, gone)
         return len(gone)
 
@@ -153,13 +169,11 @@ class DiskMemory:
                 self._problem = str(error)
         return self._chosen
 
-    async def _fill(self, until: float | None) -> None:
+    async def _fill(self, version: int, until: float | None) -> int:
         """Make the vectors that are missing, as far as there is time; what fails is told, and tried again later."""
         embedder, table = await self._embedder(), self._table
-        if embedder is None or self._now() < self._pause_until:
-            return
-        if (await in_turn(table.state)).version == self._filled:
-            return
+        if embedder is None or version == self._filled or self._now() < self._pause_until:
+            return version
         try:
             await in_turn(table.use_model, embedder.model)
             version, missing = await in_thread(table.missing)
@@ -167,14 +181,15 @@ class DiskMemory:
                 for at in range(0, len(missing), _TEXT_BATCH):
                     if until is not None and self._now() > until:
                         self._problem = f"{len(missing) - at} chunks without vectors yet were searched by words alone"
-                        return
+                        return version
                     await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
                 version, missing = await in_thread(table.missing)
-            await in_thread(table.compact)
+            version = await in_thread(table.compact)
         except ToolError as error:
             self._fail(error)
-            return
+            return version
         self._problem, self._filled = "", version
+        return version
 
     async def _fill_batch(self, embedder: Embedder, ids: Sequence[int]) -> None:
         texts = await in_turn(self._table.texts, ids)
@@ -199,16 +214,14 @@ class DiskMemory:
         self._problem = f"searched by words alone: {error}"
         self._pause_until = self._now() + _PAUSE_SECONDS
 
-    async def _tell_state(self) -> MemoryState:
-        state = await in_turn(self._table.state)
-        files, chunks = self._state.files, self._state.chunks
-        if state.version != self._counted:
-            files, chunks = await in_turn(self._table.count)
-            self._counted = state.version
+    async def _tell_state(self, version: int) -> MemoryState:
+        counts = self._state.files, self._state.chunks
+        if version != self._counted:
+            counts, self._counted = await in_turn(self._table.count), version
         chosen = self._chosen
         self._state = MemoryState(
-            files=files,
-            chunks=chunks,
+            files=counts[0],
+            chunks=counts[1],
             provider=chosen.provider if chosen else "none",
             model=chosen.model if chosen else "",
             problem="; ".join(filter(None, (self._problem, self._left_out))),

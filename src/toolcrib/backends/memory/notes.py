@@ -4,7 +4,6 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,24 +20,30 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NON
 _TICK = 100_000_000  # nanoseconds in which a file may change twice and look the same
 
 
-class Note(NamedTuple):
-    """A file of a memory: its path as it is shown, what changes when it does, and where it is opened."""
+class NoteVersion(NamedTuple):
+    """What changes with a file: the time of its last change is the system's own and cannot be set. And its root."""
 
-    path: str
-    version: str
-    root: Path
-    name: str
+    changed_ns: int
+    size: int
+    inode: int
+    root: int
+
+    def __str__(self) -> str:
+        return f"{self.changed_ns} {self.size} {self.inode}"
 
 
 @dataclass(slots=True)
 class NoteList:
-    """The files that there are now, by path, and how many were left out for which reason."""
+    """The files that there are now, by the path that is shown, and how many were left out for which reason.
 
-    notes: dict[str, Note] = field(default_factory=dict)
+    `roots` are the folders that they were found beneath, each with what its path is shown as.
+    """
+
+    notes: dict[str, NoteVersion] = field(default_factory=dict)
+    roots: list[tuple[Path, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
 
-    def add_folder(self, root: Path, prefix: str, *, top: tuple[str, ...] | None = None) -> None:
+    def add_folder(self, root: Path, shown: str, top: frozenset[str] | None = None) -> None:
         """Add what lies in a folder, of its own entries only those in `top`; one that is not there holds nothing."""
         try:
             fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
@@ -47,31 +52,35 @@ class NoteList:
         except OSError:
             self.left_out["cannot be opened"] += 1
             return
+        self.roots.append((root, shown))
         try:
-            for name, found in self._walk(fd, "", top):
-                self._add(root, name, f"{prefix}{name}", found)
+            self._walk(fd, shown, top, 0)
         finally:
             os.close(fd)
 
-    def add_file(self, path: Path, shown: str) -> None:
-        found = path.lstat()
-        if stat.S_ISREG(found.st_mode):
-            self._add(path.parent, path.name, shown, found)
+    def _walk(self, fd: int, prefix: str, top: frozenset[str] | None, depth: int) -> None:
+        """Add the Markdown files below an open folder; what has a name with a dot before it is left alone.
 
-    def _walk(self, fd: int, prefix: str, top: tuple[str, ...] | None) -> Iterator[tuple[str, os.stat_result]]:
-        """Give the Markdown files below an open folder; what has a name with a dot before it is left alone."""
-        folders = []
+        This is done before every search, so what every file costs counts.
+        """
+        folders, root, notes = [], len(self.roots) - 1, self.notes
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
-                if name.startswith(".") or (top is not None and name not in top):
+                if name[0] == "." or (top is not None and name not in top):
                     continue
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(name)
+                if not name.isascii() and not _is_text(name):
+                    self.left_out["have a name that is no text"] += 1
                 elif name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
-                    yield prefix + name, entry.stat(follow_symlinks=False)
+                    found, path = entry.stat(follow_symlinks=False), prefix + name
+                    if found.st_nlink > 1 or found.st_size > NOTE_BYTES or len(notes) >= MAX_NOTES:
+                        self.left_out[_describe_odd(found)] += 1
+                    elif path not in notes:
+                        notes[path] = NoteVersion(found.st_ctime_ns, found.st_size, found.st_ino, root)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
         for name in sorted(folders):
-            if prefix.count("/") >= _MAX_DEPTH:
+            if depth >= _MAX_DEPTH:
                 self.left_out["lie too deep"] += 1
                 continue
             try:
@@ -80,27 +89,9 @@ class NoteList:
                 self.left_out["cannot be opened"] += 1
                 continue
             try:
-                yield from self._walk(below, f"{prefix}{name}/", None)
+                self._walk(below, f"{prefix}{name}/", None, depth + 1)
             finally:
                 os.close(below)
-
-    def _add(self, root: Path, name: str, shown: str, found: os.stat_result) -> None:
-        if (key := (found.st_dev, found.st_ino)) in self._seen:
-            return
-        if reason := self._refuse(shown, found):
-            self.left_out[reason] += 1
-            return
-        self._seen.add(key)
-        self.notes[shown] = Note(shown, _version(found), root, name)
-
-    def _refuse(self, shown: str, found: os.stat_result) -> str:
-        if found.st_nlink > 1:
-            return "have a second name (a hard link)"
-        if found.st_size > NOTE_BYTES:
-            return f"are larger than {NOTE_BYTES >> 20} MiB"
-        if not shown.isprintable() and not _is_text(shown):
-            return "have a name that is no text"
-        return f"are beyond the first {MAX_NOTES}" if len(self.notes) >= MAX_NOTES else ""
 
     def describe(self) -> str:
         """Return what was left out as one sentence, "" for nothing."""
@@ -108,47 +99,46 @@ class NoteList:
         return f"not searched: {reasons}" if reasons else ""
 
 
+def _describe_odd(found: os.stat_result) -> str:
+    if found.st_nlink > 1:
+        return "have a second name (a hard link)"
+    is_large = found.st_size > NOTE_BYTES
+    return f"are larger than {NOTE_BYTES >> 20} MiB" if is_large else f"are beyond the first {MAX_NOTES}"
+
+
 def list_notes(places: MemoryPlaces) -> NoteList:
     """Return the files of a memory as they stand on disk now."""
     listed = NoteList()
-    listed.add_folder(places.folder, "", top=("MEMORY.md", "memory.md", "memory"))
+    listed.add_folder(places.folder, "", frozenset({"MEMORY.md", "memory.md", "memory"}))
     for extra in places.extra:
         path = places.folder / extra
-        shown = path.relative_to(places.folder) if path.is_relative_to(places.folder) else path
-        try:
-            if path.is_symlink():
-                continue
-            if path.is_dir():
-                listed.add_folder(path, "" if path == places.folder else f"{shown.as_posix()}/")
-            elif path.suffix.lower() == ".md":
-                listed.add_file(path, shown.as_posix())
-        except FileNotFoundError:
+        is_file = path.suffix.lower() == ".md" and path.is_file()
+        folder = path.parent if is_file else path
+        if path.is_symlink():
             continue
-        except OSError:
-            listed.left_out["cannot be opened"] += 1
+        inside = folder.is_relative_to(places.folder)
+        shown = (folder.relative_to(places.folder) if inside else folder).as_posix()
+        listed.add_folder(folder, "" if shown == "." else f"{shown}/", frozenset({path.name}) if is_file else None)
     return listed
 
 
-def read_note(note: Note) -> tuple[str, str]:
+def read_note(listed: NoteList, path: str) -> tuple[str, str]:
     """Return the text of a file and its version, "" while it may still change unseen; raise ToolError for no file."""
-    with as_tool_errors(note.path), closing(Beneath(os.fspath(note.root))) as beneath:
-        fd = beneath.open(note.name, os.O_RDONLY | os.O_NOFOLLOW)
+    root, shown = listed.roots[listed.notes[path].root]
+    with as_tool_errors(path), closing(Beneath(os.fspath(root))) as beneath:
+        fd = beneath.open(path[len(shown) :], os.O_RDONLY | os.O_NOFOLLOW)
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > NOTE_BYTES:
-                raise ToolError(f"{note.path!r} is no longer a file that can be searched", code="denied")
+                raise ToolError(f"{path!r} is no longer a file that can be searched", code="denied")
             now = time.time_ns()
             with open(fd, "rb", closefd=False) as file:
                 data = file.read(NOTE_BYTES)
         finally:
             os.close(fd)
+    version = NoteVersion(found.st_ctime_ns, found.st_size, found.st_ino, 0)
     is_settled = abs(now - found.st_ctime_ns) > _TICK
-    return data.decode("utf-8-sig", "replace"), _version(found) if is_settled else ""
-
-
-def _version(found: os.stat_result) -> str:
-    """Return what changes with a file: the time of its last change is the system's own, and cannot be set."""
-    return f"{found.st_ctime_ns} {found.st_size} {found.st_ino}"
+    return data.decode("utf-8-sig", "replace"), str(version) if is_settled else ""
 
 
 def _is_text(name: str) -> bool:

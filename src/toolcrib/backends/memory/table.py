@@ -138,8 +138,8 @@ class MemoryTable:
 
     # Files and their chunks.
 
-    def list_versions(self) -> Mapping[FileKey, str]:
-        """Return the files that are in it, each with its version."""
+    def list_versions(self) -> tuple[int, Mapping[FileKey, str]]:
+        """Return the version of the tables, and the files that are in them, each with its own."""
 
         def step(db: apsw.Connection) -> tuple[int, dict[FileKey, str]]:
             version = _state(db).version
@@ -149,7 +149,7 @@ class MemoryTable:
             return version, {FileKey(source, path): told for source, path, told in rows}
 
         self._known = self._transact(step)
-        return self._known[1]
+        return self._known
 
     def write(self, files: Iterable[ChunkedFile], gone: Iterable[FileKey] = ()) -> None:
         """Take in files, each whole, and forget those that are gone, in one transaction."""
@@ -251,8 +251,11 @@ class MemoryTable:
         except OSError as error:
             raise self._file.failure(error) from error
 
-    def compact(self) -> None:
-        """Write the matrix anew when many of its rows belong to nobody, and take away those of before."""
+    def compact(self) -> int:
+        """Write the matrix anew when many of its rows belong to nobody, and take away those of before.
+
+        Return the version of the tables that then holds.
+        """
 
         def step(db: apsw.Connection) -> None:
             state = _state(db)
@@ -264,7 +267,9 @@ class MemoryTable:
             whole = self._map(state)[[row for _, row in rows]].tobytes()
             renumbered = ((at, hash) for at, (hash, _) in enumerate(rows))
             db.executemany("UPDATE vectors SET row = ? WHERE hash = ?", renumbered)
-            write_synced(self._matrix(state.generation + 1), whole)
+            fresh = self._matrix(state.generation + 1)
+            fresh.unlink(missing_ok=True)  # of one who was killed at this
+            write_synced(fresh, whole)
             _begin_matrix(db, state.model, state.dims, len(rows))
 
         def sweep(db: apsw.Connection) -> None:
@@ -276,6 +281,7 @@ class MemoryTable:
         self._transact(step, writes=True)
         if len(self._matrices()) > 1:  # only now, as what is in use is on the disk
             self._transact(sweep, writes=True)
+        return self.state().version
 
     def _matrix(self, generation: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{generation}.vectors")
