@@ -1,5 +1,9 @@
 """What turns have of a memory: MEMORY.md in the prompt, notes before a talk is shortened, and what subagents get."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -88,6 +92,34 @@ async def test_a_file_that_cannot_be_read_stops_no_turn(tmp_path: Path) -> None:
         (tmp_path / "out.md").write_text("from elsewhere")
         (tmp_path / "ws" / "MEMORY.md").symlink_to(tmp_path / "out.md")
         assert "from elsewhere" not in await prompt_of(crib)
+
+
+async def test_who_may_not_use_the_tools_has_nothing_of_it_in_the_prompt_either(tmp_path: Path) -> None:
+    async with crib_in(tmp_path, tools={"deny": ["group:memory"]}) as crib:
+        (tmp_path / "ws" / "MEMORY.md").write_text("Drinks tea.\n")
+        assert "Drinks tea" not in await prompt_of(crib)
+        await shorten_talk(crib, FunctionModel(noting(), SMALL))
+    assert not (tmp_path / "ws" / "memory").exists()
+
+
+async def test_a_file_that_the_owner_accepted_as_it_is_counts_as_theirs(tmp_path: Path) -> None:
+    people, config = FakeApprover(False), tmp_path / "crib.json"
+    (tmp_path / "ws").mkdir()
+    file = tmp_path / "ws" / "MEMORY.md"
+    file.write_text("Drinks tea.\n")
+    told = {"workspace": {"root": str(tmp_path / "ws")}, "tools": {"askAfterOutside": ["write"]}}
+    config.write_text(json.dumps({**told, "memory": {"provider": "none"}}))
+    env = {**os.environ, "TOOLCRIB_STATE": str(tmp_path / "state"), "TOOLCRIB_CONFIG": str(config)}
+    subprocess.run([sys.executable, "-m", "toolcrib", "accept", str(file)], env=env, check=True, capture_output=True)
+    writing = call_reply(Call("1", "write", {"path": "x", "content": "y"}))
+    async with toolcrib.open(config, env={}, state=tmp_path / "state") as crib:
+        for _ in range(2):
+            model = ScriptedModel([writing, text_reply("done")])
+            await crib.turn(
+                "go", caller=OWNER, session=f"agent:main:{len(people.asked)}", model=model, approver=people
+            ).end()
+            assert len(people.asked) == ("coffee" in file.read_text())
+            file.write_text("Drinks coffee.\n")
 
 
 async def test_what_stands_in_the_prompt_counts_as_from_outside(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ _PROMPT_LINES, _PROMPT_BYTES = 200, 25_000
 _MAX_OPEN = 64  # memories that are held open
 _MAX_SESSIONS, _SESSION_CHARS, _READ_SECONDS = 1_000, 200_000, 60.0
 _ROOTS = ("MEMORY.md", "memory.md")
+_TOOLS = frozenset({"memory_search", "memory_get"})
 _ASIDE = ("cron", "hook", "node")  # sessions that are nobody's talk
 
 _REMEMBERED = "You remember this from earlier conversations; it stands in {name}, and others may have written there:"
@@ -138,6 +139,8 @@ class Memories:
         memory = self._find(caller, agentId)
         terms, name = self._choose_file(memory, path)
         files = self._make_files(terms)
+        if memory.name:
+            await files.make()
         try:
             found = await files.lines(name, first, min(lines or _LINES, _LINES), _BYTES)
         finally:
@@ -168,8 +171,13 @@ class Memories:
     async def open_for(self, caller: Caller, tools: Collection[str], /) -> MemoryInTurn:
         """Return what a turn has: MEMORY.md in a talk with whoever it belongs to, and where notes of it are kept."""
         key = caller.session or ""
-        if caller.parents or session.is_subagent(key) or session.kind_from_key(key) in _ASIDE:
-            return MemoryInTurn()
+        if (
+            not _TOOLS & set(tools)
+            or caller.parents
+            or session.is_subagent(key)
+            or session.kind_from_key(key) in _ASIDE
+        ):
+            return MemoryInTurn()  # who may not use the tools has nothing of it otherwise either
         try:
             memory = self._find(caller)
         except ToolError:  # there is none, or it is out of reach; whoever asks for it by a tool is told why

@@ -53,7 +53,7 @@ def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
         place = f"{escape(each['path'])}:{each['startLine']}-{each['endLine']}"
         click.echo(f"{click.style(place, bold=True)}  {each['score']:.2f}")
         for line in each["snippet"].splitlines():
-            click.echo(f"  {truncate(escape_controls(line), columns() - 2)}")
+            click.echo(f"  {truncate(escape_controls(line), columns() - 2)}".rstrip())
     if not told["results"]:
         click.echo("nothing was found", err=True)
     if "fallback" in told:
